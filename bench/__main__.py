@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Outcome
+from bench.figures import BenchOutcome
 from bench.ground import BenchError, Scale
 from bench.machine import describe, one_line
 from ha_core.kafka.errors import KafkaAdminError
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         begun = time.monotonic()
         print(f"\n## {name}\n\n{one_line(machine)}\n", flush=True)
         try:
-            run: Callable[[Scale, Callable[[str], None]], Outcome] = import_module(f"bench.{name}").run
+            run: Callable[[Scale, Callable[[str], None]], BenchOutcome] = import_module(f"bench.{name}").run
             outcome = run(scale, _say)
         except (BenchError, ClientError, KafkaAdminError, StackError, TimeoutError) as error:
             why = str(error) or type(error).__name__

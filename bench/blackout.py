@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Outcome, Table, percentile, spread
+from bench.figures import BenchOutcome, FigureTable, percentile, spread
 from bench.ground import Say, Scale, create_topic, direct, switch, up
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move, blackouts
 
@@ -23,7 +23,7 @@ KINDS = ("confluent", "kafka-python", "java")
 GOAL_MS = 1000.0
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     switches = scale.pick(20, 2)
     chance = random.Random(scale.seed)
     with up(2, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
@@ -45,12 +45,12 @@ def run(scale: Scale, say: Say) -> Outcome:
     return _outcome(clients, moved, usual, reports, moves)
 
 
-def at_work(stack: Stack, folder: Path) -> list[Client]:
+def at_work(stack: Stack, folder: Path) -> list[ClientProcess]:
     """One producer and one consumer in a group of its own of each kind, all on one topic."""
     found = []
     for kind in KINDS:
         found.append(
-            Client.start(
+            ClientProcess.start(
                 f"{kind}-consumer",
                 directory=folder,
                 client=f"{kind}-reads",
@@ -60,7 +60,7 @@ def at_work(stack: Stack, folder: Path) -> list[Client]:
             )
         )
         found.append(
-            Client.start(
+            ClientProcess.start(
                 f"{kind}-producer",
                 directory=folder,
                 client=f"{kind}-writes",
@@ -113,12 +113,12 @@ def fence_to_cut_ms(steps: Sequence[dict[str, Any]]) -> float:
 
 
 def _outcome(
-    clients: Sequence[Client],
+    clients: Sequence[ClientProcess],
     moved: dict[str, tuple[float | None, ...]],
     usual: dict[str, tuple[float | None, ...]],
     reports: list[dict[str, Any]],
     moves: list[Move],
-) -> Outcome:
+) -> BenchOutcome:
     figures: dict[str, Any] = {"unit": "ms", "clients": {}, "steps": {}}
     rows = []
     everything: list[float] = []
@@ -140,12 +140,12 @@ def _outcome(
     rows.append(("all clients", *total, "", "", str(sum(value > GOAL_MS for value in everything))))
     header = ("client", "p50 ms", "p99 ms", "max ms", "without a move: p50 ms", "max ms", "over 1 s")
     title = f"Blackout per client over {len(moves)} planned switches, at {RATE:g} records/s each"
-    tables = (Table(title, header, tuple(rows)), _steps(reports, moves, figures))
+    tables = (FigureTable(title, header, tuple(rows)), _steps(reports, moves, figures))
     remarks = (f"Clients that did not come back after a switch: {lost}.",)
-    return Outcome(figures, tables, remarks)
+    return BenchOutcome(figures, tables, remarks)
 
 
-def _steps(reports: list[dict[str, Any]], moves: list[Move], figures: dict[str, Any]) -> Table:
+def _steps(reports: list[dict[str, Any]], moves: list[Move], figures: dict[str, Any]) -> FigureTable:
     times: dict[str, list[float]] = {}
     for report in reports:
         for step in report["steps"]:
@@ -156,4 +156,4 @@ def _steps(reports: list[dict[str, Any]], moves: list[Move], figures: dict[str, 
     for name, found in times.items():
         one = figures["steps"][name] = spread(found)
         rows.append((name, *(f"{one[key]:.0f}" for key in ("p50", "p99", "max"))))
-    return Table("Steps of the operations", ("step", "p50 ms", "p99 ms", "max ms"), tuple(rows))
+    return FigureTable("Steps of the operations", ("step", "p50 ms", "p99 ms", "max ms"), tuple(rows))

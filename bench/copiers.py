@@ -86,7 +86,7 @@ def program(
 
 
 @dataclass(frozen=True)
-class Task:
+class CopyTask:
     """What a copy loop is to copy; all that its process has to be told."""
 
     source: str
@@ -100,7 +100,7 @@ class Task:
         return json.dumps({**asdict(self), **more})
 
 
-def copy_loop(task: Task, folder: Path) -> AbstractContextManager[Program]:
+def copy_loop(task: CopyTask, folder: Path) -> AbstractContextManager[Program]:
     """Our copy loop alone, in one process, without Spark."""
     command = (sys.executable, "-m", "bench.load", task.text(do="copy"))
     return program("copy loop alone", command, {}, folder / f"loop-{task.link}.log")
@@ -114,7 +114,7 @@ def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
     return program("Spark job", command.argv, command.env, folder / "job.log", _END_S)
 
 
-def micro_batches(task: Task, folder: Path) -> AbstractContextManager[Program]:
+def micro_batches(task: CopyTask, folder: Path) -> AbstractContextManager[Program]:
     """Our copy loop in Spark jobs of a second each, one after the other."""
     options = ("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=ERROR")
     submit = shlex.join(("--master", "local[*]", "--driver-memory", "512m", *options, "pyspark-shell"))

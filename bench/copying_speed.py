@@ -74,7 +74,7 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
     return Speed(last.at_s - first.at_s, last.records - first.records, last.cpu_s - first.cpu_s)
 
 
-class Copy:
+class BenchCopy:
     """A topic of the target that is, or will be, a copy."""
 
     def __init__(self, target: Admin, topic: str, partitions: int) -> None:
@@ -91,7 +91,7 @@ class Copy:
         return sum(one.log_end for one in found.values())
 
 
-def watch(copier: Program, copy: Copy, records: int, bounds: Bounds, limit_s: float) -> Speed:
+def watch(copier: Program, copy: BenchCopy, records: int, bounds: Bounds, limit_s: float) -> Speed:
     """Looks until the window is over.
 
     :param records: of the source.

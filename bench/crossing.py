@@ -10,11 +10,11 @@ import contextlib
 from statistics import median
 from typing import Any
 
-from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
-from bench.gateway_cost import Cost, Meter
+from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, spread, turns
+from bench.gateway_cost import Cost, CostMeter
 from bench.ground import ROOT, Say, Scale, create_topic, direct, load, up
 from ha_core.model import Crossing, Extent, Topic
-from ha_core.store.commits import Change, Key
+from ha_core.store.commits import Key, StateChange
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
@@ -68,7 +68,7 @@ STATES = {
 """State → the document of its topic; None: a topic without a map."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     topics = {state: document.name if document else "before" for state, document in STATES.items()}
     with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         for topic in topics.values():
@@ -106,21 +106,21 @@ def run(scale: Scale, say: Say) -> Outcome:
         )
     header = ("topic", "produce", "ratio to before", "CPU s/GB", "ack p50 ms", "ack p99 ms")
     title = f"Produce while a cut lies ahead: 1 KiB, acks=all, idempotent, medians of {scale.pick(*ROUNDS)} rounds"
-    return Outcome(
-        {"throughput": throughput, "latency": {"unit": "s", **latency}}, (Table(title, header, tuple(rows)),)
+    return BenchOutcome(
+        {"throughput": throughput, "latency": {"unit": "s", **latency}}, (FigureTable(title, header, tuple(rows)),)
     )
 
 
 def _publish(store: Store) -> None:
     documents = tuple(document for document in STATES.values() if document is not None)
     expected: dict[Key, int | None] = {(Topic, document.name): None for document in documents}
-    store.commit(Change(change_id="bench-crossing", puts=documents, expected=expected))
+    store.commit(StateChange(change_id="bench-crossing", puts=documents, expected=expected))
 
 
 def _throughput(stack: Stack, scale: Scale, say: Say, topics: dict[str, str]) -> dict[str, dict[str, Any]]:
     rates: dict[str, list[float]] = {state: [] for state in topics}
     costs: dict[str, list[Cost]] = {state: [] for state in topics}
-    meter = Meter(stack.gateways)
+    meter = CostMeter(stack.gateways)
     records = scale.pick(*RECORDS)
     for round_number, order in enumerate(turns(tuple(topics), WARM_ROUNDS + scale.pick(*ROUNDS))):
         for state in order:

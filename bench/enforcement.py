@@ -9,11 +9,11 @@ from statistics import median
 from typing import Any
 
 from bench import probes
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
 from ha_core.model import Document, Fence, Topic, UserBindings
 from ha_core.model.identity import ANONYMOUS
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
@@ -27,7 +27,7 @@ QUIET_S = 0.05
 MEASURES = ("commit", "reported", "enforced")
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     rounds = scale.pick(150, 10)
     with up(GATEWAYS, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         create_topic(direct(stack, "east"), TOPIC, 1)
@@ -44,7 +44,7 @@ def run(scale: Scale, say: Say) -> Outcome:
         rows.append((what, "(round trip of a probe)", f"{round_trip_ms:.1f}", "", ""))
     header = ("change", "until", "p50 ms", "p99 ms", "max ms")
     title = f"Change → enforced by all {GATEWAYS} gateways, from the call of commit: {rounds} changes each"
-    return Outcome({"unit": "ms", **figures}, (Table(title, header, tuple(rows)),))
+    return BenchOutcome({"unit": "ms", **figures}, (FigureTable(title, header, tuple(rows)),))
 
 
 _WORDS = {
@@ -66,7 +66,7 @@ def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
         watchers = []
         for gateway in stack.gateways:
             connection = exits.enter_context(contextlib.closing(probes.connect(gateway["bootstrap"])))
-            watchers.append(exits.enter_context(probes.Watcher(_coordinator_of(connection))))
+            watchers.append(exits.enter_context(probes.AnswerWatcher(_coordinator_of(connection))))
         for watcher in watchers:
             watcher.wait_for(places[names[-1]], TIMEOUT_S)
         found: Found = {measure: [] for measure in MEASURES}
@@ -103,7 +103,7 @@ def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
         for gateway in stack.gateways:
             broker = _own_broker(gateway["bootstrap"])
             connection = exits.enter_context(contextlib.closing(probes.connect(broker)))
-            watchers.append(exits.enter_context(probes.Watcher(_produces(connection))))
+            watchers.append(exits.enter_context(probes.AnswerWatcher(_produces(connection))))
         for watcher in watchers:
             watcher.wait_for(True, TIMEOUT_S)
         found: Found = {measure: [] for measure in MEASURES}
@@ -111,7 +111,7 @@ def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
             fenced = Topic(name=TOPIC, fence=Fence(operation=f"bench-{number}"))
             _measure(store, fenced, TOPIC, f"fence-{number}", watchers, False, found)
             version = _version(store, Topic, TOPIC)
-            lifted = Change(
+            lifted = StateChange(
                 change_id=f"bench-lift-{number}", deletes=((Topic, TOPIC),), expected={(Topic, TOPIC): version}
             )
             store.commit(lifted)
@@ -136,7 +136,9 @@ def _version(store: Store, kind: type[Document], name: str) -> int | None:
 
 def _commit(store: Store, document: Document, name: str, change_id: str) -> int:
     key = (type(document), name)
-    return store.commit(Change(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)}))
+    return store.commit(
+        StateChange(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)})
+    )
 
 
 def _measure(
@@ -144,14 +146,14 @@ def _measure(
     document: Document,
     name: str,
     change_id: str,
-    watchers: list[probes.Watcher],
+    watchers: list[probes.AnswerWatcher],
     answer: Any,
     found: Found,
 ) -> None:
     """Adds the milliseconds of one change to `found`."""
     time.sleep(QUIET_S)
     key = (type(document), name)
-    change = Change(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)})
+    change = StateChange(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)})
     begun = time.monotonic()
     revision = store.commit(change)
     committed = time.monotonic()

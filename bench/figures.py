@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FigureTable:
     """Cells are texts; the first column names the row."""
 
     title: str
@@ -33,14 +33,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BenchOutcome:
     """`figures` are for machines (JSON types only); `tables` and `remarks` show the same figures to people.
 
     :ivar unmeasured: rows without a figure, each with its reason; a benchmark that has any fails.
     """
 
     figures: Mapping[str, Any]
-    tables: tuple[Table, ...]
+    tables: tuple[FigureTable, ...]
     remarks: tuple[str, ...] = field(default=())
     unmeasured: tuple[str, ...] = field(default=())
 

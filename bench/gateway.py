@@ -19,7 +19,7 @@ from pathlib import Path as Folder
 from statistics import median
 from typing import Any, NamedTuple
 
-from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
+from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, spread, turns
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct, load, switch, up
 from bench.java_performance import consumed_mb_s, produced_mb_s
 from bench.process_cost import cpu_ns, rss_bytes, tree
@@ -84,7 +84,7 @@ def parse(texts: Sequence[str], topic: str) -> list[Path]:
     return paths
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     if scale.paths:
         paths = parse(scale.paths, f"bench-{int(time.time())}")
         create_topic(paths[0].bootstrap, paths[0].topic, 1, LARGE)
@@ -96,7 +96,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             broker = next(side for side in found if side.name == BROKER_TLS)
             paths = _paths(stack, CLUSTER, ", TLS", broker.bootstrap, str(broker.ca_file), say)
             enciphered = _measured(paths, scale, say)
-    return Outcome({"plain": plain.figures, "tls": enciphered.figures}, (*plain.tables, *enciphered.tables))
+    return BenchOutcome({"plain": plain.figures, "tls": enciphered.figures}, (*plain.tables, *enciphered.tables))
 
 
 def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | None, say: Say) -> list[Path]:
@@ -129,7 +129,7 @@ def _write(bootstrap: str, topic: str, records: int) -> None:
             raise BenchError(f"record {written} of {records} was not written to {topic} at {bootstrap} in 30 s")
 
 
-def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
+def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> BenchOutcome:
     flows = {kind: _throughput(paths, kind, scale, say) for kind in KINDS}
     calls = {(kind, KIB, 1): _calls(paths, kind, KIB, 1, scale, say) for kind in KINDS}
     for size in SIZES if not scale.quick else ():
@@ -143,7 +143,7 @@ def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> Outcome:
         "calls": {f"{kind}, {size} B, {count} connections": found for (kind, size, count), found in calls.items()},
         "rss_bytes": rss,
     }
-    return Outcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
+    return BenchOutcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
 
 
 # -- throughput -------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _summary(
     flows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
     calls: Calls,
     rss: Mapping[str, tuple[int, int]],
-) -> Table:
+) -> FigureTable:
     rows = []
     for path in paths:
         ratios, per_gb = [], []
@@ -235,17 +235,21 @@ def _summary(
         "path", "produce / direct", "consume / direct", "added p50 / p99 µs", "CPU-s/GB produce / fetch",
         "CPU µs a request, produce / fetch", "RSS MB, own / of all it started",
     )  # fmt: skip
-    return Table("1 KiB records, batches of 64 KiB; latency and cost of a request: one in flight", header, tuple(rows))
+    return FigureTable(
+        "1 KiB records, batches of 64 KiB; latency and cost of a request: one in flight", header, tuple(rows)
+    )
 
 
-def _shapes(paths: Sequence[Path], calls: Calls) -> Table:
+def _shapes(paths: Sequence[Path], calls: Calls) -> FigureTable:
     rows = [
         (kind, f"{size:,} B", str(count), path.name, _added(path, found), _cpu(found[path.name]))
         for (kind, size, count), found in sorted(calls.items())
         for path in paths
     ]
     header = ("request", "record", "connections", "path", "p50 / p99 µs", "CPU µs a request")
-    return Table("One request in flight: what a path adds, and of the direct one what it takes", header, tuple(rows))
+    return FigureTable(
+        "One request in flight: what a path adds, and of the direct one what it takes", header, tuple(rows)
+    )
 
 
 def _added(path: Path, found: Mapping[str, Mapping[str, Any]]) -> str:

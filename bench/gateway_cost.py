@@ -37,7 +37,7 @@ class Cost:
         return self.cpu_s * 1e9 / self.client_bytes if self.client_bytes else 0.0
 
 
-class Meter:
+class CostMeter:
     """Reads before and after; scraping costs CPU itself, so the clock is read inside of the scrapes."""
 
     def __init__(self, gateways: Iterable[dict[str, Any]]) -> None:

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import BenchError, Say, Scale, create_topic, direct, up
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move, blackouts
 
@@ -36,7 +36,7 @@ CLIENTS_EACH = 2
 """Whichever gateway they are sent to: of two, one dies."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     rounds = scale.pick(6, 1)
     chance = random.Random(scale.seed)
     with up(2, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
@@ -47,7 +47,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             for number in range(CLIENTS_EACH)
         }
         started = [
-            Client.start(
+            ClientProcess.start(
                 kind,
                 directory=Path(folder),
                 client=client,
@@ -104,7 +104,7 @@ def _round(stack: Stack, number: int, chance: random.Random, say: Say) -> Move:
     return Move(begun, begun + WATCHED_S)
 
 
-def _outcome(found: dict[str, tuple[str, tuple[float | None, ...]]], rounds: int) -> Outcome:
+def _outcome(found: dict[str, tuple[str, tuple[float | None, ...]]], rounds: int) -> BenchOutcome:
     figures: dict[str, Any] = {"unit": "ms", "session_ms": SESSION_S * 1000, "kinds": {}}
     rows = []
     lost = 0
@@ -117,4 +117,6 @@ def _outcome(found: dict[str, tuple[str, tuple[float | None, ...]]], rounds: int
         rows.append((kind, *(f"{one[key]:.0f}" for key in ("p50", "max")), f"{one['max'] / SESSION_S / 1000:.2f}"))
     title = f"Producers over {rounds} moves with a gateway killed in each, two of a kind"
     header = ("client", "p50 ms", "max ms", "max / session")
-    return Outcome(figures, (Table(title, header, tuple(rows)),), (f"Clients that did not come back: {lost}.",))
+    return BenchOutcome(
+        figures, (FigureTable(title, header, tuple(rows)),), (f"Clients that did not come back: {lost}.",)
+    )

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 from bench import probes
-from bench.figures import Outcome, Table, slope
+from bench.figures import BenchOutcome, FigureTable, slope
 from bench.gateway_cost import private_bytes, resident_bytes
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
 from bench.tls_sides import speak_tls
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Extent, Topic
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from ha_core.wire.codes import ApiKey
@@ -30,7 +30,7 @@ SETTLE_S = 1.5
 TIMEOUT_S = 30.0
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     connections = scale.pick(1000, 200)
     partitions = scale.pick(20_000, 4_000)
     with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
@@ -72,7 +72,7 @@ def run(scale: Scale, say: Say) -> Outcome:
         ("mapped partition, two extents", f"{mapped:,.0f} bytes", f"{partitions // 2} → {partitions}"),
     )
     header = ("of one gateway", "private memory", "measured over")
-    return Outcome(figures, (Table("Memory (without the kernel's socket buffers)", header, rows),))
+    return BenchOutcome(figures, (FigureTable("Memory (without the kernel's socket buffers)", header, rows),))
 
 
 def _fresh(stack: Stack) -> int:
@@ -129,7 +129,7 @@ def _maps(store: Store, pid: int, partitions: int) -> list[tuple[float, float]]:
             Topic(name=f"mapped-{n}", writer="west", partitions=dict.fromkeys(range(PARTITIONS_PER_TOPIC), extents))
             for n in numbers
         )
-        change = Change(
+        change = StateChange(
             change_id=f"bench-maps-{first}",
             puts=documents,
             expected={(Topic, document.name): None for document in documents},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import Say, Scale, create_topic, direct, load, switch, up
 
 RATE = 50.0
 RECORD_BYTES = 1024
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     samples = scale.pick(3000, 200)
     with up(1, say) as stack:
         create_topic(direct(stack, "east"), "plain", 1)
@@ -42,4 +42,4 @@ def run(scale: Scale, say: Say) -> Outcome:
             rows.append((state, key, *cells, f"{through[key] / straight[key]:.2f}"))
     header = ("topic", "", "direct ms", "gateway ms", "added ms", "ratio")
     title = f"Acknowledgement latency: 1 KiB, acks=all, linger 0, one in flight, {samples} records each at {RATE:g}/s"
-    return Outcome({"unit": "s", **figures}, (Table(title, header, tuple(rows)),))
+    return BenchOutcome({"unit": "s", **figures}, (FigureTable(title, header, tuple(rows)),))

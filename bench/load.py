@@ -166,11 +166,11 @@ def copy(*, source: str, target: str, topic: str, log: str, link: str, partition
     """Copy a topic by one loop, until this process is ended."""
     from ha_core.kafka.admin import Admin
     from ha_core.kafka.copying import Copying
-    from ha_core.kafka.takeover import Copy
+    from ha_core.kafka.takeover import CopyPartition
     from ha_core.mirror.notes import CopyId
     from ha_core.model import Cluster
 
-    copies = [Copy(CopyId(link, topic, partition), (log, 0)) for partition in range(partitions)]
+    copies = [CopyPartition(CopyId(link, topic, partition), (log, 0)) for partition in range(partitions)]
     with (
         Admin(Cluster(name="source", bootstrap=source)) as here,
         Admin(Cluster(name="target", bootstrap=target)) as there,

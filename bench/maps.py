@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.gateway_cost import cpu_seconds
 from bench.ground import ROOT, BenchError, Say, Scale, up
 from ha_core.model import Extent, Topic
-from ha_core.store.commits import Change, Key
+from ha_core.store.commits import Key, StateChange
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import path_of
 from ha_core.store.store import Store
@@ -42,7 +42,7 @@ class _Taken(NamedTuple):
     gateway_cpu_s: float
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     found = []
     with up(GATEWAYS, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         pids = [int(gateway["pid"]) for gateway in stack.gateways]
@@ -50,10 +50,12 @@ def run(scale: Scale, say: Say) -> Outcome:
             say(f"{rounds} times {maps:,} maps, {PARTITIONS_PER_TOPIC} partitions a topic")
             taken = [_one(store, pids, maps, Random(scale.seed + n)) for n in range(rounds)]
             found.append(_measured(maps, taken))
-    return Outcome({"unit": "ms", "measured": [figures for figures, _ in found]}, tuple(table for _, table in found))
+    return BenchOutcome(
+        {"unit": "ms", "measured": [figures for figures, _ in found]}, tuple(table for _, table in found)
+    )
 
 
-def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], Table]:
+def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], FigureTable]:
     revisions = max(one.revisions for one in taken)
     times = {
         "committed": spread([one.committed_s * 1e3 for one in taken]),
@@ -68,7 +70,7 @@ def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], Ta
     topics = maps // PARTITIONS_PER_TOPIC
     where = "One revision" if revisions == 1 else f"{revisions} revisions"
     title = f"{where} with {maps:,} maps ({topics:,} topics of {PARTITIONS_PER_TOPIC} partitions), {len(taken)} times"
-    return {"maps": maps, "revisions": revisions, **times}, Table(title, ("", "p50 ms", "p99 ms", "max ms"), rows)
+    return {"maps": maps, "revisions": revisions, **times}, FigureTable(title, ("", "p50 ms", "p99 ms", "max ms"), rows)
 
 
 def _one(store: Store, pids: Sequence[int], maps: int, seed: Random) -> _Taken:
@@ -111,8 +113,8 @@ def _as_few_as_fit(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
     yield some
 
 
-def _change(store: Store, topics: Sequence[Topic]) -> Change:
+def _change(store: Store, topics: Sequence[Topic]) -> StateChange:
     expected: dict[Key, int | None] = {
         (Topic, topic.name): held[1] if (held := store.read(Topic, topic.name)) else None for topic in topics
     }
-    return Change(change_id=f"bench-maps-{uuid.uuid4().hex}", puts=tuple(topics), expected=expected)
+    return StateChange(change_id=f"bench-maps-{uuid.uuid4().hex}", puts=tuple(topics), expected=expected)

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.copiers import Task
+from bench.copiers import CopyTask
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.model import Cluster
 from spark_jobs.session import open_session
@@ -25,7 +25,7 @@ _MOST_S = 20.0
 """For the take-over and the first record."""
 
 
-def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
+def copy(task: CopyTask, slots: int, mine: Iterable[int]) -> Iterator[int]:
     """One task of a batch: copies until it has caught up, for `EVERY_S` at most from its first record on."""
     for slot in mine:
         with (
@@ -35,7 +35,7 @@ def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
             ids = [CopyId(task.link, task.topic, partition) for partition in range(slot, task.partitions, slots)]
             wanted = {id_: here.ends([(id_.topic, id_.partition)]) for id_ in ids}
             ends = {id_: found[id_.topic, id_.partition].last_stable for id_, found in wanted.items()}
-            copying = Copying(here, there, [Copy(id_, (task.log, 0)) for id_ in ids])
+            copying = Copying(here, there, [CopyPartition(id_, (task.log, 0)) for id_ in ids])
             until, begun = time.monotonic() + _MOST_S, False
             while time.monotonic() < until:
                 standing = copying.standing()
@@ -50,7 +50,7 @@ def copy(task: Task, slots: int, mine: Iterable[int]) -> Iterator[int]:
 
 
 def main() -> None:
-    task = Task(**json.loads(sys.argv[1]))
+    task = CopyTask(**json.loads(sys.argv[1]))
     with open_session() as spark:
         context: Any = spark.sparkContext
         slots = int(context.defaultParallelism)

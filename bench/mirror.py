@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.copiers import COPY_LOG, Program, program, spark_job
-from bench.copying_speed import Bounds, Copy, watch
-from bench.figures import Outcome, Table, number
+from bench.copying_speed import BenchCopy, Bounds, watch
+from bench.figures import BenchOutcome, FigureTable, number
 from bench.filling import multiply
 from bench.ground import Say, Scale, create_topic, direct, load, up
-from bench.mirror_sides import BATCHES, JOB, LOOP, PARTITIONS, SIDES, TUNED, Ground, Side
+from bench.mirror_sides import BATCHES, JOB, LOOP, PARTITIONS, SIDES, TUNED, CopierSide, Ground
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster
 
@@ -44,7 +44,7 @@ _CLIENTS_BATCH = 1_000_000
 """librdkafka's default."""
 
 
-class Case(NamedTuple):
+class MirrorCase(NamedTuple):
     record_bytes: int
     codec: str
     batch_bytes: int = _CLIENTS_BATCH
@@ -55,20 +55,20 @@ class Case(NamedTuple):
         return f"{self.record_bytes} B, {self.codec}{small}"
 
 
-MAIN = (Case(1024, "none"), Case(1024, "lz4"))
+MAIN = (MirrorCase(1024, "none"), MirrorCase(1024, "lz4"))
 MORE = (
-    Case(100, "lz4"),
-    Case(10240, "lz4"),
-    Case(100, "none"),
-    Case(10240, "none"),
+    MirrorCase(100, "lz4"),
+    MirrorCase(10240, "lz4"),
+    MirrorCase(100, "none"),
+    MirrorCase(10240, "none"),
     # Before lz4; on the line they have the 16 kB that the Java client fills by default.
-    Case(1024, "lz4", 64_000),
+    MirrorCase(1024, "lz4", 64_000),
 )
 Figures = Mapping[str, Mapping[str, float]]
 """By side: `{"mb_s", "mb_per_cpu_s", "cores", …}`, MB of values."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     until_s = time.monotonic() + BUDGET_S
     speeds: dict[str, Figures] = {}
     lags: dict[str, Mapping[str, float]] = {}
@@ -89,12 +89,12 @@ def run(scale: Scale, say: Say) -> Outcome:
     names = {side.key: side.name for side in (*SIDES, BATCHES)}
     tables = (
         _ratios(speeds),
-        Table(
+        FigureTable(
             f"Copying {PARTITIONS} partitions, MB/s · MB per CPU-second of all processes of the copier",
             ("records", *names.values()),
             tuple((case, *(_speed(found.get(key)) for key in names)) for case, found in speeds.items()),
         ),
-        Table(
+        FigureTable(
             f"Age of records at {LAG_BYTES_S / 1e6:g} MB/s when a consumer of the copy gets them, ms",
             ("copied by", "p50", "p99", "max", "CPU, % of a core"),
             tuple(
@@ -105,21 +105,21 @@ def run(scale: Scale, say: Say) -> Outcome:
     )
     said = f"The Spark job without anything to copy takes {_percent(idle)} % of a core, here beside every other side."
     figures = {"speeds": speeds, "lag_ms": lags, "idle_cores": idle, "troubles": ground.troubles}
-    return Outcome(figures, tables, (said,), tuple(ground.troubles))
+    return BenchOutcome(figures, tables, (said,), tuple(ground.troubles))
 
 
 # Speed
 
 
-def _speeds(case: Case, ground: Ground, speeds: dict[str, Figures]) -> None:
+def _speeds(case: MirrorCase, ground: Ground, speeds: dict[str, Figures]) -> None:
     topic = f"data-{ground.next()}"
     records, share = _filled(case, topic, ground)
     found: dict[str, Mapping[str, float]] = {}
     speeds[case.name] = found
 
-    def measure(side: Side) -> None:
+    def measure(side: CopierSide) -> None:
         with side.copies(ground, topic, case.codec) as (copier, copy):
-            speed = watch(copier, Copy(ground.target, copy, PARTITIONS), records, Bounds(), LIMIT_S)
+            speed = watch(copier, BenchCopy(ground.target, copy, PARTITIONS), records, Bounds(), LIMIT_S)
         ground.delete("west", copy)
         megabytes = speed.records * case.record_bytes / 1e6
         found[side.key] = {
@@ -137,7 +137,7 @@ def _speeds(case: Case, ground: Ground, speeds: dict[str, Figures]) -> None:
     ground.delete("east", topic)
 
 
-def _filled(case: Case, topic: str, ground: Ground) -> tuple[int, float]:
+def _filled(case: MirrorCase, topic: str, ground: Ground) -> tuple[int, float]:
     """How many records there are, and what share of the bytes of their values the log has."""
     create_topic(ground.east, topic, PARTITIONS)
     pick = ground.scale.pick
@@ -167,7 +167,7 @@ def _percent(cores: float | None) -> str:
     return "" if cores is None else number(cores * 100, 2)
 
 
-def _ratios(speeds: Mapping[str, Figures]) -> Table:
+def _ratios(speeds: Mapping[str, Figures]) -> FigureTable:
     """Against the tuned peer of the same minute."""
 
     def ratio(found: Figures, side: str, what: str) -> str:
@@ -175,7 +175,7 @@ def _ratios(speeds: Mapping[str, Figures]) -> Table:
             return ""
         return f"{number(found[side][what] / found[TUNED][what], 2)} x"
 
-    return Table(
+    return FigureTable(
         "Ours against MirrorMaker 2, tuned",
         ("records", "loop: MB/s", "loop: MB per CPU-second", "Spark job: MB/s", "Spark job: MB per CPU-second"),
         tuple(
@@ -188,7 +188,7 @@ def _ratios(speeds: Mapping[str, Figures]) -> Table:
 # Lag
 
 
-def _lag(side: Side | None, ground: Ground, lags: dict[str, Mapping[str, float]]) -> None:
+def _lag(side: CopierSide | None, ground: Ground, lags: dict[str, Mapping[str, float]]) -> None:
     """With the CPU meanwhile; of no side what a consumer of the source itself gets."""
     topic = f"lag-{ground.next()}"
     create_topic(ground.east, topic, PARTITIONS)
@@ -199,7 +199,7 @@ def _lag(side: Side | None, ground: Ground, lags: dict[str, Mapping[str, float]]
         # It copies before the load begins: what it finds at its start would be its lag for long.
         _write_few(topic, ground)
         with side.copies(ground, topic, "none") as (copier, copy):
-            _await(copier, Copy(ground.target, copy, PARTITIONS))
+            _await(copier, BenchCopy(ground.target, copy, PARTITIONS))
             with _stamped(topic, ground):
                 time.sleep(ground.scale.pick(*WARM_S))
                 cpu_s, begun = copier.cpu_s(), time.monotonic()
@@ -215,7 +215,7 @@ def _write_few(topic: str, ground: Ground) -> None:
     load("produce", 60.0, **where, records=PARTITIONS, record_bytes=100, seed=ground.scale.seed, settings={})
 
 
-def _await(copier: Program, copy: Copy) -> None:
+def _await(copier: Program, copy: BenchCopy) -> None:
     until = time.monotonic() + LIMIT_S
     while not copy.records():
         copier.check()

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.copiers import Program, spark_job
-from bench.copying_speed import Copy
-from bench.figures import Outcome, Table
+from bench.copying_speed import BenchCopy
+from bench.figures import BenchOutcome, FigureTable
 from bench.ground import FORCED, BenchError, Say, Scale, create_topic, direct, switch, up
-from bench.mirror_maker import DEFAULTS, Settings, mirror_maker
+from bench.mirror_maker import DEFAULTS, MirrorMakerSettings, mirror_maker
 from bench.mirror_sides import command
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster
@@ -51,7 +51,7 @@ _SETTLE_S = 10.0
 _LIMIT_S = 120.0
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     found: dict[str, Mapping[int, int] | str] = {}
     with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
         # First, while nothing else is in the clusters that a move could take along.
@@ -61,7 +61,7 @@ def run(scale: Scale, say: Say) -> Outcome:
         for number, settings in enumerate(MAKERS[:1] if scale.quick else MAKERS):
             found[settings.name] = _maker(settings, f"m{number}", stack, Path(folder))
             say(f"{settings.name}: {found[settings.name]}")
-    table = Table(
+    table = FigureTable(
         f"Records that a group gets a second time, of {RECORDS:,} in one partition",
         ("by", *("at the head" if not one else f"{one:,} behind" for one in BEHIND)),
         tuple(
@@ -70,10 +70,10 @@ def run(scale: Scale, say: Say) -> Outcome:
         ),
     )
     unmeasured = tuple(one for one in found.values() if isinstance(one, str))
-    return Outcome({"twice": found}, (table,), unmeasured=unmeasured)
+    return BenchOutcome({"twice": found}, (table,), unmeasured=unmeasured)
 
 
-def _maker(settings: Settings, alias: str, stack: Stack, folder: Path) -> dict[int, int]:
+def _maker(settings: MirrorMakerSettings, alias: str, stack: Stack, folder: Path) -> dict[int, int]:
     east, west, topic = direct(stack, "east"), direct(stack, "west"), f"{TOPIC}-{alias}"
     create_topic(east, topic, 1)
     _commit(east, topic, alias, 0)
@@ -100,7 +100,7 @@ def _ours(stack: Stack, folder: Path) -> Iterator[tuple[str, dict[int, int] | st
     stack.restart("cluster/east")
 
 
-def _planned(stack: Stack, job: Program, copy: Copy) -> None:
+def _planned(stack: Stack, job: Program, copy: BenchCopy) -> None:
     command(stack, "mirror", "link", TOPIC, "--from", "east", "--to", "west")
     _write(stack.bootstrap, TOPIC, range(RECORDS))
     _wait(lambda: copy.records() >= RECORDS, job.check)
@@ -108,7 +108,7 @@ def _planned(stack: Stack, job: Program, copy: Copy) -> None:
     switch(stack, USER, "east", "west")
 
 
-def _forced(stack: Stack, job: Program, copy: Copy) -> None:
+def _forced(stack: Stack, job: Program, copy: BenchCopy) -> None:
     switch(stack, USER, "west", "east")
     time.sleep(_SETTLE_S)
     job.check()
@@ -117,9 +117,9 @@ def _forced(stack: Stack, job: Program, copy: Copy) -> None:
 
 
 @contextmanager
-def _copy(topic: str, west: str) -> Iterator[Copy]:
+def _copy(topic: str, west: str) -> Iterator[BenchCopy]:
     with Admin(Cluster(name="west", bootstrap=west)) as admin:
-        yield Copy(admin, topic, 1)
+        yield BenchCopy(admin, topic, 1)
 
 
 def _write(bootstrap: str, topic: str, numbers: range) -> None:

@@ -23,7 +23,7 @@ _HEAP = "-Xms256m -Xmx2g"
 
 
 @dataclass(frozen=True)
-class Settings:
+class MirrorMakerSettings:
     """`properties` are those of the file, with `{source}` for the name of the source.
 
     :ivar java: flags of the JVM.
@@ -34,10 +34,10 @@ class Settings:
     java: str = f"{_HEAP} {_GC}"
 
 
-DEFAULTS = Settings("MirrorMaker 2, defaults")
+DEFAULTS = MirrorMakerSettings("MirrorMaker 2, defaults")
 
 
-def tuned(partitions: int, codec: str) -> Settings:
+def tuned(partitions: int, codec: str) -> MirrorMakerSettings:
     """By judgement, not by a search: a task for each partition, large fetches and batches, the source's codec, and
     nothing that is not copying."""
     properties = {
@@ -57,11 +57,11 @@ def tuned(partitions: int, codec: str) -> Settings:
         "west.producer.compression.type": codec,
         "west.producer.send.buffer.bytes": "-1",
     }
-    return Settings("MirrorMaker 2, tuned", properties, "-Xms2g -Xmx2g -XX:+UseParallelGC")
+    return MirrorMakerSettings("MirrorMaker 2, tuned", properties, "-Xms2g -Xmx2g -XX:+UseParallelGC")
 
 
 def mirror_maker(
-    settings: Settings, alias: str, source: str, target: str, topic: str, folder: Path
+    settings: MirrorMakerSettings, alias: str, source: str, target: str, topic: str, folder: Path
 ) -> AbstractContextManager[Program]:
     """Copies a topic to `alias.topic` in the target.
 

@@ -6,8 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.copiers import COPY_LOG, Program, Task, copy_loop
-from bench.figures import Outcome, Table
+from bench.copiers import COPY_LOG, CopyTask, Program, copy_loop
+from bench.figures import BenchOutcome, FigureTable
 from bench.gateway_cost import private_bytes
 from bench.ground import Say, Scale, create_topic, direct, load, up
 from ha_core.kafka.admin import Admin
@@ -22,7 +22,7 @@ LIMIT_S = 600.0
 _MIB = 2**20
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     partitions = scale.pick(600, 60)
     records = partitions * EACH
     with tempfile.TemporaryDirectory() as folder, up(0, say) as stack:
@@ -32,7 +32,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             for bootstrap in (east, west):
                 create_topic(bootstrap, TOPIC, partitions)
             _write(east, partitions, partitions * FIRST, 10, scale.seed)
-            with copy_loop(Task(east, west, TOPIC, partitions, "wide"), Path(folder)) as copier:
+            with copy_loop(CopyTask(east, west, TOPIC, partitions, "wide"), Path(folder)) as copier:
                 say(f"{partitions} partitions are taken over")
                 begun = time.monotonic()
                 _await(copier, target, partitions, FIRST)
@@ -57,7 +57,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     )
     header = (f"one process, {partitions:,} partitions", "private memory")
     took = f"Taken over in {entered_s:.0f} s; all was copied {drained_s:.0f} s after the target went on."
-    return Outcome(figures, (Table("Memory of a task that copies", header, rows),), (took,))
+    return BenchOutcome(figures, (FigureTable("Memory of a task that copies", header, rows),), (took,))
 
 
 def _write(bootstrap: str, partitions: int, records: int, record_bytes: int, seed: int) -> None:

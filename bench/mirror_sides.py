@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.copiers import Program, Task, copy_loop, micro_batches
+from bench.copiers import CopyTask, Program, copy_loop, micro_batches
 from bench.ground import BenchError, Say, Scale, create_topic, direct
 from bench.mirror_maker import DEFAULTS, mirror_maker, tuned
 from ha_core.kafka.admin import Admin
@@ -23,7 +23,7 @@ PARTITIONS = 4
 _COMMAND_S = 120.0
 
 
-class Side(NamedTuple):
+class CopierSide(NamedTuple):
     key: str
     name: str
     copies: Callable[[Ground, str, str], AbstractContextManager[tuple[Program, str]]]
@@ -99,12 +99,12 @@ def _tuned_maker(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Progr
 
 
 def _own(
-    copies: Callable[[Task, Path], AbstractContextManager[Program]],
+    copies: Callable[[CopyTask, Path], AbstractContextManager[Program]],
 ) -> Callable[[Ground, str, str], AbstractContextManager[tuple[Program, str]]]:
     @contextmanager
     def side(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
         create_topic(ground.west, topic, PARTITIONS)
-        task = Task(ground.east, ground.west, topic, PARTITIONS, f"link-{ground.next()}")
+        task = CopyTask(ground.east, ground.west, topic, PARTITIONS, f"link-{ground.next()}")
         with copies(task, ground.folder) as one:
             yield one, topic
 
@@ -121,10 +121,10 @@ def _job(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]
 
 
 TUNED, LOOP, JOB = "tuned", "loop", "job"
-BATCHES = Side("batches", "ours, micro-batches of 1 s", _own(micro_batches))
+BATCHES = CopierSide("batches", "ours, micro-batches of 1 s", _own(micro_batches))
 SIDES = (
-    Side("defaults", "MirrorMaker 2, defaults", _default_maker),
-    Side(TUNED, "MirrorMaker 2, tuned", _tuned_maker),
-    Side(LOOP, "ours, copy loop alone", _own(copy_loop)),
-    Side(JOB, "ours, Spark job", _job),
+    CopierSide("defaults", "MirrorMaker 2, defaults", _default_maker),
+    CopierSide(TUNED, "MirrorMaker 2, tuned", _tuned_maker),
+    CopierSide(LOOP, "ours, copy loop alone", _own(copy_loop)),
+    CopierSide(JOB, "ours, Spark job", _job),
 )

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.blackout import KINDS, RATE, SETTLE_S, at_work, fence_to_cut_ms
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import CLUSTERS, FORCED, BenchError, Say, Scale, create_topic, direct, switch
 from bench.mirror_sides import command
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.demo.airflow_api import AirflowApi, AirflowError, tell_tasks
 from stack.demo.workload import ROOT
 from stack.harness import Stack
@@ -47,7 +47,7 @@ class Forced(NamedTuple):
     ended_s: float
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     chance = random.Random(scale.seed)
     say("starting two clusters, two gateways, Airflow and the job that copies mirrors")
     with (
@@ -90,7 +90,7 @@ def _planned(
     return moves, reports
 
 
-def _forced(stack: Stack, store: Store, clients: Sequence[Client], scale: Scale, say: Say) -> list[Forced]:
+def _forced(stack: Stack, store: Store, clients: Sequence[ClientProcess], scale: Scale, say: Say) -> list[Forced]:
     ways: dict[str, Callable[[], None]] = {
         "command": partial(_by_command, stack, say),
         "Airflow": partial(_by_airflow, stack, say),
@@ -133,7 +133,7 @@ def _by_airflow(stack: Stack, say: Say) -> None:
         raise BenchError(str(error)) from error
 
 
-def _first_acks(store: Store, marks: Mapping[Client, int], begun: float) -> list[float]:
+def _first_acks(store: Store, marks: Mapping[ClientProcess, int], begun: float) -> list[float]:
     """Of each producer, when the first record was acknowledged above the cut.
 
     :param marks: where the histories stood before.
@@ -168,7 +168,7 @@ def _mirrored(store: Store, target: str) -> None:
         time.sleep(0.2)
 
 
-def _go_on(clients: Sequence[Client]) -> None:
+def _go_on(clients: Sequence[ClientProcess]) -> None:
     """Until each has done something more."""
     whats = ["acknowledged" if client.kind.endswith("producer") else "delivered" for client in clients]
     wanted = [client.count(what) + GO_ON for client, what in zip(clients, whats, strict=True)]
@@ -178,7 +178,7 @@ def _go_on(clients: Sequence[Client]) -> None:
 
 def _outcome(
     moved: dict[str, tuple[float | None, ...]], reports: Sequence[dict[str, Any]], forced: Sequence[Forced]
-) -> Outcome:
+) -> BenchOutcome:
     everything = [one for found in moved.values() for one in found if one is not None]
     fenced = [fence_to_cut_ms(report["steps"]) for report in reports]
     planned = {"blackout_ms": spread(everything), "fence_to_cut_ms": spread(fenced)}
@@ -191,12 +191,12 @@ def _outcome(
         cells = (f"{by[way][name]['p50']:.2f} / {by[way][name]['max']:.2f}" for name in Forced._fields[1:])
         lines.append((way, str(len(runs)), *cells, f"{goal_s:g}"))
     tables = (
-        Table(
+        FigureTable(
             f"{len(reports)} planned switches of a mirrored topic, {len(KINDS)} kinds of clients at {RATE:g} records/s",
             ("", "p50 ms", "p99 ms", "max ms"),
             (("blackout of a client", *rows[0][1:]), ("fence to cut", *rows[1][1:])),
         ),
-        Table(
+        FigureTable(
             "Forced switches, the cluster killed: seconds from the trigger, p50 / max",
             (
                 "by",
@@ -211,4 +211,4 @@ def _outcome(
     )
     over = sum(one > GOAL_MS for one in everything)
     remark = f"Blackouts over {GOAL_MS:g} ms in planned switches: {over} of {len(everything)}."
-    return Outcome({**planned, "forced_s": by}, tables, (remark,))
+    return BenchOutcome({**planned, "forced_s": by}, tables, (remark,))

@@ -16,7 +16,7 @@ _SIZE = struct.Struct(">i")
 _ANSWERED = (ApiKey.API_VERSIONS, ApiKey.METADATA)
 
 
-class Broker:
+class PaperBroker:
     def __init__(self, topics: int) -> None:
         self.topics = topics
         self.moves = 0
@@ -65,7 +65,7 @@ class Broker:
 
 
 async def _main(topics: int) -> None:
-    broker = Broker(topics)
+    broker = PaperBroker(topics)
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0, backlog=1024)
     broker.port = server.sockets[0].getsockname()[1]
     span = codec.supported(ApiKey.METADATA)

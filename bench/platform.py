@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 
 from bench import platform_size, probes
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import BenchError, Say, Scale
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.registry import Registry
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.platform import Platform
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
@@ -31,7 +31,7 @@ RULE = {"principal": f"User:{USER}", "resource_type": "topic", "name": TOPIC, "o
 Ways = dict[str, Callable[[bool], None]]
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     say(f"starting east 4.3.1, {GATEWAYS} gateways and a platform")
     up = Stack.up({"east": "4.3.1"}, gateways=GATEWAYS, security="sasl", platform=True, full_speed=True)
     with up as stack, _watching(stack) as watchers, _ways(stack) as ways:
@@ -51,14 +51,14 @@ def run(scale: Scale, say: Say) -> Outcome:
     )
     header = ("a rule is made or deleted", "p50 ms", "p99 ms", "max ms")
     title = f"Change → enforced by all {GATEWAYS} gateways, from before the call"
-    return Outcome(figures, (Table(title, header, rows), platform_size.table(size, users, rules)))
+    return BenchOutcome(figures, (FigureTable(title, header, rows), platform_size.table(size, users, rules)))
 
 
 _WORDS = {"rest": "by REST", "database": "in the database, past the service"}
 
 
 @contextlib.contextmanager
-def _watching(stack: Stack) -> Iterator[list[probes.Watcher]]:
+def _watching(stack: Stack) -> Iterator[list[probes.AnswerWatcher]]:
     """One client at each gateway, which asks whether it may see the topic."""
     account = SecurityProfile("PLAIN", USER, stack.users[USER])
     with contextlib.ExitStack() as exits:
@@ -67,7 +67,7 @@ def _watching(stack: Stack) -> Iterator[list[probes.Watcher]]:
             host, port = gateway["bootstrap"].rsplit(":", 1)
             connection = BlockingConnection("gateway", host, int(port), account, Deadline.after(TIMEOUT_S))
             exits.enter_context(contextlib.closing(connection))
-            watchers.append(exits.enter_context(probes.Watcher(partial(_allowed, connection))))
+            watchers.append(exits.enter_context(probes.AnswerWatcher(partial(_allowed, connection))))
         for watcher in watchers:
             watcher.wait_for(False, TIMEOUT_S)
         yield watchers
@@ -84,11 +84,11 @@ def _allowed(connection: BlockingConnection) -> bool:
 def _ways(stack: Stack) -> Iterator[Ways]:
     """How the rule is made (True) or deleted."""
     assert stack.platform is not None
-    key = Rule.read(RULE).key
+    key = RuleEntry.read(RULE).key
     headers = {"Authorization": f"Bearer {stack.platform['operator_token']}"}
     with (
         httpx.Client(base_url=stack.platform["url"], headers=headers, trust_env=False, timeout=TIMEOUT_S) as client,
-        Registry.open(stack.platform["database"]) as registry,
+        Platform.open(stack.platform["database"]) as registry,
     ):
         at = [0]
 
@@ -103,14 +103,14 @@ def _ways(stack: Stack) -> Iterator[Ways]:
 
         def database(make: bool) -> None:
             if make:
-                at[0] = registry.create(Rule.read(RULE), "bench", "bench").version
+                at[0] = registry.create(RuleEntry.read(RULE), "bench", "bench").version
             else:
                 at[0] = registry.delete("rules", key, at[0], "bench", "bench").version
 
         yield {"rest": rest, "database": database}
 
 
-def _measure(change: Callable[[bool], None], make: bool, watchers: list[probes.Watcher]) -> float:
+def _measure(change: Callable[[bool], None], make: bool, watchers: list[probes.AnswerWatcher]) -> float:
     """Milliseconds from before the change until the last gateway answers by it."""
     time.sleep(QUIET_S)
     begun = time.monotonic()

@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Table
+from bench.figures import FigureTable
 from bench.gateway_cost import private_bytes
-from gateway.platform.accounts import PlatformAccounts
-from gateway.platform.rights import PlatformRights
-from ha_core.datacache.core.held import Content, Held
+from gateway.follow.platform.accounts import PlatformAccounts
+from gateway.follow.platform.rights import PlatformRights
+from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.source import Changes, Row
-from ha_core.datacache.kept_file import KeptFile
+from ha_core.datacache.core.uncommitted import Content, UncommittedChanges
 
 PAGE_ROWS = 5000
 OPERATIONS = ("read", "write", "describe")
@@ -36,7 +36,7 @@ def measure(users: int, rules: int) -> dict[str, Any]:
         gc.collect()
         before = private_bytes(os.getpid())
         begun = time.process_time()
-        kept = KeptFile(file, "bench").load()
+        kept = CacheFile(file, "bench").load()
         assert kept is not None
         loaded = time.process_time()
         rights, accounts = PlatformRights(), PlatformAccounts()
@@ -63,7 +63,7 @@ held: list[object] = []
 """What was measured stays: the next one is measured beside it."""
 
 
-def table(size: dict[str, Any], users: int, rules: int) -> Table:
+def table(size: dict[str, Any], users: int, rules: int) -> FigureTable:
     rows = tuple(
         (
             f"{count:,} {kind}s",
@@ -74,17 +74,17 @@ def table(size: dict[str, Any], users: int, rules: int) -> Table:
     )
     header = ("of a gateway", "bytes each", "in the file", "read, CPU s", "in force, CPU s")
     title = f"Size and start with a kept state; one more rule is in force after {size['one_change_ms']:.0f} ms"
-    return Table(title, header, rows)
+    return FigureTable(title, header, rows)
 
 
 def _read(count: int, value: Callable[[int], dict[str, Any]], file: Path) -> None:
     """As a cache reads and keeps it."""
-    reading = Held()
+    reading = UncommittedChanges()
     numbers = iter(range(1, count + 1))
     while page := list(islice(numbers, PAGE_ROWS)):
         rows = tuple(Row(f"{number:032x}", number, value(number)) for number in page)
         reading.add(Changes(rows, page[-1], 0))
-    KeptFile(file, "bench").keep(reading.at(count), time.time())
+    CacheFile(file, "bench").keep(reading.at(count), time.time())
 
 
 def _one_change(content: Content, rights: PlatformRights) -> float:

@@ -87,7 +87,7 @@ def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any]
     return connection.call(api, message, most)
 
 
-class Watcher:
+class AnswerWatcher:
     """Asks one gateway again and again, one question in flight, and notes when answers change."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:

@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from struct import pack
 from typing import Any
 
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import ROOT, Say, Scale, create_topic, direct, up
-from gateway.counts import Counts
+from gateway.model.counts import Counts
 from gateway.quotas.charges import Meters
 from gateway.session.pending import Passed
 from gateway.session.request import Request
 from gateway.session.throttling import Throttling
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 from ha_core.store.zookeeper import connect
-from ha_core.wire import ApiKey, RequestHeader
-from ha_core.wire import Limits as WireLimits
+from ha_core.wire import ApiKey, RequestHeader, WireLimits
 from ha_core.wire.produce import ProduceScan
 
 GATEWAYS = 3
@@ -37,7 +36,7 @@ CASES: Mapping[str, Quotas | None] = {
 }
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     rounds, times = scale.pick(15, 3), scale.pick(20_000, 500)
     say(f"{rounds} times {times} requests of each kind")
     costs = {
@@ -51,10 +50,10 @@ def run(scale: Scale, say: Say) -> Outcome:
     written = "Written with a quota of 2 MB/s, of which it is"
     shown = tuple((str(gateways), f"{100 * part:.1f} %") for gateways, part in used.items())
     tables = (
-        Table(title, ("request", "median", "most"), rows),
-        Table(f"{written}; {CLIENTS} producers", ("gateways", "part of the quota"), shown),
+        FigureTable(title, ("request", "median", "most"), rows),
+        FigureTable(f"{written}; {CLIENTS} producers", ("gateways", "part of the quota"), shown),
     )
-    return Outcome({"unit": "us", "costs": costs, "part_of_the_quota": used}, tables)
+    return BenchOutcome({"unit": "us", "costs": costs, "part_of_the_quota": used}, tables)
 
 
 def _costs(api: ApiKey, quotas: Quotas | None, rounds: int, times: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Outcome, Table, spread
+from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct
 from stack.harness import Stack
 from stack.java import find_java
@@ -36,7 +36,7 @@ TIMEOUT_S = 600.0
 """Limit for one process: six times what the longest one takes on two quiet cores."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     sizes = (1_000, 10_000) if scale.quick else (1_000, 10_000, 100_000)
     jobs = [_measure(size, say) for size in sizes]
     asked, dry = _real_clusters(scale, say)
@@ -55,13 +55,13 @@ def run(scale: Scale, say: Say) -> Outcome:
         for name, first, one in ((n, dry[n][0], spread(dry[n][1:])) for n in dry)
     ]
     tables = (
-        Table(title, header, rows),
-        Table(
+        FigureTable(title, header, rows),
+        FigureTable(
             f"Dry run of offsets, {DRY_TOPICS * DRY_PARTITIONS} partitions in each of two real clusters",
             ("way", "runs after the first", "first, s", "p50, s", "max, s"),
             tuple(found),
         ),
-        Table(
+        FigureTable(
             f"Asking a real cluster of one broker for {DRY_TOPICS * DRY_PARTITIONS} partitions, without Spark",
             ("cluster", "times", "starts and ends p50, ms", "record timestamps p50, ms"),
             tuple(
@@ -70,7 +70,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             ),
         ),
     )
-    return Outcome({"unit": "s", "jobs": jobs, "dry_runs": dry, "asked_ms": asked}, tables)
+    return BenchOutcome({"unit": "s", "jobs": jobs, "dry_runs": dry, "asked_ms": asked}, tables)
 
 
 def _measure(partitions: int, say: Say) -> dict[str, float]:
@@ -185,10 +185,10 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
     from ha_core.model import Cluster, Extent, Topic
     from ha_core.wire.sasl import SecurityProfile
     from spark_jobs import aging, offsets
-    from spark_jobs.asking import Reach
+    from spark_jobs.broker_queries import Reach
     from spark_jobs.cuts import Demand
     from spark_jobs.folder import Folder
-    from spark_jobs.history import ENDS, History
+    from spark_jobs.history import ENDS, FactHistory
     from spark_jobs.questions import Questions
     from spark_jobs.session import open_session
 
@@ -208,7 +208,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
 
     with open_session() as spark, Questions(spark, reach, Folder(folder)) as ask:
         mark("start")
-        history = History(f"{folder}/history")
+        history = FactHistory(f"{folder}/history")
         rows = spark.range(READS).selectExpr("id as read").crossJoin(spark.range(int(figures["partitions"])))
         ends = rows.selectExpr(
             f"concat('c', id % {CLUSTERS_ASKED}) as cluster",

@@ -25,17 +25,17 @@ from typing import NamedTuple
 import uvloop
 import yaml
 
-from bench.figures import Outcome, Table
+from bench.figures import BenchOutcome, FigureTable
 from bench.ground import BenchError, Say, Scale
 from bench.long_requests import names as long_requests
 from bench.long_requests import rules
-from gateway import cycles
 from gateway.config import Config, load
-from gateway.driver.gateway import Gateway
-from gateway.heavy import SWITCH_S
+from gateway.process.gateway import Gateway
+from gateway.runtime import gc_policy
+from gateway.runtime.offload import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
-from ha_core.plan.rights import Rights
-from ha_core.store.commits import Change, Key
+from ha_core.plan.access.rights import Rights
+from ha_core.store.commits import Key, StateChange
 from stack.memory_store import MemoryStore
 
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
@@ -71,10 +71,10 @@ class Turns:
             wall, cpu, own = now, used, mine
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     before, searches = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(SWITCH_S)
-    cycles.spare_the_old()
+    gc_policy.spare_the_old()
     try:
         return uvloop.run(_run(scale, say))
     finally:
@@ -82,7 +82,7 @@ def run(scale: Scale, say: Say) -> Outcome:
         gc.set_threshold(*searches)
 
 
-async def _run(scale: Scale, say: Say) -> Outcome:
+async def _run(scale: Scale, say: Say) -> BenchOutcome:
     idle, waiting, maps = QUICK if scale.quick else (CONNECTIONS, WAITING, MAPS)
     store = MemoryStore()
     with contextlib.ExitStack() as ends:
@@ -199,7 +199,7 @@ async def _measured(event: Callable[[int], Awaitable[None]], number: int) -> tup
     return turns.longest, took_s
 
 
-def _outcome(found: dict[str, list[tuple[_Turn, float]]], idle: int, waiting: int, maps: int) -> Outcome:
+def _outcome(found: dict[str, list[tuple[_Turn, float]]], idle: int, waiting: int, maps: int) -> BenchOutcome:
     rows = []
     figures = {}
     for name, measured in found.items():
@@ -214,7 +214,7 @@ def _outcome(found: dict[str, list[tuple[_Turn, float]]], idle: int, waiting: in
     title = f"Longest turn of the loop: {idle + waiting:,} connections, {maps:,} maps, {len(measured)} rounds"
     clock = ("clock ms, p50", "clock ms, max", "until all is done ms, p50")
     header = ("event", "CPU ms of the loop, max", "CPU ms, max", *clock)
-    return Outcome(figures, (Table(title, header, tuple(rows)),))
+    return BenchOutcome(figures, (FigureTable(title, header, tuple(rows)),))
 
 
 def _mapped(number: int, cut: int = 1_000, fence: Fence | None = None) -> Topic:
@@ -229,7 +229,7 @@ def _commit(store: MemoryStore, *documents: Cluster | Topic) -> None:
     expected: dict[Key, int | None] = {
         (type(one), one.name): held[1] if (held := store.read(type(one), one.name)) else None for one in documents
     }
-    store.commit(Change(change_id=f"bench-{time.monotonic_ns()}", puts=documents, expected=expected))
+    store.commit(StateChange(change_id=f"bench-{time.monotonic_ns()}", puts=documents, expected=expected))
 
 
 def _config(file: Path) -> Config:

@@ -6,8 +6,8 @@ import time
 from statistics import median
 from typing import Any
 
-from bench.figures import Outcome, Table, number, paired_ratio, turns
-from bench.gateway_cost import Cost, Meter
+from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, turns
+from bench.gateway_cost import Cost, CostMeter
 from bench.ground import Say, Scale, create_topic, direct, load, switch, up
 from stack.harness import Stack
 
@@ -27,7 +27,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any], tuple[int, int]]] = {
 """Shape → (load program, settings of confluent-kafka besides its defaults, records in full and quick)."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     with up(1, say) as stack:
         create_topic(direct(stack, "east"), "plain", PARTITIONS)
         create_topic(direct(stack, "east"), "carried", PARTITIONS)
@@ -41,12 +41,14 @@ def run(scale: Scale, say: Say) -> Outcome:
     ]
     rounds = scale.pick(7, 2)
     header = ("topic", "load", "direct", "gateway", "ratio", "CPU µs/request", "CPU s/GB")
-    table = Table(f"Throughput at 1 KiB records, acks=all, idempotent: medians of {rounds} rounds", header, tuple(rows))
-    return Outcome(figures, (table,), (f"The gateway without clients uses {idle * 100:.1f} % of a core.",))
+    table = FigureTable(
+        f"Throughput at 1 KiB records, acks=all, idempotent: medians of {rounds} rounds", header, tuple(rows)
+    )
+    return BenchOutcome(figures, (table,), (f"The gateway without clients uses {idle * 100:.1f} % of a core.",))
 
 
 def _idle(stack: Stack) -> float:
-    meter = Meter(stack.gateways)
+    meter = CostMeter(stack.gateways)
     meter.start()
     time.sleep(IDLE_S)
     return meter.stop().cpu_s / IDLE_S
@@ -57,7 +59,7 @@ def _state(stack: Stack, scale: Scale, say: Say, state: str, topic: str, cluster
     bootstraps = {"direct": direct(stack, cluster), "gateway": stack.bootstrap}
     rates: dict[str, dict[str, list[float]]] = {shape: {path: [] for path in PATHS} for shape in SHAPES}
     costs: dict[str, list[Cost]] = {shape: [] for shape in SHAPES}
-    meter = Meter(stack.gateways)
+    meter = CostMeter(stack.gateways)
     for round_number, order in enumerate(turns(PATHS, WARM_ROUNDS + scale.pick(*ROUNDS))):
         for shape, (program, settings, sizes) in SHAPES.items():
             records = scale.pick(*sizes)

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.figures import Outcome, Table, number, paired_ratio, turns
+from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, turns
 from bench.gateway_cost import cpu_seconds
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct, load
-from bench.tls_sides import CLUSTER, Side, broker_pid, sides
+from bench.tls_sides import CLUSTER, TlsSide, broker_pid, sides
 from stack.harness import Stack
 
 RECORD_BYTES = 1024
@@ -60,7 +60,7 @@ Rounds = dict[str, list[Any]]
 """Side → what each round has found."""
 
 
-def run(scale: Scale, say: Say) -> Outcome:
+def run(scale: Scale, say: Say) -> BenchOutcome:
     say(f"starting {CLUSTER} {CLUSTERS[CLUSTER]} and a gateway, and both anew with TLS")
     with (
         Stack.up({CLUSTER: CLUSTERS[CLUSTER]}, gateways=1, full_speed=True) as stack,
@@ -73,12 +73,12 @@ def run(scale: Scale, say: Say) -> Outcome:
     peer = next((name for name in PEERS if name in spent[LOADS[0]]), None)
     rounds = scale.pick(*ROUNDS)
     tables = (
-        Table(
+        FigureTable(
             f"CPU-seconds per GB of values, 1 KiB records, acks=all, idempotent: medians of {rounds} rounds",
             ("load", "TLS is ended by", "it", "broker", "together", f"it, to {peer or 'no peer'}", "MB/s"),
             tuple(spent_row(what, name, spent[what], peer) for what in LOADS for name in spent[what]),
         ),
-        Table(
+        FigureTable(
             f"Handshakes, {CLIENTS} clients at once: medians of {rounds} rounds",
             ("handshake", "TLS is ended by", "a second", "CPU ms each", f"CPU, to {peer or 'no peer'}", "resumed"),
             tuple(shaken_row(what, name, shaken[what], peer) for what in HANDSHAKES for name in shaken[what]),
@@ -86,10 +86,10 @@ def run(scale: Scale, say: Say) -> Outcome:
     )
     ciphers = {name: one[-1].cipher for name, one in shaken[HANDSHAKES[0]].items()}
     remark = "Agreed on: " + "; ".join(f"{name}: {cipher}" for name, cipher in ciphers.items()) + "."
-    return Outcome({"loads": _plain(spent), "handshakes": _plain(shaken)}, tables, (remark,))
+    return BenchOutcome({"loads": _plain(spent), "handshakes": _plain(shaken)}, tables, (remark,))
 
 
-def _loads(stack: Stack, found: list[Side], scale: Scale, say: Say) -> dict[str, Rounds]:
+def _loads(stack: Stack, found: list[TlsSide], scale: Scale, say: Say) -> dict[str, Rounds]:
     """Every side in turns; the first rounds warm the broker up and do not count."""
     spent: dict[str, Rounds] = {what: {side.name: [] for side in found} for what in LOADS}
     by_name = {side.name: side for side in found}
@@ -119,18 +119,18 @@ def _loads(stack: Stack, found: list[Side], scale: Scale, say: Say) -> dict[str,
     return spent
 
 
-def _loaded(what: str, side: Side, parameters: dict[str, Any]) -> float:
+def _loaded(what: str, side: TlsSide, parameters: dict[str, Any]) -> float:
     try:
         return float(load(what, 150.0, **parameters)["seconds"])
     except BenchError as error:
         raise BenchError(f"{what} by way of {side.name}: {error}") from error
 
 
-def _cpu_s(side: Side) -> float:
+def _cpu_s(side: TlsSide) -> float:
     return 0.0 if side.cpu_s is None else side.cpu_s()
 
 
-def _handshakes(stack: Stack, found: list[Side], scale: Scale, say: Say) -> dict[str, Rounds]:
+def _handshakes(stack: Stack, found: list[TlsSide], scale: Scale, say: Say) -> dict[str, Rounds]:
     shaken: dict[str, Rounds] = {what: {side.name: [] for side in found} for what in HANDSHAKES}
     by_name = {side.name: side for side in found}
     broker = broker_pid(stack)
@@ -148,7 +148,7 @@ def _handshakes(stack: Stack, found: list[Side], scale: Scale, say: Say) -> dict
     return shaken
 
 
-def _shaken(side: Side, resumed: bool, seconds: float, broker: int) -> Shaken:
+def _shaken(side: TlsSide, resumed: bool, seconds: float, broker: int) -> Shaken:
     begin_at = time.monotonic() + START_S
     parameters: dict[str, Any] = {
         "address": side.bootstrap,

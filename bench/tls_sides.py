@@ -22,7 +22,7 @@ from bench.ground import Say, direct
 from stack.certificates import Authority, Certificate
 from stack.harness import Stack
 from stack.layout import Layout
-from stack.parts import LOOPBACK, NotReadyError, listens
+from stack.parts import LOOPBACK, PartNotReadyError, listens
 from stack.ports import claim
 
 CLUSTER = "east"
@@ -34,7 +34,7 @@ _STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 
 @dataclass(frozen=True)
-class Side:
+class TlsSide:
     """A way to the broker.
 
     :ivar ca_file: the authority of its certificate; None: it speaks no TLS.
@@ -61,7 +61,7 @@ class _Ports:
 
 
 @contextmanager
-def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterator[list[Side]]:
+def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterator[list[TlsSide]]:
     """Every side there is; what is not installed is said and left out.
 
     :param proxied: whether proxies are among them.
@@ -77,11 +77,11 @@ def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterato
         _give_listeners(stack, own, proxies, certificate)
         speak_tls(stack, certificate)
         yield [
-            Side(PLAIN, direct(stack, CLUSTER), None, None),
-            Side(BROKER_TLS, f"{LOOPBACK}:{own}", authority.file, None),
-            Side(OURS, stack.bootstrap, authority.file, lambda: cpu_seconds(int(stack.gateways[0]["pid"]))),
+            TlsSide(PLAIN, direct(stack, CLUSTER), None, None),
+            TlsSide(BROKER_TLS, f"{LOOPBACK}:{own}", authority.file, None),
+            TlsSide(OURS, stack.bootstrap, authority.file, lambda: cpu_seconds(int(stack.gateways[0]["pid"]))),
             *(
-                Side(
+                TlsSide(
                     name, f"{LOOPBACK}:{ports.front}", authority.file, _started(name, ports, certificate, folder, ends)
                 )
                 for name, ports in proxies.items()
@@ -146,7 +146,7 @@ def _until_it_listens(running: Program, port: int) -> None:
         running.check()
         try:
             listens(port)
-        except NotReadyError as error:
+        except PartNotReadyError as error:
             if time.monotonic() > deadline:
                 raise running.failed(str(error)) from error
             time.sleep(0.05)

@@ -13,16 +13,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 import uvloop
 
-from gateway import cycles
 from gateway.config import Config, ConfigError, load, open_passwords, read
-from gateway.driver.audit import LOGGER
-from gateway.driver.gateway import Gateway
-from gateway.heavy import SWITCH_S
-from gateway.inquiry_pages import pages
-from gateway.metrics import Metrics
-from gateway.workers import asking, lifeline
-from gateway.workers.parent import Parent
-from gateway.workers.ports import inherited
+from gateway.process.audit import LOGGER
+from gateway.process.gateway import Gateway
+from gateway.process.inquiry_pages import pages
+from gateway.process.metrics import GatewayMetrics
+from gateway.process.workers import lifeline, worker_queries
+from gateway.process.workers.parent import Parent
+from gateway.process.workers.ports import inherited
+from gateway.runtime import gc_policy
+from gateway.runtime.offload import SWITCH_S
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
 from ha_core.model.shown import ShownFormatter
@@ -78,7 +78,7 @@ def main() -> int:
     if config.workers > 1 and not config.worker_of:
         return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), said).run())
     sys.setswitchinterval(SWITCH_S)
-    cycles.spare_the_old()
+    gc_policy.spare_the_old()
     return uvloop.run(_serve(config, [inherited(int(number)) for number in filter(None, options.listeners.split(","))]))
 
 
@@ -101,20 +101,20 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
         return 0
     gateway = Gateway(config, state, _version(), shared)
     # A worker's page is for its parent alone, which shows what all of them say.
-    at = (asking.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
+    at = (worker_queries.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
     more = pages(gateway, config.http)
-    http = HttpServer(*at, Metrics(gateway).render, lambda: gateway.unready, "http.port", more)
+    http = HttpServer(*at, GatewayMetrics(gateway).render, lambda: gateway.unready, "http.port", more)
     try:
         port = http.start()
         if config.worker_of:
-            lifeline.tell(lifeline.Told(port))
+            lifeline.tell(lifeline.WorkerState(port))
         starting = loop.create_task(gateway.start())
         stop = loop.create_task(stopping.wait())
         await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             if config.worker_of:
-                lifeline.tell(lifeline.Told(port, serving=True))
+                lifeline.tell(lifeline.WorkerState(port, serving=True))
         else:
             starting.cancel()
         broken = loop.create_task(gateway.failed.wait())

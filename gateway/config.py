@@ -19,28 +19,28 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.authenticating.accounts import Account
-from gateway.authenticating.jwks import Jwks, JwksError, demand_allowed
-from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.users import UsersError, accounts, with_keys
-from gateway.client_zones import NOWHERE, ClientZones
-from gateway.platform.section import Platform, PlatformError
-from gateway.rules_file import RulesFile, RulesFileError, parse
+from gateway.authentication.accounts import LoginAccount
+from gateway.authentication.jwks import Jwks, JwksError, demand_allowed
+from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.users import UsersError, accounts, with_keys
+from gateway.follow.platform.section import PlatformConfigError, PlatformSection
+from gateway.follow.rules_file import RulesFile, RulesFileError, parse
+from gateway.follow.settings_file import SettingsError
+from gateway.follow.settings_file import parse as parse_settings
+from gateway.model.client_zones import NOWHERE, ClientZones
+from gateway.process.sockets.tls_server import TlsServer, tls_server
 from gateway.session.certificate import parse_rule
-from gateway.session.rates import Settings
-from gateway.settings_file import SettingsError
-from gateway.settings_file import parse as parse_settings
-from gateway.tls_server import TlsServer, tls_server
+from gateway.session.discovery_rates import DiscoverySettings
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.model.access import on_loopback
-from ha_core.registry.scram import ITERATIONS
+from ha_core.platform.scram import ITERATIONS
 from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context
 from ha_core.tls.naming import told
-from ha_core.wire.limits import Limits as WireLimits
+from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
 from ha_core.wire.sasl_scram import HASHES, MAX_ITERATIONS, MIN_ITERATIONS
@@ -70,11 +70,11 @@ class ConfigError(Exception):
     """What is wrong with a configuration, one line for each fault: file, key, value, remedy."""
 
 
-class _Section(BaseModel):
+class _ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ZooKeeper(_Section):
+class ZooKeeper(_ConfigSection):
     hosts: Annotated[str, Field(min_length=1)]
     """`host:port[,host:port…]`."""
     root: Annotated[str, Field(pattern=r"^(/[^/]+)+$")] = "/switchyard"
@@ -112,7 +112,7 @@ class ZooKeeper(_Section):
         return self
 
 
-class Listen(_Section):
+class Listen(_ConfigSection):
     """The bootstrap listener."""
 
     host: Host = "127.0.0.1"
@@ -121,14 +121,14 @@ class Listen(_Section):
     """Name under which clients reach this gateway: of all its listeners."""
 
 
-class ListenDiscovery(_Section):
+class ListenDiscovery(_ConfigSection):
     """A listener that names real brokers, to clients that go on to these by themselves."""
 
     host: Host = "127.0.0.1"
     port: Port
 
 
-class Tls(_Section):
+class Tls(_ConfigSection):
     """Of all listeners of clients: with this section they speak TLS only. Files are relative to the configuration's,
     and read again when they change."""
 
@@ -191,7 +191,7 @@ class Tls(_Section):
         self._peers = replace(files, ca_file=gateways)
 
 
-class NodePorts(_Section):
+class NodePorts(_ConfigSection):
     """Virtual node n listens on first_port + n."""
 
     first_port: Port = 20_000
@@ -206,7 +206,7 @@ class NodePorts(_Section):
         return self
 
 
-class Http(_Section):
+class Http(_ConfigSection):
     """Health, metrics, and what operators ask: who is connected, and why a client is served as it is."""
 
     host: Host = "127.0.0.1"
@@ -225,7 +225,7 @@ class Http(_Section):
         return on_loopback(self.host)
 
 
-class OAuth(_Section):
+class OAuth(_ConfigSection):
     """Which bearer tokens are taken."""
 
     issuer: Annotated[str, Field(min_length=1, max_length=2048)]
@@ -242,7 +242,7 @@ class OAuth(_Section):
     """How often the keys are read anew."""
 
 
-class Authentication(_Section):
+class AuthenticationSection(_ConfigSection):
     """Who may connect."""
 
     anonymous: bool = False
@@ -264,13 +264,13 @@ class Authentication(_Section):
     """So many failures from one address are borne, and one more each second; then its logins are not looked at."""
     plain_without_tls: bool = False
     """Whether passwords may be sent as they are, over a listener that only this machine reaches."""
-    _users: Mapping[str, Account] = PrivateAttr(default_factory=dict)
+    _users: Mapping[str, LoginAccount] = PrivateAttr(default_factory=dict)
     _phantom_secret: bytes | None = PrivateAttr(default=None)
     _iterations: int = PrivateAttr(default=MIN_ITERATIONS)
     _jwks: str | Path = PrivateAttr(default="")
 
     @property
-    def users(self) -> Mapping[str, Account]:
+    def users(self) -> Mapping[str, LoginAccount]:
         """User → account, as read from `users_file`."""
         return self._users
 
@@ -303,7 +303,7 @@ class Authentication(_Section):
         return self
 
 
-class Authorisation(_Section):
+class Authorisation(_ConfigSection):
     """Who may do what: whoever is in may do everything, or what rules allow."""
 
     rules_file: Path | None = None
@@ -321,17 +321,17 @@ class Authorisation(_Section):
         return {} if said is False or said == "off" else said  # to YAML `off` is false
 
 
-class Discovery(_Section):
+class DiscoverySection(_ConfigSection):
     """How often clients may ask who leads, who coordinates and for producer ids."""
 
     settings: dict[str, Any] = Field(default_factory=dict)
     """As `settings_file` has them (`settings_file`), where they do not change while the gateway runs."""
     settings_file: Path | None = None
     """YAML; relative to the configuration file, and read again when it changes."""
-    _read: Settings = PrivateAttr(default=Settings())
+    _read: DiscoverySettings = PrivateAttr(default=DiscoverySettings())
 
     @property
-    def read(self) -> Settings:
+    def read(self) -> DiscoverySettings:
         """As they were at the start."""
         return self._read
 
@@ -351,7 +351,7 @@ class Discovery(_Section):
         return self
 
 
-class Limits(_Section):
+class Limits(_ConfigSection):
     """Bounds on what clients can make the gateway hold."""
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 104_857_600
@@ -406,11 +406,11 @@ class Limits(_Section):
         )
 
 
-class Log(_Section):
+class LogSection(_ConfigSection):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-class ClientZonesSection(_Section):
+class ClientZonesSection(_ConfigSection):
     """In which zone clients are; the same at all gateways."""
 
     networks: Annotated[
@@ -432,7 +432,7 @@ class ClientZonesSection(_Section):
         return self
 
 
-class Config(_Section):
+class Config(_ConfigSection):
     """The whole file."""
 
     id: Name
@@ -445,21 +445,21 @@ class Config(_Section):
     nodes: NodePorts = NodePorts()
     http: Http = Http()
     tls: Tls | None = None
-    authentication: Authentication
+    authentication: AuthenticationSection
     """No default: whether strangers may come in is for the operator to say."""
     authorisation: Authorisation = Authorisation()
-    platform: Platform | None = None
+    platform: PlatformSection | None = None
     """Where users, rules and settings come from that no file names."""
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
     limits: Limits = Limits()
-    discovery: Discovery = Discovery()
+    discovery: DiscoverySection = DiscoverySection()
     zone: Annotated[str, Field(max_length=255)] = ""
     client_zones: ClientZonesSection = ClientZonesSection()
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
-    log: Log = Log()
+    log: LogSection = LogSection()
     _profiles: Mapping[str, SecurityProfile] = PrivateAttr(default_factory=dict)
     _folder: Path = PrivateAttr(default=Path())
     """Where the file lies."""
@@ -637,7 +637,7 @@ def load(path: Path | str, said: str | None = None) -> Config:
     if config.platform is not None:
         try:
             config.platform.read(folder, f"{file}: platform")
-        except PlatformError as error:
+        except PlatformConfigError as error:
             raise ConfigError(str(error)) from None
     try:
         config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder, ("password_file",))
@@ -654,7 +654,7 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
         raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 
-def read_settings(file: Path, key: str = "the settings of discovery") -> Settings:
+def read_settings(file: Path, key: str = "the settings of discovery") -> DiscoverySettings:
     """:raises ConfigError: one line per fault; nothing of the file is to be used."""
     try:
         return parse_settings(_yaml(file, key))
@@ -700,7 +700,7 @@ def _read_security(config: Config, file: Path) -> None:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _users(file: Path, key: str) -> dict[str, Account]:
+def _users(file: Path, key: str) -> dict[str, LoginAccount]:
     try:
         return accounts(_yaml(file, key))
     except UsersError as error:

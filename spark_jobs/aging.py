@@ -1,6 +1,6 @@
 """Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent.
 
-The rules, and what they are given, are those of `ha_core.plan.aging`.
+The rules, and what they are given, are those of `ha_core.plan.migration.aging`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.aging import Block, Commit, blocks, closed, log_of
-from spark_jobs import asking
-from spark_jobs.asking import TopicAsked
+from ha_core.plan.migration.aging import Block, CommittedOffset, blocks, closed, log_of
+from spark_jobs import broker_queries
+from spark_jobs.broker_queries import TopicAsked
 from spark_jobs.folder import Folder
-from spark_jobs.history import COMMITS, ENDS, LOOKS, History
+from spark_jobs.history import COMMITS, ENDS, LOOKS, FactHistory
 from spark_jobs.questions import Questions, by_partition, errors, groups_listed
-from spark_jobs.report import MAX_ROWS, Outcome, table
+from spark_jobs.report import MAX_ROWS, JobOutcome, table
 from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
@@ -61,7 +61,7 @@ class Homes(NamedTuple):
     homes: list[str]
 
 
-class Evidence(NamedTuple):
+class AgingEvidence(NamedTuple):
     """What was found out about a closed extent; nulls where nothing was."""
 
     partition: int
@@ -90,7 +90,7 @@ class AgingResult(NamedTuple):
     aged: bool
     """Nothing speaks against dropping the extent."""
     reasons: list[str]
-    """As in `ha_core.plan.aging`, each once."""
+    """As in `ha_core.plan.migration.aging`, each once."""
     why: str
     """The same with the evidence, for people."""
     groups_below: int
@@ -99,7 +99,7 @@ class AgingResult(NamedTuple):
 def closed_extents(
     topics: Iterable[Topic], crossed: Mapping[tuple[str, str], int], copies: Collection[str] = ()
 ) -> Iterator[Closed]:
-    """All closed extents of all maps. `crossed` as in `ha_core.plan.aging`.
+    """All closed extents of all maps. `crossed` as in `ha_core.plan.migration.aging`.
 
     :param copies: keys of mirrors, `{topic}@{cluster that has the copy}`.
     """
@@ -120,7 +120,7 @@ def closed_extents(
             )
 
 
-def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence) -> AgingResult:
+def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvidence) -> AgingResult:
     """:param against: `blocks`, with all that it has to know of clusters."""
     extents = _EXTENTS.validate_json(row.extents)
     extent = next(one for one in extents if one.start == row.start)
@@ -130,14 +130,15 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence)
     written_ms = row.newest_record_ms or 0
     log = log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
     parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
-    commits = [Commit(*one) for one in zip(*parts, strict=True)]
+    commits = [CommittedOffset(*one) for one in zip(*parts, strict=True)]
     found = against(extents, extent, log, commits, now_ms)
     reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
     return AgingResult(not found, reasons, "; ".join(one.text for one in found), len(commits))
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
-    """The commits below the end of each closed extent, as lists; `counts` of `ha_core.plan.aging`, as a join."""
+    """The commits below the end of each closed extent, as lists; `counts` of `ha_core.plan.migration.aging`, as a
+    join."""
     counting = (
         commits.where("offset is not null")
         .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
@@ -168,13 +169,13 @@ def evidence(
 
 
 def read_commits(
-    ask: Questions, history: History | None, masked: Collection[str]
+    ask: Questions, history: FactHistory | None, masked: Collection[str]
 ) -> tuple[DataFrame, frozenset[str], frozenset[str]]:
     """Commits of all groups of all clusters, the clusters of whose groups nothing is known, and those that could not be
     asked for all of them, of whose others what was known at the last look is taken. Masked ones nobody asks.
     """
     listed = ask.list_clusters(without=masked)
-    told = ask(asking.read_commits, groups_listed(listed))
+    told = ask(broker_queries.read_commits, groups_listed(listed))
     fresh = told.where("error is null").select(*COMMITS.row._fields)
     refused = errors(listed, told).select("cluster").distinct().collect()
     troubled = frozenset(masked).union(row["cluster"] for row in refused)
@@ -191,7 +192,7 @@ def pipeline(
     ask: Questions,
     maps: Mapping[str, Topic],
     homes: Mapping[str, frozenset[str]],
-    history: History | None,
+    history: FactHistory | None,
     now_ms: int,
     crossed: Mapping[tuple[str, str], int] | None = None,
     copies: Collection[str] = (),
@@ -207,11 +208,11 @@ def pipeline(
         for _, extent in closed(topic)
         if extent.cluster not in masked
     }
-    topics = ask(asking.read_topics, frame_of(spark, TopicAsked, sorted(asked)))
+    topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(asked)))
     there = by_partition(topics).select(*_LOG, "end")
     ended = closed_frame.select(*_LOG, "mapped_end").distinct()
     gone_on = ended.join(there, _LOG).where("end > mapped_end").select(*_LOG)
-    producers = ask(asking.read_producers, gone_on)
+    producers = ask(broker_queries.read_producers, gone_on)
     commits, unasked, last_seen = read_commits(ask, history, masked)
     recorded = history.read(spark, ENDS, now_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
     looks = recorded.join(gone_on, _LOG, "left_semi").groupBy(*_LOG)
@@ -222,10 +223,10 @@ def pipeline(
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
     rows = evidence(closed_frame, topics, producers, earlier, below)
     against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
-    return with_columns(rows, partial(judge, against, now_ms), Evidence, AgingResult).select(*_COLUMNS)
+    return with_columns(rows, partial(judge, against, now_ms), AgingEvidence, AgingResult).select(*_COLUMNS)
 
 
-def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> Outcome:
+def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> JobOutcome:
     """Writes the verdicts and sums them up. `put_off` has the topics that were not judged, and why."""
     folder = output / "aging" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
@@ -255,4 +256,4 @@ def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, s
     shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in kept]
     title = f"{aged:,} of {total:,} closed extents have aged; what speaks against the others:"
     text = table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged)
-    return Outcome(summary, "\n".join([text, *(f"not judged: {name}: {why}" for name, why in left)]))
+    return JobOutcome(summary, "\n".join([text, *(f"not judged: {name}: {why}" for name, why in left)]))

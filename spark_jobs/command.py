@@ -19,7 +19,7 @@ from ha_core.model.shown import shown_lines
 from spark_jobs.cuts import Demand
 
 if TYPE_CHECKING:
-    from spark_jobs.report import Outcome
+    from spark_jobs.report import JobOutcome
 
 N = TypeVar("N", int, float)
 EXIT_UNUSABLE = 2
@@ -34,8 +34,8 @@ def main(arguments: list[str]) -> int:
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
+    from spark_jobs.driver_watchdog import SparkGoneError
     from spark_jobs.inputs import InputError
-    from spark_jobs.pulse import SparkGoneError
     from spark_jobs.session import SparkConnectError
 
     try:
@@ -92,9 +92,9 @@ def _mirror(options: argparse.Namespace) -> None:
     )
 
 
-def _run(options: argparse.Namespace) -> Outcome:
+def _run(options: argparse.Namespace) -> JobOutcome:
     from spark_jobs import inputs
-    from spark_jobs.asking import Reach
+    from spark_jobs.broker_queries import Reach
 
     file, zookeeper = options.clusters, (options.zookeeper, options.root)
     given = inputs.from_file(file) if file else inputs.from_zookeeper(*zookeeper)
@@ -103,12 +103,12 @@ def _run(options: argparse.Namespace) -> Outcome:
 
     # Spark takes seconds to start: only once everything else is known to be usable.
     from spark_jobs.folder import Folder
-    from spark_jobs.history import History, Keep
+    from spark_jobs.history import FactHistory, Keep
     from spark_jobs.questions import Questions
     from spark_jobs.session import open_session
 
     now_ms = time.time_ns() // 1_000_000
-    history = History(options.history) if options.history else None
+    history = FactHistory(options.history) if options.history else None
     folder = history.root if history else Folder(options.output)
     with (
         open_session(options.remote) as spark,

@@ -56,7 +56,7 @@ class Windows(NamedTuple):
     """The one of the wanted rank; None: there are too few."""
 
 
-class Cut(NamedTuple):
+class SuggestedCut(NamedTuple):
     """`cut` is None where `how` is `none`."""
 
     cut: int | None
@@ -67,7 +67,7 @@ class Cut(NamedTuple):
     how: How
 
 
-NO_CUT = Cut(None, None, None, None, "none")
+NO_CUT = SuggestedCut(None, None, None, None, "none")
 
 
 def rank(count: str, chance: float) -> str:
@@ -86,7 +86,7 @@ def upper_rate(found: Windows, demand: Demand) -> tuple[float, How]:
     return max(found.highest, found.average + math.sqrt(1 / demand.chance - 1) * found.deviation), "deviation"
 
 
-def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> Cut:
+def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> SuggestedCut:
     """The cut of a partition whose log end was `end`, `age_s` ago; never below it. No end, or no room above: no cut."""
     if end is None or end < 0 or not (age_s >= 0 and math.isfinite(age_s)):
         return NO_CUT
@@ -96,4 +96,4 @@ def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> Cu
     expected = math.ceil(rate * seconds)
     headroom = max(demand.least_headroom, math.ceil(upper * seconds) - expected)
     cut = end + expected + headroom
-    return Cut(cut, rate, upper, headroom, how) if cut <= MAX_OFFSET else NO_CUT
+    return SuggestedCut(cut, rate, upper, headroom, how) if cut <= MAX_OFFSET else NO_CUT

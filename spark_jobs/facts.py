@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window, functions
 
-from spark_jobs.asking import ToList, read_commits, read_topics
-from spark_jobs.history import COMMITS, DEFAULT, ENDS, LOOKS, SPECS, History, Keep, LookRow, Table, compact
+from spark_jobs.broker_queries import ToList, read_commits, read_topics
+from spark_jobs.history import COMMITS, DEFAULT, ENDS, LOOKS, SPECS, FactHistory, HistoryTable, Keep, LookRow, compact
 from spark_jobs.questions import Questions, by_partition, errors, groups_listed, topics_listed
-from spark_jobs.report import Outcome, table
+from spark_jobs.report import JobOutcome, table
 from spark_jobs.rows import frame_of, from_batches
 
 _TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
 
 
-def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
+def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> JobOutcome:
     spark = ask.spark
     listed = ask.list_clusters()
     topics = ask(read_topics, topics_listed(listed))
@@ -55,7 +55,7 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
         "written": written,
         "compaction": compacted,
     }
-    return Outcome(summary, _text(looks, ages_s))
+    return JobOutcome(summary, _text(looks, ages_s))
 
 
 def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: DataFrame, now_ms: int) -> list[LookRow]:
@@ -76,7 +76,7 @@ def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: Dat
     return list(from_batches(LookRow, found.toArrow().to_batches()))
 
 
-def last_known(before: DataFrame, found: DataFrame, table: Table, complete: list[str]) -> DataFrame:
+def last_known(before: DataFrame, found: DataFrame, table: HistoryTable, complete: list[str]) -> DataFrame:
     """The newest row of each key: of clusters that were looked at completely only what was found now."""
     older = before.where(~functions.col("cluster").isin(complete)) if complete else before
     newest_first = Window.partitionBy(*table.key).orderBy(functions.col("read_at_ms").desc())

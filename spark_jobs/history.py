@@ -71,16 +71,16 @@ class LookRow(NamedTuple):
     read_at_ms: int
 
 
-class Table(NamedTuple):
+class HistoryTable(NamedTuple):
     name: str
     row: type[Any]
     key: tuple[str, ...]
 
 
-ENDS = Table("ends", EndRow, ("cluster", "topic", "partition"))
-SPECS = Table("specs", SpecRow, ("cluster", "topic"))
-COMMITS = Table("commits", CommitRow, ("cluster", "group", "topic", "partition"))
-LOOKS = Table("looks", LookRow, ("cluster",))
+ENDS = HistoryTable("ends", EndRow, ("cluster", "topic", "partition"))
+SPECS = HistoryTable("specs", SpecRow, ("cluster", "topic"))
+COMMITS = HistoryTable("commits", CommitRow, ("cluster", "group", "topic", "partition"))
+LOOKS = HistoryTable("looks", LookRow, ("cluster",))
 TABLES = (ENDS, SPECS, COMMITS, LOOKS)
 WRITTEN = "_SUCCESS"
 MERGED = "_merged"
@@ -92,7 +92,7 @@ def day_of(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
-class Part(NamedTuple):
+class HistoryPart(NamedTuple):
     """A folder of rows: one run (`r…`), or runs merged (`c…`), thinned as well (`t…`)."""
 
     name: str
@@ -103,37 +103,39 @@ class Part(NamedTuple):
         return self.name[0]
 
 
-class History:
+class FactHistory:
     def __init__(self, root: str) -> None:
         self.root = Folder(root)
 
-    def days(self, table: Table) -> list[str]:
+    def days(self, table: HistoryTable) -> list[str]:
         return [name[4:] for name in (self.root / table.name).names() if name.startswith("day=")]
 
-    def parts(self, table: Table, day: str) -> Iterator[Part]:
+    def parts(self, table: HistoryTable, day: str) -> Iterator[HistoryPart]:
         """The parts that are whole."""
         folder = self.root / table.name / f"day={day}"
         for name in folder.names():
             if name.startswith("part=") and WRITTEN in (folder / name).names():
-                yield Part(name[5:], folder / name)
+                yield HistoryPart(name[5:], folder / name)
 
-    def write(self, table: Table, rows: DataFrame, run_ms: int, kind: str = "r", day: str | None = None) -> Folder:
+    def write(
+        self, table: HistoryTable, rows: DataFrame, run_ms: int, kind: str = "r", day: str | None = None
+    ) -> Folder:
         """Writes one part, in place of what an earlier attempt of the same run has left."""
         folder = self.root / table.name / f"day={day or day_of(run_ms)}" / f"part={kind}{run_ms}"
         _write(rows, table, folder)
         return folder
 
-    def read(self, spark: SparkSession, table: Table, since_ms: int = 0) -> DataFrame:
+    def read(self, spark: SparkSession, table: HistoryTable, since_ms: int = 0) -> DataFrame:
         """Rows read at `since_ms` or later; some may come twice (see the module)."""
         first = day_of(max(0, since_ms - _LONGEST_RUN_MS))
         parts = [part.folder for day in self.days(table) if day >= first for part in self.parts(table, day)]
         return read_parts(spark, table, parts).where(f"read_at_ms >= {since_ms}")
 
-    def last(self, spark: SparkSession, table: Table) -> DataFrame:
+    def last(self, spark: SparkSession, table: HistoryTable) -> DataFrame:
         pointer = self._pointer()
         return read_parts(spark, table, [self.root / "last" / table.name / f"part=r{pointer}"] if pointer else [])
 
-    def write_last(self, tables: dict[Table, DataFrame], run_ms: int) -> None:
+    def write_last(self, tables: dict[HistoryTable, DataFrame], run_ms: int) -> None:
         """Puts these rows in force, all tables at once, and deletes those before the previous ones."""
         before = self._pointer()
         for table, rows in tables.items():
@@ -153,12 +155,12 @@ _LONGEST_RUN_MS = 6 * 3600 * 1000
 """A run's rows lie under the day of its beginning."""
 
 
-def _write(rows: DataFrame, table: Table, folder: Folder) -> None:
+def _write(rows: DataFrame, table: HistoryTable, folder: Folder) -> None:
     """In as few files as Spark thinks right for the size."""
     rows.hint("rebalance").sortWithinPartitions(*table.key).write.mode("overwrite").parquet(folder.uri)
 
 
-def read_parts(spark: SparkSession, table: Table, folders: list[Folder]) -> DataFrame:
+def read_parts(spark: SparkSession, table: HistoryTable, folders: list[Folder]) -> DataFrame:
     if not folders:
         return frame_of(spark, table.row, [])
     return spark.read.schema(spark_schema(table.row)).parquet(*(folder.uri for folder in folders))
@@ -178,7 +180,7 @@ class Keep(NamedTuple):
 DEFAULT = Keep()
 
 
-def thinned(rows: DataFrame, table: Table) -> DataFrame:
+def thinned(rows: DataFrame, table: HistoryTable) -> DataFrame:
     """Without doubled rows, and without those that say what their neighbours in time say."""
     said = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
     line = Window.partitionBy(*table.key).orderBy("read_at_ms")
@@ -188,7 +190,7 @@ def thinned(rows: DataFrame, table: Table) -> DataFrame:
     return beside.where("not (said <=> before and said <=> after)").select(*table.row._fields)
 
 
-def compact(spark: SparkSession, history: History, now_ms: int, keep: Keep = DEFAULT) -> dict[str, int]:
+def compact(spark: SparkSession, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> dict[str, int]:
     """Merges, thins and deletes what is due; returns how many parts and days. Killed anywhere, a rerun goes on."""
     done = {"parts_merged": 0, "parts_deleted": 0, "days_deleted": 0}
     today, oldest = day_of(now_ms), day_of(now_ms - keep.days * _DAY_MS)
@@ -213,7 +215,7 @@ def compact(spark: SparkSession, history: History, now_ms: int, keep: Keep = DEF
     return done
 
 
-def _replaced(parts: list[Part]) -> list[Part]:
+def _replaced(parts: list[HistoryPart]) -> list[HistoryPart]:
     """Those that a merged part of an earlier run has taken in."""
     texts = (part.folder.read_text(MERGED) for part in parts if part.kind != "r")
     names = {name for text in texts if text for name in json.loads(text)}
@@ -221,7 +223,13 @@ def _replaced(parts: list[Part]) -> list[Part]:
 
 
 def _merge(
-    spark: SparkSession, history: History, table: Table, day: str, parts: list[Part], now_ms: int, thin: bool
+    spark: SparkSession,
+    history: FactHistory,
+    table: HistoryTable,
+    day: str,
+    parts: list[HistoryPart],
+    now_ms: int,
+    thin: bool,
 ) -> None:
     rows = read_parts(spark, table, [part.folder for part in parts])
     rows = thinned(rows, table) if thin else rows.dropDuplicates([*table.key, "read_at_ms"])

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field, ValidationError
 from ha_core.kafka.security import load_profiles
 from ha_core.model import Cluster, Lock, Mirror, Topic
 from ha_core.model.operation import AnyKind
-from ha_core.plan.aging import candidates, crossed, locked_topics
-from ha_core.plan.mirrored import NoSuchMirrorError, named
-from ha_core.plan.resolve import group_homes
+from ha_core.plan.migration.aging import candidates, crossed, locked_topics
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
+from ha_core.plan.routing.resolve import group_homes
 from ha_core.wire.sasl import SecurityProfile
 
 NEWEST_OPERATIONS = 10_000
@@ -63,7 +63,7 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
     return Inputs(view.clusters, load_profiles(), *judged, homes, crossed(operations), mirrors)
 
 
-class _File(BaseModel):
+class _InputsDocument(BaseModel):
     clusters: list[Cluster]
     topics: list[Topic] = []
     locks: list[Lock] = []
@@ -74,7 +74,7 @@ class _File(BaseModel):
 
 def from_file(path: Path) -> Inputs:
     try:
-        found = _File.model_validate_json(path.read_bytes())
+        found = _InputsDocument.model_validate_json(path.read_bytes())
         judged = candidates(found.topics, locked_topics(found.locks))
         ended_ms = crossed(found.operations)
     except OSError as error:
@@ -90,7 +90,7 @@ def from_file(path: Path) -> Inputs:
 
 
 def mirrors_of(given: Inputs, topics: Collection[str], target: str) -> list[Mirror]:
-    """The mirrors that are asked for, see `ha_core.plan.mirrored`.
+    """The mirrors that are asked for, see `ha_core.plan.mirror.mirrored_topics`.
 
     :raises InputError: a topic has none, or several and none is named.
     """

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, functions
 
-from spark_jobs.asking import TopicAsked, read_topics
-from spark_jobs.cuts import Cut, Demand, Windows, suggest
+from spark_jobs.broker_queries import TopicAsked, read_topics
+from spark_jobs.cuts import Demand, SuggestedCut, Windows, suggest
 from spark_jobs.folder import Folder
-from spark_jobs.history import ENDS, History
+from spark_jobs.history import ENDS, FactHistory
 from spark_jobs.questions import Questions, by_partition, errors, topics_listed
 from spark_jobs.rates import windows
-from spark_jobs.report import MAX_ROWS, Outcome, ago, table
+from spark_jobs.report import MAX_ROWS, JobOutcome, ago, table
 from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
@@ -71,7 +71,7 @@ timestamps those of the log: null where the partition is empty, or nobody told, 
 clock was."""
 
 
-def suggest_one(demand: Demand, now_ms: int, one: Measured) -> Cut:
+def suggest_one(demand: Demand, now_ms: int, one: Measured) -> SuggestedCut:
     found = Windows._make(one[-len(Windows._fields) :]) if one.windows else Windows()
     age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
     return suggest(one.end, age_s, found, demand)
@@ -109,7 +109,7 @@ def measured(
 
 def pipeline(
     ask: Questions,
-    history: History,
+    history: FactHistory,
     topics: Sequence[str],
     demand: Demand,
     now_ms: int,
@@ -122,7 +122,9 @@ def pipeline(
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
     rows = measured(fresh, last, recorded, sorted(troubles), demand.chance)
-    return with_columns(rows, partial(suggest_one, demand, now_ms), Measured, Cut).selectExpr(*_COLUMNS), troubles
+    return with_columns(rows, partial(suggest_one, demand, now_ms), Measured, SuggestedCut).selectExpr(
+        *_COLUMNS
+    ), troubles
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
@@ -149,7 +151,7 @@ def keep(output: Folder, results: int | None) -> None:
             (folder / name).delete()
 
 
-def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:
+def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> JobOutcome:
     folder = output / "offsets" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
@@ -189,4 +191,4 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
         " cases; the furthest first"
     )
     not_asked = (f"not asked: {why}" for why in troubles.values())
-    return Outcome(summary, "\n".join([table(title, columns, shown, total), *not_asked]))
+    return JobOutcome(summary, "\n".join([table(title, columns, shown, total), *not_asked]))

@@ -10,8 +10,8 @@ from typing import Any, Self, get_args, get_type_hints
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs import asking
-from spark_jobs.asking import Reach, ToList
+from spark_jobs import broker_queries
+from spark_jobs.broker_queries import Reach, ToList
 from spark_jobs.folder import Folder
 from spark_jobs.rows import frame_of, map_rows, spark_schema
 
@@ -29,12 +29,12 @@ class Questions:
         self.spark = spark
         self.reach = reach
         self._runs = folder / "asked"
-        self._answers = self._runs / f"{asking.now_ms()}-{uuid.uuid4().hex}"
+        self._answers = self._runs / f"{broker_queries.now_ms()}-{uuid.uuid4().hex}"
         self._asked = 0
 
     def __enter__(self) -> Self:
         for name in self._runs.names():
-            if int(name.partition("-")[0]) < asking.now_ms() - _LEFT_BEHIND_MS:
+            if int(name.partition("-")[0]) < broker_queries.now_ms() - _LEFT_BEHIND_MS:
                 (self._runs / name).delete()
         return self
 
@@ -44,7 +44,7 @@ class Questions:
     def list_clusters(self, without: Collection[str] = ()) -> DataFrame:
         """`Listed` of every cluster, but for those that nobody wants to be asked."""
         clusters = (ToList(name) for name in self.reach.clusters if name not in without)
-        return self(asking.list_clusters, frame_of(self.spark, ToList, clusters))
+        return self(broker_queries.list_clusters, frame_of(self.spark, ToList, clusters))
 
     def __call__(self, question: Callable[..., Iterator[Any]], rows: DataFrame, **options: Any) -> DataFrame:
         """What a function of `asking` answers about `rows`, which have the columns that it takes."""

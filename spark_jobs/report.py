@@ -11,7 +11,7 @@ MAX_ROWS = 40
 MAX_CELL = 60
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     summary: dict[str, Any]
     text: str
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.pulse import SparkGoneError, end
+from spark_jobs.driver_watchdog import SparkGoneError, end
 
 log = logging.getLogger(__name__)
 WAIT_S = 60.0

@@ -17,14 +17,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
 from ha_core.mirror.key_states import Compacted
+from ha_core.mirror.partition_diff import Range
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.mirror.side_by_side import Range
 from ha_core.model import Mirror, Run
 from ha_core.wire.errors import RemoteProtocolError
-from spark_jobs.asking import HOPELESS, Reach
+from spark_jobs.broker_queries import HOPELESS, Reach
 from spark_jobs.folder import Folder
 from spark_jobs.questions import Questions
-from spark_jobs.report import MAX_ROWS, Outcome, table
+from spark_jobs.report import MAX_ROWS, JobOutcome, table
 from spark_jobs.rows import frame_of
 
 WORST_CASES = 10
@@ -41,7 +41,7 @@ class MirrorAsked(NamedTuple):
     records: int
 
 
-class Planned(NamedTuple):
+class PlannedRange(NamedTuple):
     """A range that is to be compared; or, with `start` null, what is known of a partition before that.
 
     One that could not be planned is a row with an error, and its partition null.
@@ -78,7 +78,7 @@ class Planned(NamedTuple):
 
 
 class RangeAsked(NamedTuple):
-    """As in `Planned`."""
+    """As in `PlannedRange`."""
 
     source: str
     target: str
@@ -158,7 +158,7 @@ class _Clusters(ExitStack):
         return str(error)
 
 
-def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]:
+def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[PlannedRange]:
     """What each mirror is compared by."""
     with _Clusters(reach) as clusters:
         for row in rows:
@@ -167,10 +167,10 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
             try:
                 plans = plan(clusters[mirror.source], clusters[mirror.target], mirror, Coverage(*row[1:]))
             except _ERRORS as error:
-                yield Planned(*place, error=clusters.words(error))
+                yield PlannedRange(*place, error=clusters.words(error))
                 continue
             for one in plans:
-                known = Planned(
+                known = PlannedRange(
                     *place,
                     one.partition,
                     source_compacted=one.compacted.source,
@@ -182,7 +182,7 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[Planned]
                 yield from _planned(known, one)
 
 
-def _planned(row: Planned, one: PartitionRanges) -> Iterator[Planned]:
+def _planned(row: PlannedRange, one: PartitionRanges) -> Iterator[PlannedRange]:
     yield row._replace(
         gone_in_source=one.gone_in_source,
         gone_in_copy=one.known.gone_in_copy,
@@ -274,7 +274,7 @@ _WHY = f"""case
     when lacking > 0 then concat('lacks ', format_number(lacking, 0), ' records of its source')
     when compared = 0 and (behind > 0 or ranges < of_ranges) then '{_NOTHING}'
 end"""
-"""The problem of a partition, as `state_of` of `ha_core.operations.comparing` says; null: none."""
+"""The problem of a partition, as `state_of` of `ha_core.operations.mirror.comparing` says; null: none."""
 _WRONG: Mapping[str, str] = {
     "differing": "count_if(first_difference is not null)",
     "failed": "count_if(error is not null)",
@@ -288,7 +288,7 @@ def _summed(rows: DataFrame, *by: str, **more: str) -> DataFrame:
     return rows.groupBy(*by).agg(*columns)
 
 
-def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Outcome:
+def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> JobOutcome:
     """Writes what came of each range, and sums it up by partition."""
     folder = output / "verify" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
@@ -333,4 +333,4 @@ def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Ou
         )
         for row in worst
     ]
-    return Outcome(summary, table(title, columns, shown, counts["rows"]))
+    return JobOutcome(summary, table(title, columns, shown, counts["rows"]))

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from stack.kafka_part import SERVICE_MECHANISM
 from stack.layout import PROJECT
-from stack.parts import LOOPBACK, Command, NotReadyError, get_json
+from stack.parts import LOOPBACK, PartNotReadyError, Program, get_json
 
 Component = Literal["api-server", "scheduler", "dag-processor", "triggerer"]
 USER = "admin"
@@ -138,7 +138,7 @@ class AirflowSettings:
     def health(self) -> dict[str, Any]:
         answer = get_json(f"{self.url}/api/v2/monitor/health")
         if not isinstance(answer, dict):
-            raise NotReadyError(f"{self.url} answers no health report")
+            raise PartNotReadyError(f"{self.url} answers no health report")
         return answer
 
     def token(self) -> str:
@@ -168,7 +168,7 @@ class AirflowPart:
         # A task that starts before the api-server answers ends as failed.
         return () if self.component == "api-server" else ("airflow/api-server",)
 
-    def prepare(self) -> tuple[Command, ...]:
+    def prepare(self) -> tuple[Program, ...]:
         if self.component != "api-server":
             return ()
         settings = self.settings
@@ -180,20 +180,20 @@ class AirflowPart:
             database.execute("pragma journal_mode=wal")  # kept in the file: readers do not wait for the writer
         return (self._airflow("db", "migrate"), self._airflow("pools", "set", *POOL))
 
-    def command(self) -> Command:
+    def command(self) -> Program:
         return self._airflow(self.component)
 
-    def _airflow(self, *arguments: str) -> Command:
-        return Command((sys.executable, "-m", "airflow", *arguments), self.settings.environment(), self.settings.home)
+    def _airflow(self, *arguments: str) -> Program:
+        return Program((sys.executable, "-m", "airflow", *arguments), self.settings.environment(), self.settings.home)
 
     def probe(self, started_at: float) -> None:
         key = _HEALTH_KEYS[self.component]
         report = self.settings.health().get(key) or {}
         if report.get("status") != "healthy":
-            raise NotReadyError(f"{self.name} is {report.get('status')}")
+            raise PartNotReadyError(f"{self.name} is {report.get('status')}")
         heartbeat = report.get(f"latest_{key}_heartbeat")
         if heartbeat is not None and datetime.fromisoformat(heartbeat).timestamp() < started_at:
-            raise NotReadyError(f"{self.name} has not reported since it was started")  # its predecessor has
+            raise PartNotReadyError(f"{self.name} has not reported since it was started")  # its predecessor has
         if self.component == "dag-processor":
             self._prove_dags_listed()
 
@@ -206,7 +206,7 @@ class AirflowPart:
         errors = get_json(f"{self.settings.url}/api/v2/importErrors?limit=100", token)["import_errors"]
         seen = {Path(str(one.get("relative_fileloc") or one.get("filename") or "")).name for one in [*dags, *errors]}
         if missing := sorted(expected - seen):
-            raise NotReadyError(f"no DAG of {missing[0]} is listed yet")
+            raise PartNotReadyError(f"no DAG of {missing[0]} is listed yet")
 
 
 def _may_hold_a_dag(file: Path) -> bool:

@@ -23,7 +23,7 @@ from stack.java import Java, find_java
 from stack.kafka_part import SERVICE_MECHANISM, SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
 from stack.layout import Layout
 from stack.mirror_part import MirrorPart
-from stack.parts import Part
+from stack.parts import StackPart
 from stack.platform_part import PlatformPart
 from stack.ports import RANGED_PORTS, PortBlock, claim
 from stack.spark_java import spark_environment
@@ -59,9 +59,9 @@ class Blueprint:
     platform: PlatformPart | None = None
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StackPart]:
         airflow = [] if self.airflow is None else airflow_parts(self.airflow)
-        platform: list[Part] = [] if self.platform is None else [self.platform]
+        platform: list[StackPart] = [] if self.platform is None else [self.platform]
         return [
             self.zookeeper,
             *self.brokers,
@@ -72,13 +72,13 @@ class Blueprint:
             *airflow,
         ]
 
-    def _mirror_parts(self) -> list[Part]:
+    def _mirror_parts(self) -> list[StackPart]:
         return [] if self.mirror is None else [self.mirror]
 
-    def _spark_parts(self) -> list[Part]:
+    def _spark_parts(self) -> list[StackPart]:
         if self.spark is None:
             return []
-        parts: list[Part] = [
+        parts: list[StackPart] = [
             MasterPart(self.layout.home("spark/master"), self.spark),
             WorkerPart(self.layout.home("spark/worker"), self.spark),
         ]

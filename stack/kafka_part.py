@@ -13,7 +13,7 @@ from typing import Any
 
 from stack.jars import class_path
 from stack.java import SHORT_LIVED, Java
-from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.parts import LOOPBACK, PartNotReadyError, Program, listens
 from stack.tls import StackTls
 from stack.zookeeper_part import LOG4J1, LOG4J2
 
@@ -164,7 +164,7 @@ class BrokerPart:
             settings |= cluster.tls.java(cluster.tls.broker) | {"ssl.client.auth": "required"}
         return {key: str(value) for key, value in settings.items()}
 
-    def prepare(self) -> tuple[Command, ...]:
+    def prepare(self) -> tuple[Program, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         _write_properties(self._properties, self.settings())
         (self.home / "log4j.properties").write_text(LOG4J1, "utf-8")
@@ -183,12 +183,12 @@ class BrokerPart:
         password = self.cluster.service_password
         scram = (f"{mechanism}=[name={SERVICE_USER},password={password}]" for mechanism in _SCRAM)
         accounts = () if password is None else tuple(text for one in scram for text in ("--add-scram", one))
-        return (Command((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
+        return (Program((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
 
-    def command(self) -> Command:
+    def command(self) -> Program:
         heap_mb = 512 if len(self.cluster.brokers) == 1 else 256
         flags = (f"-Xmx{heap_mb}m", f"-Xms{heap_mb}m", *(_FULL_SPEED if self.full_speed else SHORT_LIVED))
-        return Command((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
+        return Program((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
 
     def _java(self, flags: tuple[str, ...]) -> Iterator[str]:
         yield self.java.binary
@@ -227,7 +227,7 @@ def prove_topic(bootstrap: str, client_settings: Mapping[str, Any], node_id: int
     topic = f"switchyard-probe-{node_id}"
     try:
         if node_id not in admin.list_topics(timeout=2.0).brokers:
-            raise NotReadyError(f"broker {node_id} has not joined yet")
+            raise PartNotReadyError(f"broker {node_id} has not joined yet")
         made = admin.create_topics([NewTopic(topic, 1, replica_assignment=[[node_id]])], request_timeout=3.0)
         try:
             made[topic].result(4.0)
@@ -237,7 +237,7 @@ def prove_topic(bootstrap: str, client_settings: Mapping[str, Any], node_id: int
         while topic in admin.list_topics(timeout=2.0).topics:
             pass
     except KafkaException as error:
-        raise NotReadyError(f"broker {node_id} at {bootstrap}: {error}") from error
+        raise PartNotReadyError(f"broker {node_id} at {bootstrap}: {error}") from error
 
 
 def _write_properties(path: Path, settings: Mapping[str, str]) -> None:

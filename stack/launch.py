@@ -18,14 +18,14 @@ from typing import IO, Any
 from stack import control, registry
 from stack.errors import StackError
 from stack.layout import PROJECT, Layout
-from stack.processes import Identity, descendants, end, identity, members
+from stack.processes import ProcessIdentity, descendants, end, identity, members
 from stack.specs import StackSpec
 
 _LEFTOVERS = ("logs", "parts", "request.json", "stack.json", "processes.json", "supervisor.sock")
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedStack:
     """A stack that is ready, still tied to its starter until `detach`."""
 
     root: Path
@@ -47,7 +47,7 @@ class Started:
         self.supervisor.wait()
 
 
-def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callable[[str], None]) -> Started:
+def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callable[[str], None]) -> StartedStack:
     """Start a stack and return when it is ready.
 
     Without `root` it gets a fresh folder that goes with it. `owner_pid`: the stack ends with that process. Whatever
@@ -91,7 +91,7 @@ def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callab
         raise StackError(
             f"the supervisor ended before the stack was ready. It said last:\n{said}\nIts log: {layout.supervisor_log}"
         )
-    return Started(layout.root, document, supervisor)
+    return StartedStack(layout.root, document, supervisor)
 
 
 def _emptied(root: Path) -> Path:
@@ -160,7 +160,7 @@ def down(root: Path, keep: bool) -> None:
 def _sweep(layout: Layout) -> None:
     """Kill what the recorded sessions still hold: there is nothing unless guard and supervisor were both killed."""
     try:
-        recorded = [Identity(*pair) for pair in json.loads(layout.processes.read_text("utf-8"))]
+        recorded = [ProcessIdentity(*pair) for pair in json.loads(layout.processes.read_text("utf-8"))]
     except (OSError, ValueError, TypeError):
         return
     for leader in recorded:

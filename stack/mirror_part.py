@@ -14,7 +14,7 @@ from pathlib import Path
 from ha_core.store.security import StoreSecurity
 from stack.java import SHORT_LIVED
 from stack.layout import PROJECT
-from stack.parts import REGISTRATION, Command, NotReadyError
+from stack.parts import REGISTRATION, PartNotReadyError, Program
 from stack.processes import command_line, descendants, members
 
 EXECUTOR = "mirror/executor"
@@ -43,11 +43,11 @@ class MirrorPart:
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 120.0
 
-    def prepare(self) -> tuple[Command, ...]:
+    def prepare(self) -> tuple[Program, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         return ()
 
-    def command(self) -> Command:
+    def command(self) -> Program:
         options = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -73,7 +73,7 @@ class MirrorPart:
         )
         tasks = () if self.master is None else ("--tasks", "1")
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
-        return Command(
+        return Program(
             (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks),
             {**self.environment, **self.security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
         )
@@ -92,9 +92,9 @@ class MirrorPart:
             finally:
                 store.close()
         except StoreError as error:
-            raise NotReadyError(str(error)) from error
+            raise PartNotReadyError(str(error)) from error
         if found is None or datetime.fromisoformat(found[0].since).timestamp() < int(started_at):
-            raise NotReadyError("it does not lead yet")
+            raise PartNotReadyError("it does not lead yet")
 
     def executors(self, sessions: Mapping[str, int]) -> list[int]:
         """The processes that copy: the Python workers here, or the executor on the stack's worker with its own.

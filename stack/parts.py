@@ -20,12 +20,12 @@ REGISTRATION = "registration"
 """The step between clusters and gateways, for `after`."""
 
 
-class NotReadyError(Exception):
+class PartNotReadyError(Exception):
     """The part does not answer as it should yet; the text says what is missing."""
 
 
 @dataclass(frozen=True)
-class Command:
+class Program:
     """A program to run."""
 
     argv: tuple[str, ...]
@@ -34,7 +34,7 @@ class Command:
     cwd: Path = PROJECT
 
 
-class Part(Protocol):
+class StackPart(Protocol):
     """One process (with its workers) of a stack."""
 
     @property
@@ -55,10 +55,10 @@ class Part(Protocol):
     @property
     def ready_timeout_s(self) -> float: ...
 
-    def prepare(self) -> tuple[Command, ...]:
+    def prepare(self) -> tuple[Program, ...]:
         """Write the configuration; returns what has to run to its end before the first start. Called in a thread."""
 
-    def command(self) -> Command: ...
+    def command(self) -> Program: ...
 
     def probe(self, started_at: float) -> None:
         """One short look from outside at the part that was started then (seconds since 1970).
@@ -86,7 +86,7 @@ def listens(port: int) -> None:
     try:
         socket.create_connection((LOOPBACK, port), timeout=1.0).close()
     except OSError as error:
-        raise NotReadyError(f"port {port}: {error}") from error
+        raise PartNotReadyError(f"port {port}: {error}") from error
 
 
 def get_json(url: str, token: str | None = None, body: Mapping[str, Any] | None = None, timeout_s: float = 3.0) -> Any:
@@ -100,7 +100,7 @@ def get_json(url: str, token: str | None = None, body: Mapping[str, Any] | None 
         with opener.open(request, timeout=timeout_s) as answer:
             text = answer.read()
     except (urllib.error.URLError, OSError) as error:
-        raise NotReadyError(f"{url}: {error}") from error
+        raise PartNotReadyError(f"{url}: {error}") from error
     try:
         return json.loads(text)
     except ValueError:

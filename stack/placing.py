@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import count
 
-from gateway.driver.peers import weight
+from gateway.process.peers import weight
 from ha_core.model import identify
 
 HOST = "127.0.0.1"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.certificates import write_private
-from stack.parts import LOOPBACK, Command, listens
+from stack.parts import LOOPBACK, Program, listens
 from stack.tls import StackTls
 
 OPERATOR = "stack"
@@ -54,21 +54,21 @@ class PlatformPart:
     def gateway_token_file(self) -> Path:
         return self.home / "gateway-token"
 
-    def prepare(self) -> tuple[Command, ...]:
-        from ha_core.registry.changing import put
-        from ha_core.registry.kinds.users import User
-        from ha_core.registry.registry import Registry
-        from ha_core.registry.scram import derive_all
+    def prepare(self) -> tuple[Program, ...]:
+        from ha_core.platform.changing import put
+        from ha_core.platform.kinds.users import UserEntry
+        from ha_core.platform.platform import Platform
+        from ha_core.platform.scram import derive_all
 
         self.home.mkdir(parents=True, exist_ok=True)
         tokens = f"operator {OPERATOR} {self.operator_token}\ngateway {GATEWAYS} {self.gateway_token}\n"
         write_private(self._tokens, tokens.encode())
         write_private(self.gateway_token_file, self.gateway_token.encode())
         users = [
-            User.read({"name": user, "super_user": user == ADMIN, "scram": derive_all(password)})
+            UserEntry.read({"name": user, "super_user": user == ADMIN, "scram": derive_all(password)})
             for user, password in self.users.items()
         ]
-        with Registry.open(self.database) as registry:
+        with Platform.open(self.database) as registry:
             known = [user for user in users if registry.read.find("users", user.key) is None]
             if known:
                 registry.apply([put(user) for user in known], OPERATOR, "users of the stack")
@@ -91,14 +91,14 @@ class PlatformPart:
         }
         return section | ({} if self.tls is None else {"tls": {"ca_file": str(self.tls.authority)}})
 
-    def command(self) -> Command:
+    def command(self) -> Program:
         where = ("--host", LOOPBACK, "--port", str(self.port), "--tokens", str(self._tokens))
         state = ("--database", self.database, "--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
         tls: tuple[str, ...] = ()
         if self.tls is not None:
             tls = ("--certificate", str(self.tls.gateway.certificate), "--key", str(self.tls.gateway.key))
         program = "from ha_core.cli import main; main()"
-        return Command((sys.executable, "-c", program, "platform", "serve", *where, *state, *tls), self.security)
+        return Program((sys.executable, "-c", program, "platform", "serve", *where, *state, *tls), self.security)
 
     def probe(self, started_at: float) -> None:
         listens(self.port)

@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProcessIdentity:
     """A process as the kernel tells it apart: a pid is used again, a pid with its start time is not."""
 
     pid: int
@@ -58,10 +58,10 @@ def _all() -> list[_Status]:
     return [status for status in found if status is not None and status.state != "Z"]
 
 
-def identity(pid: int) -> Identity | None:
+def identity(pid: int) -> ProcessIdentity | None:
     """The identity of a living process; None when there is none."""
     status = _status(pid)
-    return None if status is None else Identity(pid, status.start_ticks)
+    return None if status is None else ProcessIdentity(pid, status.start_ticks)
 
 
 def command_line(pid: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ha_core.model.cluster import Cluster
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.security import StoreSecurity
 from ha_core.store.zookeeper import connect
 from stack.kafka_part import KafkaCluster
@@ -25,7 +25,7 @@ def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster
     store = connect(zookeeper, root=root, security=security)
     try:
         store.commit(
-            Change(
+            StateChange(
                 puts=tuple(documents),
                 expected={(Cluster, one.name): None for one in documents},
                 change_id="stack:clusters",

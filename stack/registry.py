@@ -12,15 +12,15 @@ from pathlib import Path
 
 from stack.errors import StackError
 from stack.layout import cache_dir
-from stack.processes import Identity
+from stack.processes import ProcessIdentity
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunningStack:
     """A stack whose guard process lives."""
 
     root: Path
-    guard: Identity
+    guard: ProcessIdentity
     since: float
     """Seconds since 1970."""
 
@@ -31,7 +31,7 @@ def _path(root: Path) -> Path:
     return folder / f"{sha256(str(root).encode()).hexdigest()[:16]}.json"
 
 
-def enter(root: Path, guard: Identity) -> None:
+def enter(root: Path, guard: ProcessIdentity) -> None:
     path = _path(root)
     unfinished = path.with_suffix(f".{os.getpid()}")
     document = {"dir": str(root), "pid": guard.pid, "start_ticks": guard.start_ticks, "since": time.time()}
@@ -43,21 +43,21 @@ def leave(root: Path) -> None:
     _path(root).unlink(missing_ok=True)
 
 
-def running() -> list[Entry]:
+def running() -> list[RunningStack]:
     """Newest first. Entries of stacks that are gone are removed."""
     found = []
     for path in (cache_dir() / "stacks").glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             document = json.loads(path.read_text("utf-8"))
-            guard = Identity(int(document["pid"]), int(document["start_ticks"]))
+            guard = ProcessIdentity(int(document["pid"]), int(document["start_ticks"]))
             if guard.alive():
-                found.append(Entry(Path(document["dir"]), guard, float(document["since"])))
+                found.append(RunningStack(Path(document["dir"]), guard, float(document["since"])))
                 continue
         path.unlink(missing_ok=True)
     return sorted(found, key=lambda entry: entry.since, reverse=True)
 
 
-def find(root: Path | None) -> Entry:
+def find(root: Path | None) -> RunningStack:
     """The stack of that folder, or the newest; raises StackError."""
     entries = running()
     if root is None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stack.errors import StackError
-from stack.parts import Command, NotReadyError, Part, environment
-from stack.processes import Identity, die_with_parent, identity, members, send, stopped
+from stack.parts import PartNotReadyError, Program, StackPart, environment
+from stack.processes import ProcessIdentity, die_with_parent, identity, members, send, stopped
 
 State = Literal["waiting", "starting", "ready", "paused", "killed", "ended", "died"]
 _READY_OR_SOON: tuple[State, ...] = ("starting", "ready")
@@ -26,12 +26,12 @@ _LAST_LINES = 20
 class RunningPart:
     """Used from the supervisor's event loop only: children must be forked by its main thread."""
 
-    def __init__(self, part: Part, log: Path, changed: Callable[[], None]) -> None:
+    def __init__(self, part: StackPart, log: Path, changed: Callable[[], None]) -> None:
         self.part = part
         self.log = log
         self.changed = changed
         self.state: State = "waiting"
-        self.identity: Identity | None = None
+        self.identity: ProcessIdentity | None = None
         self.process: asyncio.subprocess.Process | None = None
         self.started_at = 0.0
         self.start_s = 0.0
@@ -72,7 +72,7 @@ class RunningPart:
         self._watch = asyncio.create_task(self._watch_end(process))
         self.changed()
 
-    async def _spawn(self, command: Command) -> asyncio.subprocess.Process:
+    async def _spawn(self, command: Program) -> asyncio.subprocess.Process:
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             return await asyncio.create_subprocess_exec(
@@ -111,7 +111,7 @@ class RunningPart:
                 raise StackError(f"{self.part.name} was {self.state} before it was ready")
             try:
                 await asyncio.to_thread(self.part.probe, self.started_at)
-            except NotReadyError as error:
+            except PartNotReadyError as error:
                 if time.monotonic() - begun > self.part.ready_timeout_s:
                     raise self._death(
                         f"was not ready within {self.part.ready_timeout_s:.0f} s ({error})", None

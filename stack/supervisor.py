@@ -26,7 +26,7 @@ from stack.guard import EXIT_FAILED, EXIT_KEEP, EXIT_REMOVE, run_guarded
 from stack.layout import Layout
 from stack.mirror_part import EXECUTOR
 from stack.parts import REGISTRATION, matches
-from stack.processes import Identity, identity
+from stack.processes import ProcessIdentity, identity
 from stack.running import RunningPart
 
 _END_GRACE_S = 6.0
@@ -97,7 +97,7 @@ class Supervisor:
         owner = self.request["owner"]
         if owner is None:
             return
-        expected = Identity(owner["pid"], owner["start_ticks"])
+        expected = ProcessIdentity(owner["pid"], owner["start_ticks"])
         try:
             fd = os.pidfd_open(expected.pid)
         except ProcessLookupError:

@@ -11,7 +11,7 @@ from ha_core.store.security import OPEN, StoreSecurity
 from stack.errors import StackError
 from stack.jars import pyspark_jars
 from stack.java import SHORT_LIVED, Java
-from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.parts import LOOPBACK, PartNotReadyError, Program, listens
 from stack.tls import StackTls
 
 _NEEDED = (
@@ -59,7 +59,7 @@ class ZooKeeperPart:
     def address(self) -> str:
         return f"{LOOPBACK}:{self.port}"
 
-    def prepare(self) -> tuple[Command, ...]:
+    def prepare(self) -> tuple[Program, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         port = "clientPort" if self.tls is None else "secureClientPort"
         settings = {
@@ -77,8 +77,8 @@ class ZooKeeperPart:
         (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
         return ()
 
-    def command(self) -> Command:
-        return Command(
+    def command(self) -> Program:
+        return Program(
             (
                 self.java.binary,
                 "-Xmx256m",
@@ -100,7 +100,7 @@ class ZooKeeperPart:
         try:
             open_connection(self.address, self.security, 6.0, 2.0, 2.0).close()
         except StoreUnavailableError as error:
-            raise NotReadyError(str(error)) from error
+            raise PartNotReadyError(str(error)) from error
 
 
 LOG4J2 = """\

@@ -39,18 +39,18 @@ class Rule:
 _PURE = (
     *("ha_core.wire", "ha_core.model", "ha_core.plan"),
     *(
-        "gateway.topology",
-        "gateway.client_zones",
-        "gateway.copies",
-        "gateway.declared",
-        "gateway.rights",
+        "gateway.model.topology",
+        "gateway.model.client_zones",
+        "gateway.model.copies",
+        "gateway.model.handler_registry",
+        "gateway.model.rights",
         "gateway.quotas",
     ),
 )
 _STATE = ("ha_core.model", "ha_core.plan", "ha_core.store")
-_BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.bindings_file")
+_BELOW = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror", "ha_core.operations.access.bindings_file")
 _BELOW_JOBS = (*_STATE, "ha_core.wire", "ha_core.kafka", "ha_core.mirror")
-_SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file")
+_SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.operations.access.bindings_file")
 _ERRORS = ("ha_core.kafka.errors", "ha_core.store.errors")
 _ACCOUNT = "ha_core.wire.sasl.SecurityProfile"
 _PROFILES = (
@@ -70,10 +70,12 @@ RULES = (
     Rule("ha_core/datacache/core", ("ha_core.model.layered",), (), IMPURE, clock=False),
     Rule("ha_core/mirror", ("ha_core.model", "ha_core.wire"), CODECS, IMPURE, clock=False),
     Rule(
-        "ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire", "ha_core.mirror", "ha_core.tls"), None
+        "ha_core/kafka",
+        ("ha_core.model", "ha_core.plan.facts.clusters", "ha_core.wire", "ha_core.mirror", "ha_core.tls"),
+        None,
     ),
     # What mirrors need besides records is kept by the job and by hand alike.
-    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.syncing"), None),
+    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.mirror.syncing"), None),
     Rule(
         "gateway",
         (
@@ -84,11 +86,11 @@ RULES = (
             "ha_core.metrics",
             "ha_core.tls",
             "ha_core.datacache",
-            "ha_core.registry.remote",
-            "ha_core.registry.remote_changes",
-            "ha_core.registry.errors.PlatformAwayError",
-            "ha_core.registry.errors.RefusedError",
-            "ha_core.registry.scram.ITERATIONS",
+            "ha_core.platform.remote",
+            "ha_core.platform.remote_changes",
+            "ha_core.platform.errors.PlatformAwayError",
+            "ha_core.platform.errors.PlatformRefusedError",
+            "ha_core.platform.scram.ITERATIONS",
             *_PROFILES,
         ),
         None,
@@ -97,7 +99,7 @@ RULES = (
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
     Rule(
         "gateway/session",
-        (*_PURE, "gateway.counts", "gateway.heavy.Bulk", "gateway.heavy.free"),
+        (*_PURE, "gateway.model.counts", "gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
         None,
         SESSION_IMPURE,
         clock=False,
@@ -107,9 +109,9 @@ RULES = (
         "gateway/composed",
         (
             *_PURE,
-            "gateway.session.produce.recalled.Held",
+            "gateway.session.produce.duplicate_offsets.EarlierBatch",
             "gateway.session.refusal.Refusal",
-            "gateway.session.written.Evidence",
+            "gateway.session.transaction_writes.TransactionEvidence",
         ),
         None,
         SESSION_IMPURE,
@@ -117,7 +119,7 @@ RULES = (
     ),
     Rule("ha_core/operations", (*_BELOW, "ha_core.datacache"), None),
     Rule(
-        "ha_core/registry",
+        "ha_core/platform",
         (
             *("ha_core.model", "ha_core.datacache.core"),
             *("ha_core.wire.errors", "ha_core.wire.sasl_scram", "ha_core.wire.sasl_steps.ScramKey"),
@@ -131,20 +133,20 @@ RULES = (
             *_SHOWN,
             *_ERRORS,
             "ha_core.present",
-            "ha_core.registry",
+            "ha_core.platform",
             "ha_core.store.store.Store",
-            "ha_core.datacache.announcing.Announcer",
+            "ha_core.datacache.change_notifier.ChangeNotifier",
         ),
         ("typer", "rich", "matplotlib", COMPUTED),
     ),
     Rule(
         "ha_core/hooks",
-        ("ha_core.model", "ha_core.operations", "ha_core.kafka", "ha_core.registry", *_ERRORS, _ACCOUNT),
+        ("ha_core.model", "ha_core.operations", "ha_core.kafka", "ha_core.platform", *_ERRORS, _ACCOUNT),
         ("airflow", "sqlalchemy"),
     ),
     Rule(
         "ha_core/operators",
-        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.registry", "ha_core.kafka.security", _ACCOUNT),
+        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security", _ACCOUNT),
         ("airflow", "fastapi", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
@@ -265,23 +267,23 @@ DAGS = OF["dags"]
         (PLAN, "import datetime\nat = datetime.datetime.utcnow()"),
         (OF["ha_core/model"], "from ha_core.plan import facts"),
         (OF["ha_core/wire"], "import kio"),
-        (OF["ha_core/store"], "from ha_core.plan.move import steps"),
-        (OF["ha_core/kafka"], "from ha_core.plan.move import steps"),
+        (OF["ha_core/store"], "from ha_core.plan.move.planner import steps"),
+        (OF["ha_core/kafka"], "from ha_core.plan.move.planner import steps"),
         (OF["ha_core/datacache"], "from ha_core.model import User"),
         (OF["ha_core/datacache"], "import sqlalchemy"),
         (OF["ha_core/datacache/core"], "import threading"),
         (OF["ha_core/datacache/core"], "from ha_core.store.tree import Tree"),
         (OF["ha_core/mirror"], "import socket"),
         (OF["ha_core/mirror"], "from ha_core.kafka.admin import Admin"),
-        (JOBS, "from ha_core.operations.engine import run"),
+        (JOBS, "from ha_core.operations.engine.engine import run"),
         (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),
         (SESSION, "import asyncio"),
         (SESSION, "from time import monotonic"),
         (SESSION, "from gateway.composed.ask import Ask"),
-        (SESSION, "from gateway.driver.gateway import Gateway"),
-        (COMPOSED, "from gateway.session.produce.recalled import Recalled"),
+        (SESSION, "from gateway.process.gateway import Gateway"),
+        (COMPOSED, "from gateway.session.produce.duplicate_offsets import Recalled"),
         (COMPOSED, "from gateway.session import commands"),
         (COMPOSED, "from ha_core.store import connect"),
         (PRESENT, "import rich"),
@@ -294,7 +296,7 @@ DAGS = OF["dags"]
         (CLI, "import airflow"),
         (HOOKS, "from ha_core.operators.base import Context"),
         (HOOKS, "from ha_core.store.zookeeper import Store"),
-        (HOOKS, "from ha_core.plan.verdict import listed"),
+        (HOOKS, "from ha_core.plan.preflight.verdict import listed"),
         (OPERATORS, "from ha_core.cli.exits import SUCCESS"),
         (OPERATORS, "def late():\n    from ha_core.kafka.admin import Admin"),
         (OPERATORS, "from ha_core.store import connect"),
@@ -313,14 +315,14 @@ def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
     ("rule", "source"),
     [
         (PLAN, "from __future__ import annotations\nimport ast, logging\nfrom ha_core.model import View"),
-        (PLAN, "from ha_core.plan.facts import Facts\nfrom .facts import Facts\nfrom . import facts"),
+        (PLAN, "from ha_core.plan.facts.clusters import Facts\nfrom .facts import Facts\nfrom . import facts"),
         (PLAN, "from datetime import datetime\nat = datetime.fromisoformat('2026-01-01')"),
         (OF["ha_core/model"], "import pydantic"),
-        (OF["ha_core/kafka"], "from ha_core.plan.facts import TopicFacts\nimport confluent_kafka"),
-        (JOBS, "from ha_core.plan.aging import blocks\nfrom ha_core.kafka import Admin\nimport pyspark"),
+        (OF["ha_core/kafka"], "from ha_core.plan.facts.clusters import TopicFacts\nimport confluent_kafka"),
+        (JOBS, "from ha_core.plan.migration.aging import blocks\nfrom ha_core.kafka import Admin\nimport pyspark"),
         (GATEWAY, "import uvloop\nimport socket\nfrom ha_core.store import connect"),
-        (SESSION, "from gateway.topology import Topology\nfrom ha_core.wire import ErrorCode"),
-        (COMPOSED, "from gateway.session.produce.recalled import Held\nfrom ha_core.model import Extent"),
+        (SESSION, "from gateway.model.topology import Topology\nfrom ha_core.wire import ErrorCode"),
+        (COMPOSED, "from gateway.session.produce.duplicate_offsets import Held\nfrom ha_core.model import Extent"),
         (CLI, "from ha_core.store.errors import LockedError\nfrom ha_core.present.page import Page\nimport typer"),
         (HOOKS, "from ha_core.kafka.admin import Admin\nfrom airflow.sdk import BaseHook"),
         (OPERATORS, "from ha_core.hooks.zookeeper import SwitchyardHook\nfrom ha_core.operations import engine"),

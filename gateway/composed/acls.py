@@ -36,7 +36,7 @@ from ha_core.model.access import (
     resource_name,
 )
 from ha_core.model.access_filter import RuleFilter
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 N = TypeVar("N", bound=IntEnum)

@@ -22,7 +22,7 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class OneBroker:
     broker_id: int
     """Its cluster's own."""
 
@@ -33,7 +33,7 @@ class Coordinator:
     key: str
 
 
-Target = AnyBroker | Controller | Broker | Coordinator
+Target = AnyBroker | Controller | OneBroker | Coordinator
 
 
 @dataclass(frozen=True)

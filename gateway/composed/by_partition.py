@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_each, grouped
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, OneBroker, ask_each, grouped
 from gateway.composed.handlers import Context
 from gateway.composed.mentions import MAX_MENTIONS, numbered
-from gateway.composed.places import Replica
-from ha_core.plan.resolve import EXPLICIT_LEVELS
+from gateway.composed.places import ClusterPartition
+from ha_core.plan.routing.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Mention(NamedTuple):
+class NamedPartition(NamedTuple):
     """A partition as a request names it.
 
     :ivar nth: how many mentions of it come before this one.
@@ -31,11 +31,11 @@ class Mention(NamedTuple):
     nth: int = 0
 
 
-Outcomes = dict[Mention, Message]
+Outcomes = dict[NamedPartition, Message]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RequestShape:
     """Names of the fields that differ between the APIs."""
 
     api_key: int
@@ -52,7 +52,7 @@ class Shape:
         """What an answer says of a partition."""
         return {self.partition: partition, "error_code": code, **more}
 
-    def wanted(self, request: Message) -> dict[Mention, Message]:
+    def wanted(self, request: Message) -> dict[NamedPartition, Message]:
         """What the request says each time that it names a partition."""
         entries: list[Message] = []
         places: list[tuple[str, int]] = []
@@ -60,9 +60,11 @@ class Shape:
             for entry in topic[self.indexes or "partitions"]:
                 entries.append({} if self.indexes else entry)
                 places.append((topic[self.topic], entry if self.indexes else entry[self.partition]))
-        return {Mention(*place, nth): entry for (place, nth), entry in zip(numbered(places), entries, strict=True)}
+        return {
+            NamedPartition(*place, nth): entry for (place, nth), entry in zip(numbered(places), entries, strict=True)
+        }
 
-    def asked(self, batch: Iterable[Mention], wanted: Mapping[Mention, Message]) -> list[Message]:
+    def asked(self, batch: Iterable[NamedPartition], wanted: Mapping[NamedPartition, Message]) -> list[Message]:
         """The `topics` of a request for some of the partitions."""
         if self.indexes:
             topics = grouped(key[:2] for key in batch)
@@ -74,13 +76,13 @@ class Shape:
             for answer in topic["partitions"]:
                 yield (topic[self.topic], answer[self.partition]), answer
 
-    def topics(self, order: Iterable[Mention], outcomes: Mapping[Mention, Message]) -> list[Message]:
+    def topics(self, order: Iterable[NamedPartition], outcomes: Mapping[NamedPartition, Message]) -> list[Message]:
         """The `topics` of a response, in the order of the request. What has no outcome is told to ask again."""
         topics = grouped((key[0], outcomes.get(key) or self.said(key[1], self.away)) for key in order)
         return [{self.topic: name, "partitions": partitions} for name, partitions in topics.items()]
 
 
-def split(context: Context, wanted: Iterable[Mention]) -> tuple[list[Mention], list[Mention]]:
+def split(context: Context, wanted: Iterable[NamedPartition]) -> tuple[list[NamedPartition], list[NamedPartition]]:
     """(partitions of mapped topics, all others); none that is named too often to be answered each time."""
     sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted if key.nth < MAX_MENTIONS)
     return sides.get(True, []), sides.get(False, [])
@@ -88,9 +90,9 @@ def split(context: Context, wanted: Iterable[Mention]) -> tuple[list[Mention], l
 
 def to_leaders(
     context: Context,
-    shape: Shape,
-    asked: Iterable[Mention],
-    wanted: Mapping[Mention, Message],
+    shape: RequestShape,
+    asked: Iterable[NamedPartition],
+    wanted: Mapping[NamedPartition, Message],
     more: Message,
     *,
     by_port: bool = True,
@@ -103,7 +105,7 @@ def to_leaders(
     :param more: fields of each request beside its topics.
     """
     outcomes: Outcomes = {}
-    replicas: dict[Mention, Replica] = {}
+    replicas: dict[NamedPartition, ClusterPartition] = {}
     for key in asked:
         if context.view.concealed(key[0]):
             outcomes[key] = shape.said(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -112,9 +114,9 @@ def to_leaders(
         if cluster is None:
             outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            replicas[key] = Replica(cluster, *key[:2])
+            replicas[key] = ClusterPartition(cluster, *key[:2])
 
-    def message(batch: list[Mention]) -> Message:
+    def message(batch: list[NamedPartition]) -> Message:
         return {"topics": shape.asked(batch, wanted), **more}
 
     answers, absent = yield from ask_leaders(context, shape, replicas, message)
@@ -127,11 +129,11 @@ def to_leaders(
 
 def ask_leaders(
     context: Context,
-    shape: Shape,
-    replicas: Mapping[K, Replica],
+    shape: RequestShape,
+    replicas: Mapping[K, ClusterPartition],
     message: Callable[[list[K]], Message],
     apart: Callable[[K], Hashable] = lambda _: None,
-) -> Asking[tuple[dict[K, Message], set[Replica]]]:
+) -> Asking[tuple[dict[K, Message], set[ClusterPartition]]]:
     """(What leaders answer of the partitions, by key; partitions that their cluster says do not exist).
 
     :param message: the request for some of the keys.
@@ -140,7 +142,7 @@ def ask_leaders(
     leader, absent = yield from places.leaders(context, replicas.values())
     batches = grouped(((r.cluster, leader[r], apart(key)), key) for key, r in replicas.items() if r in leader)
     asks = {
-        (cluster, broker, kind): Ask(cluster, Broker(broker), shape.api_key, message(batch), shape.timeout_ms)
+        (cluster, broker, kind): Ask(cluster, OneBroker(broker), shape.api_key, message(batch), shape.timeout_ms)
         for (cluster, broker, kind), batch in batches.items()
     }
     answers: dict[K, Message] = {}

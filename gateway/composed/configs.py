@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Controller, Message, Target, ask_each
+from gateway.composed.ask import (
+    AnyBroker,
+    Ask,
+    ClusterUnavailableError,
+    Controller,
+    Message,
+    OneBroker,
+    Target,
+    ask_each,
+)
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.numeral import whole_number
@@ -142,7 +151,7 @@ def _place(context: Context, kind: int, name: str, target: Target) -> _Place | s
         if broker is not None:
             # With the client's sign and zeros: brokers take 1, 01 and +1 for three resources, and answer each.
             before = name.removesuffix(str(node_id))
-            return _Place(broker[0], Broker(broker[1]), before + str(broker[1]))
+            return _Place(broker[0], OneBroker(broker[1]), before + str(broker[1]))
         if node_id in {node.node_id for node in (*context.gateways, context.self_node)}:
             return None
         return f"node {name[:_SHOWN]} is neither a broker nor a gateway"

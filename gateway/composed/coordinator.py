@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from gateway.composed import direct, places
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_once
+from gateway.composed.coordinator_release import UNLISTED
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
-from gateway.composed.letting_go import UNLISTED
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1

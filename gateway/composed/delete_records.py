@@ -2,7 +2,7 @@
 
 A mirror's copy keeps records that its source has deleted. So for a topic with a copy, the gateway writes down the
 offsets below which all records are deleted, before it acknowledges the deletion. A switch to the copy goes by these
-offsets (`ha_core/plan/standby`), also when the source is dead and cannot tell its log start offset.
+offsets (`ha_core/plan/mirror/standby`), also when the source is dead and cannot tell its log start offset.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import Asking, Message, grouped
-from gateway.composed.by_partition import Mention, Outcomes, Shape, ask_leaders, split, to_leaders
+from gateway.composed.by_partition import NamedPartition, Outcomes, RequestShape, ask_leaders, split, to_leaders
 from gateway.composed.handlers import Context, DeletedBelow, Handler, KeepDeleted, handles
 from gateway.composed.logs import Inquiry, Query, failed, rounds
-from gateway.composed.places import Replica
+from gateway.composed.places import ClusterPartition
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import LATEST
 
@@ -29,17 +29,17 @@ _NO_WATERMARK = {"low_watermark": -1}
 class _Plan(NamedTuple):
     """`upto`: per replica the offset in its own log; `low`: the client offset at which the log then starts."""
 
-    upto: dict[Replica, int]
-    last: tuple[Extent, Replica] | None
+    upto: dict[ClusterPartition, int]
+    last: tuple[Extent, ClusterPartition] | None
     low: int
     error: int = 0
 
 
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
-    shape = Shape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
+    shape = RequestShape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
     # Of a partition that is named several times the last mention holds, as on brokers.
-    wanted = {Mention(*key[:2]): entry for key, entry in shape.wanted(request).items()}
+    wanted = {NamedPartition(*key[:2]): entry for key, entry in shape.wanted(request).items()}
     timeout = {"timeout_ms": request["timeout_ms"]}
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
@@ -49,7 +49,9 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
         # A client that retries deletes nothing more, and the retry writes the deletion down.
         for one, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
             if kept["error_code"]:
-                away = {Mention(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below}
+                away = {
+                    NamedPartition(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below
+                }
                 outcomes.update(away)
     left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
     again = ErrorCode.LEADER_NOT_AVAILABLE
@@ -58,7 +60,7 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 
 
-def _to_keep(context: Context, outcomes: Mapping[Mention, Message]) -> tuple[DeletedBelow, ...]:
+def _to_keep(context: Context, outcomes: Mapping[NamedPartition, Message]) -> tuple[DeletedBelow, ...]:
     """Deletions in partitions that have a copy, or that were switched to one: after a forced switch, the old cluster
     still has the records that clients delete in the copy."""
     done = {key: answer["low_watermark"] for key, answer in outcomes.items() if not answer["error_code"]}
@@ -66,7 +68,7 @@ def _to_keep(context: Context, outcomes: Mapping[Mention, Message]) -> tuple[Del
     return tuple(DeletedBelow(places.document(context, name), dict(below)) for name, below in copied.items())
 
 
-def _has_copy(context: Context, key: Mention) -> bool:
+def _has_copy(context: Context, key: NamedPartition) -> bool:
     view = context.view
     mirrored = any(f"{key.topic}@{cluster}" in view.mirrors for cluster in view.clusters)
     return mirrored or any(extent.copied for extent in places.extents(context, *key[:2]))
@@ -85,10 +87,10 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
         return _refused(ErrorCode.LEADER_NOT_AVAILABLE)
     if offset < _ALL:
         return _refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-    readable = [(e, Replica(e.cluster, *key)) for e in extents if not e.ignored]
+    readable = [(e, ClusterPartition(e.cluster, *key)) for e in extents if not e.ignored]
     touched = [pair for pair in readable if offset == _ALL or pair[0].start <= offset]
     found = (yield tuple(Query(replica, LATEST) for _, replica in touched)) if touched else {}
-    upto: dict[Replica, int] = {}
+    upto: dict[ClusterPartition, int] = {}
     for extent, replica in touched:
         answer = found[Query(replica, LATEST)]
         if answer.error:
@@ -106,21 +108,25 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     place = locate(extents, offset)
     if isinstance(place, Hole):
         return _Plan(upto, None, place.extent.start)
-    return _Plan(upto, (place.extent, Replica(place.extent.cluster, *key)), offset)
+    return _Plan(upto, (place.extent, ClusterPartition(place.extent.cluster, *key)), offset)
 
 
-def _delete(context: Context, shape: Shape, plans: dict[Mention, _Plan], timeout: Message) -> Asking[Outcomes]:
+def _delete(
+    context: Context, shape: RequestShape, plans: dict[NamedPartition, _Plan], timeout: Message
+) -> Asking[Outcomes]:
     upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
 
-    def message(batch: list[Replica]) -> Message:
-        partitions = {Mention(*r[1:]): {"partition_index": r.partition, "offset": upto[r]} for r in batch}
+    def message(batch: list[ClusterPartition]) -> Message:
+        partitions = {NamedPartition(*r[1:]): {"partition_index": r.partition, "offset": upto[r]} for r in batch}
         return {"topics": shape.topics(partitions, partitions), **timeout}
 
     answers, _ = yield from ask_leaders(context, shape, {replica: replica for replica in upto}, message)
     return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
 
 
-def _outcome(shape: Shape, key: Mention, plan: _Plan, answers: dict[Replica, Message]) -> Message:
+def _outcome(
+    shape: RequestShape, key: NamedPartition, plan: _Plan, answers: dict[ClusterPartition, Message]
+) -> Message:
     if plan.error:
         return shape.said(key[1], plan.error)
     for replica in plan.upto:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from gateway.composed import places
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, ask_once
 from gateway.composed.handlers import Context, Handler, Long
-from gateway.topology import ClusterTopology
+from gateway.model.topology import ClusterTopology
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1

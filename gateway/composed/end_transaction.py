@@ -35,14 +35,14 @@ from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Coordinator, Message, ask_once
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.session.refusal import Refusal
-from gateway.session.written import Evidence
+from gateway.session.transaction_writes import TransactionEvidence
 from ha_core.model.producer import issuer
 from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.sequences import at_or_before
 
 EVIDENCE = "evidence"
-"""Key of the `Evidence` beside the fields of the request."""
+"""Key of the `TransactionEvidence` beside the fields of the request."""
 _BEGIN_ANEW = Refusal.FOREIGN_PRODUCER.code(APIS[ApiKey.END_TXN])
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _AGAIN = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -64,11 +64,11 @@ def end_transaction(context: Context, version: int, request: Message) -> Handler
     broker = places.real_broker(context, node)
     if broker is None:
         return {"error_code": int(_BEGIN_ANEW)}
-    end = _End(context, broker[0], own, request)
+    end = _EndRequest(context, broker[0], own, request)
     return {"error_code": int((yield from (end.commit() if request["committed"] else end.abort())))}
 
 
-class _End:
+class _EndRequest:
     """One request. Its steps return error codes."""
 
     def __init__(self, context: Context, cluster: str, own: int, request: Message) -> None:
@@ -76,7 +76,7 @@ class _End:
         self._context, self._cluster, self._own = context, cluster, own
         self._name: str = request["transactional_id"]
         self._epoch: int = request["producer_epoch"]
-        evidence: Evidence = request.get(EVIDENCE, Evidence())
+        evidence: TransactionEvidence = request.get(EVIDENCE, TransactionEvidence())
         self._doubted = evidence.doubted
         self._writes = evidence.writes
         self._masked = places.masked(context, cluster)

@@ -10,10 +10,10 @@ from gateway.composed import places
 from gateway.composed.ask import (
     Ask,
     Asking,
-    Broker,
     ClusterUnavailableError,
     Coordinator,
     Message,
+    OneBroker,
     Reply,
     ask_each,
     grouped,
@@ -232,7 +232,7 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[s
     if not doubtful or not others:
         return set()
     asks = {
-        (cluster, broker): Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, {})
+        (cluster, broker): Ask(cluster, OneBroker(broker), ApiKey.LIST_GROUPS, {})
         for cluster in others
         for broker in sorted(context.topology.clusters[cluster].brokers)
     }
@@ -260,7 +260,7 @@ def _ask(
     coordinators = {place: context.topology.coordinator(*place) for place in answers}
     alone = [place for place, broker in coordinators.items() if broker is None]
     batches = grouped(((c, broker), group) for (c, group), broker in coordinators.items() if broker is not None)
-    asks = {place: Ask(place[0], Broker(place[1]), api_key, question(batch)) for place, batch in batches.items()}
+    asks = {place: Ask(place[0], OneBroker(place[1]), api_key, question(batch)) for place, batch in batches.items()}
     for place, reply in (yield from ask_each(asks)).items():
         found = _answered(reply, results)
         answers |= {(place[0], group): found[group] for group in batches[place] if group in found}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gateway.composed.ask import Message
 from gateway.composed.handlers import HANDLERS, Context, Handler
-from gateway.rights import Gate
-from ha_core.plan.rights import Verdicts
+from gateway.model.rights import Gate
+from ha_core.plan.access.rights import Verdicts
 from ha_core.wire.apis import APIS
 
 

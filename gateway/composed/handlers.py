@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
-from gateway.composed.letting_go import LettingGo
-from gateway.copies import Copies
-from gateway.declared import declare
-from gateway.rights import Denied
-from gateway.topology import Topology
+from gateway.composed.coordinator_release import CoordinatorRelease
+from gateway.model.copies import Copies
+from gateway.model.handler_registry import declare
+from gateway.model.rights import Denied
+from gateway.model.topology import Topology
 from ha_core.model import ANONYMOUS, Identity, Topic, View
 from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, ResourceType
 from ha_core.model.access_filter import RuleFilter
 from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
-from ha_core.plan.rights import Rights, Verdicts
+from ha_core.plan.access.quotas import Quotas
+from ha_core.plan.access.rights import Rights, Verdicts
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 
 BrokerKey = tuple[str, int]
 """(cluster, broker id in that cluster)."""
@@ -153,14 +153,14 @@ class Context:
     """(cluster, broker id) → virtual node id."""
     direct: bool = False
     """Asked at the listener for discovery: real brokers are named."""
-    limits: Limits = DEFAULT_LIMITS
+    limits: WireLimits = DEFAULT_LIMITS
     zone: str = ""
     """Where this gateway runs."""
     copies: Copies = field(default_factory=Copies)
     """What is known of those of mirrors."""
     now: float = 0.0
     """Seconds on the gateway's clock."""
-    letting_go: LettingGo = field(default_factory=LettingGo)
+    letting_go: CoordinatorRelease = field(default_factory=CoordinatorRelease)
     """Of gateways that have gone."""
     rights: Rights | None = None
     """Who may do what; None: everybody may do everything."""

@@ -1,6 +1,6 @@
 """Questions about the logs of single partitions, batched into one LIST_OFFSETS per broker and round.
 
-The logic of a partition is a generator that yields `Query`s and is sent `Found`s; `rounds` runs those of a whole
+The logic of a partition is a generator that yields `Query`s and is sent `LogAnswer`s; `rounds` runs those of a whole
 request side by side.
 """
 
@@ -11,26 +11,26 @@ from typing import Any, NamedTuple, TypeVar
 
 from gateway.composed import places
 from gateway.composed.ask import Asking, Message
-from gateway.composed.by_partition import Shape, ask_leaders
+from gateway.composed.by_partition import RequestShape, ask_leaders
 from gateway.composed.handlers import Context
-from gateway.composed.places import Replica
-from ha_core.plan.facts import Partition
+from gateway.composed.places import ClusterPartition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import list_offsets
 
 READ_UNCOMMITTED = 0
-SHAPE = Shape(ApiKey.LIST_OFFSETS)
+SHAPE = RequestShape(ApiKey.LIST_OFFSETS)
 
 
 class Query(NamedTuple):
     """What LIST_OFFSETS is to say of one partition in one cluster; offsets are that cluster's own."""
 
-    replica: Replica
+    replica: ClusterPartition
     timestamp: int
     isolation: int = READ_UNCOMMITTED
 
 
-class Found(NamedTuple):
+class LogAnswer(NamedTuple):
     """`error` 0: `offset` (-1: none) and `timestamp` are the cluster's answer."""
 
     error: int
@@ -38,11 +38,11 @@ class Found(NamedTuple):
     offset: int = -1
 
 
-_ABSENT, _AWAY = Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Found(ErrorCode.LEADER_NOT_AVAILABLE)
+_ABSENT, _AWAY = LogAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE)
 
 T = TypeVar("T")
 K = TypeVar("K")
-Inquiry = Generator[tuple[Query, ...], Mapping[Query, Found], T]
+Inquiry = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
 
 
 def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K, T]]:
@@ -63,14 +63,14 @@ def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K
     return results
 
 
-def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, Found]]:
+def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, LogAnswer]]:
     def message(batch: list[Query]) -> Message:
         return list_offsets((query.replica[1:] for query in batch), batch[0].timestamp, batch[0].isolation)
 
     replicas = {query: query.replica for query in queries}
     # LIST_OFFSETS refuses a partition that it names twice, so each request asks one thing of a partition.
     answers, absent = yield from ask_leaders(context, SHAPE, replicas, message, lambda q: (q.timestamp, q.isolation))
-    found = {query: Found(said["error_code"], said["timestamp"], said["offset"]) for query, said in answers.items()}
+    found = {query: LogAnswer(said["error_code"], said["timestamp"], said["offset"]) for query, said in answers.items()}
     return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
 
 

@@ -29,7 +29,7 @@ _REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
 _Racks = dict[BrokerKey, str | None]
 
 
-class _Seen(NamedTuple):
+class _ClusterAnswers(NamedTuple):
     """What the clusters said: per cluster the topics by name, and the racks of its brokers."""
 
     topics: dict[str, dict[str, Message]]
@@ -143,7 +143,7 @@ def _describing(context: Context, name: str) -> Collection[str | None] | None:
     return {resolved.cluster, places.wished(context, name) if resolved.differs else resolved.cluster}
 
 
-def _create(context: Context, request: Message, names: Iterable[str], seen: _Seen) -> Asking[None]:
+def _create(context: Context, request: Message, names: Iterable[str], seen: _ClusterAnswers) -> Asking[None]:
     wanted = grouped((cluster, name) for name in names if (cluster := places.resolve(context, name).cluster))
     replies = yield from _ask(request, {c: names for c, names in wanted.items() if c in seen.topics}, create=True)
     again = _see(replies)
@@ -160,8 +160,8 @@ def _ask(
     return ask_each({c: places.ask_topics(c, wanted[c], create=create, **flags) for c in sorted(wanted)})
 
 
-def _see(replies: Mapping[str, Reply]) -> _Seen:
-    seen = _Seen({}, {})
+def _see(replies: Mapping[str, Reply]) -> _ClusterAnswers:
+    seen = _ClusterAnswers({}, {})
     for cluster, reply in replies.items():
         if not isinstance(reply, ClusterUnavailableError):
             seen.topics[cluster] = {topic["name"]: topic for topic in reply["topics"]}
@@ -169,7 +169,7 @@ def _see(replies: Mapping[str, Reply]) -> _Seen:
     return seen
 
 
-def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
+def _choose(context: Context, name: str, cluster: str | None, seen: _ClusterAnswers, doubtful: bool = True) -> _Chosen:
     if cluster is None or context.view.concealed(name):
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     mapped = places.document(context, name).mapped
@@ -207,7 +207,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
     return {"error_code": 0, "name": name, "is_internal": name in _INTERNAL, "partitions": partitions}
 
 
-def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chosen:
+def _moved(context: Context, topic: Message, cluster: str, seen: _ClusterAnswers) -> _Chosen:
     """Each partition as the cluster describes it that it is written in: single ones may have moved alone."""
     name, partitions = topic["name"], list[Message]()
     document, mirror = places.document(context, name), places.read_mirror(context, name)

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from gateway.composed import places
 from gateway.composed.ask import Message
-from gateway.composed.by_partition import Mention, Shape, split, to_leaders
+from gateway.composed.by_partition import NamedPartition, RequestShape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Found, Inquiry, Query, failed, rounds
-from gateway.composed.places import Replica
+from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Inquiry, LogAnswer, Query, failed, rounds
+from gateway.composed.places import ClusterPartition
 from ha_core.model import Extent
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
-_NOTHING = Found(0)
+_NOTHING = LogAnswer(0)
 _TELLS_MAX_TIMESTAMP = 7
 """The version of LIST_OFFSETS from which on `MAX_TIMESTAMP` may be asked for (KIP-734)."""
 
@@ -39,7 +39,7 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     return {"topics": SHAPE.topics(wanted, outcomes)}
 
 
-def _refused(version: int, wanted: Mapping[Mention, Message]) -> dict[Mention, int]:
+def _refused(version: int, wanted: Mapping[NamedPartition, Message]) -> dict[NamedPartition, int]:
     """Why a partition is not looked for, as a broker says it before it looks for any; 0: it is."""
     twice = {key[:2] for key in wanted if key.nth}
     lowest = MAX_TIMESTAMP if version >= _TELLS_MAX_TIMESTAMP else EARLIEST
@@ -53,7 +53,7 @@ def _refused(version: int, wanted: Mapping[Mention, Message]) -> dict[Mention, i
     }
 
 
-_EPOCHS = Shape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
+_EPOCHS = RequestShape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -73,24 +73,28 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     return {"topics": _EPOCHS.topics(wanted, outcomes)}
 
 
-_Stays = Sequence[tuple[Extent, Replica]]
+_Stays = Sequence[tuple[Extent, ClusterPartition]]
 
 
 def _client_offset(
     context: Context, key: Partition, timestamp: int, isolation: int, reads: bool = True
-) -> Inquiry[Found]:
+) -> Inquiry[LogAnswer]:
     """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words.
 
     :param reads: whether the log ends for the one who asks where the copy ends that he reads.
     """
-    stays = [(extent, Replica(extent.cluster, *key)) for extent in places.extents(context, *key) if not extent.ignored]
+    stays = [
+        (extent, ClusterPartition(extent.cluster, *key))
+        for extent in places.extents(context, *key)
+        if not extent.ignored
+    ]
     # While the last cut lies ahead, the extent before it may still grow.
     ahead = places.document(context, key[0]).crosses(key[1])
     if not stays:
-        return _known(Found(ErrorCode.LEADER_NOT_AVAILABLE))
+        return _known(LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
         if reads and (copy := places.read_copy(context, *key)) is not None:
-            return _known(Found(0, -1, copy.end))
+            return _known(LogAnswer(0, -1, copy.end))
         found = _latest(stays[-2:] if ahead else stays[-1:], isolation)
     elif timestamp == EARLIEST:
         found = _earliest(stays, ahead)
@@ -101,34 +105,34 @@ def _client_offset(
     return _of_partition(context, key, found)
 
 
-def _of_partition(context: Context, key: Partition, found: Inquiry[Found]) -> Inquiry[Found]:
+def _of_partition(context: Context, key: Partition, found: Inquiry[LogAnswer]) -> Inquiry[LogAnswer]:
     answer = yield from found
-    return Found(failed(context, key, answer.error)) if answer.error else answer
+    return LogAnswer(failed(context, key, answer.error)) if answer.error else answer
 
 
-def _known(answer: Found) -> Inquiry[Found]:
+def _known(answer: LogAnswer) -> Inquiry[LogAnswer]:
     return answer
     yield ()
 
 
-def _each(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, Found]]]:
+def _each(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
     found = yield tuple(Query(replica, timestamp, isolation) for _, replica in stays)
     return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in stays]
 
 
-def _latest(stays: _Stays, isolation: int) -> Inquiry[Found]:
+def _latest(stays: _Stays, isolation: int) -> Inquiry[LogAnswer]:
     """In the last one; of two, in the origin until its log has reached the cut, in the target from then on."""
     for extent, log_end in (yield from _each(stays, LATEST, isolation)):
         if log_end.error:
             return log_end
         # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
-        latest, end = Found(0, -1, extent.clip(log_end.offset)), extent.physical_end
+        latest, end = LogAnswer(0, -1, extent.clip(log_end.offset)), extent.physical_end
         if end is not None and log_end.offset < end:
             break
     return latest
 
 
-def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
+def _earliest(stays: _Stays, ahead: bool) -> Inquiry[LogAnswer]:
     closed, (extent, replica) = stays[:-1], stays[-1]
     found = yield (*(Query(r, EARLIEST) for _, r in stays), *(Query(r, LATEST) for _, r in closed))
     for older, place in closed:
@@ -138,12 +142,12 @@ def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
         first = max(start.offset, older.base)
         grows = ahead and older is closed[-1][0]
         if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
-            return Found(0, -1, older.to_client(first))
+            return LogAnswer(0, -1, older.to_client(first))
     start = found[Query(replica, EARLIEST)]
-    return start if start.error else Found(0, -1, extent.clip(start.offset))
+    return start if start.error else LogAnswer(0, -1, extent.clip(start.offset))
 
 
-def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
+def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
     for extent, answer in (yield from _each(stays, timestamp, isolation)):
         if answer.error:
             return answer
@@ -151,15 +155,15 @@ def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
         if answer.offset >= 0 and (end is None or answer.offset < end):
             # Where the first match lies in an older part of this log that is not served, the first one inside the
             # extent is unknown: its start is early enough, and re-reading is better than skipping.
-            return Found(0, answer.timestamp, extent.clip(answer.offset))
+            return LogAnswer(0, answer.timestamp, extent.clip(answer.offset))
     return _NOTHING
 
 
-def _largest_timestamp(stays: _Stays) -> Inquiry[Found]:
+def _largest_timestamp(stays: _Stays) -> Inquiry[LogAnswer]:
     best = _NOTHING
     for extent, answer in (yield from _each(stays, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:
             return answer
         if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:
-            best = Found(0, answer.timestamp, extent.to_client(answer.offset))
+            best = LogAnswer(0, answer.timestamp, extent.to_client(answer.offset))
     return best

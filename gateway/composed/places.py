@@ -9,20 +9,20 @@ from gateway.composed.ask import (
     AnyBroker,
     Ask,
     Asking,
-    Broker,
     ClusterUnavailableError,
     Message,
+    OneBroker,
     Reply,
     ask_each,
     ask_or,
     grouped,
 )
 from gateway.composed.handlers import BrokerKey, Context
-from gateway.copies import Copy
+from gateway.model.copies import KnownCopy
 from gateway.session.refusal import Refusal
 from ha_core.model import Extent, Fence, Mirror, Topic
-from ha_core.plan.mirrored import read_from
-from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
+from ha_core.plan.mirror.mirrored_topics import read_from
+from ha_core.plan.routing.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import FEW
@@ -44,7 +44,7 @@ epoch from commits or records either, so what these carry starts no comparison.
 """
 
 
-class Replica(NamedTuple):
+class ClusterPartition(NamedTuple):
     """One partition in one cluster."""
 
     cluster: str
@@ -160,7 +160,7 @@ def read_mirror(context: Context, topic: str) -> Mirror | None:
     return read_from(context.view, context.identity.user, topic, context.zone)
 
 
-def read_copy(context: Context, topic: str, partition: int) -> Copy | None:
+def read_copy(context: Context, topic: str, partition: int) -> KnownCopy | None:
     """The copy from which the partition is read, as far as it goes; None: from where it is written."""
     document, mirror = context.view.mapped(topic), read_mirror(context, topic)
     if document is None or mirror is None or document.damaged(partition):
@@ -197,7 +197,7 @@ def ask_port(context: Context, api_key: int, message: Message, results: str, awa
     otherwise: Message = {"error_code": away, results: []}
     if cluster not in usable(context):
         return otherwise
-    return (yield from ask_or(otherwise, Ask(cluster, Broker(broker), api_key, message)))
+    return (yield from ask_or(otherwise, Ask(cluster, OneBroker(broker), api_key, message)))
 
 
 def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = False, **more: bool) -> Ask:
@@ -218,7 +218,9 @@ def holders(replies: Mapping[str, Reply]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[tuple[dict[Replica, int], set[Replica]]]:
+def leaders(
+    context: Context, replicas: Iterable[ClusterPartition]
+) -> Asking[tuple[dict[ClusterPartition, int], set[ClusterPartition]]]:
     """(The leader's id, of those that have one; those that their cluster says do not exist).
 
     Clusters are asked where the topology does not know the leader.
@@ -230,7 +232,7 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[tuple[dict[
     usable_now = usable(context)
     missing = grouped((r.cluster, r.topic) for r in wanted - known.keys() if r.cluster in usable_now)
     asks = {cluster: ask_topics(cluster, sorted({*names})) for cluster, names in sorted(missing.items())}
-    absent: set[Replica] = set()
+    absent: set[ClusterPartition] = set()
     for cluster, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
             continue
@@ -239,7 +241,7 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[tuple[dict[
         certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
         said = {topic["name"] for topic in topics if topic["error_code"] in certain}
         found = {
-            Replica(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]
+            ClusterPartition(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]
             for topic in topics
             for partition in topic["partitions"]
         }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, DeleteMoved, Handler, handles
-from gateway.rights import Denied
+from gateway.model.rights import Denied
 from ha_core.model import Crossing, Fence, Topic
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.codes import ApiKey, ErrorCode

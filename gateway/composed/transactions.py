@@ -11,14 +11,14 @@ from gateway.composed.ask import (
     Reply,
     ask_each,
 )
-from gateway.composed.by_partition import Shape, split, to_leaders
+from gateway.composed.by_partition import RequestShape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 # Java ends what it does not know: of all errors about leaders it knows this one here.
-_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, indexes="partition_indexes", away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_PRODUCERS = RequestShape(ApiKey.DESCRIBE_PRODUCERS, indexes="partition_indexes", away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from gateway.quotas.meter import Meter
-from gateway.quotas.sharing import Shares
+from gateway.quotas.meter import QuotaMeter
+from gateway.quotas.sharing import QuotaShares
 from ha_core.model import Identity
 from ha_core.model.quota import QuotaKind
-from ha_core.plan.quotas import Quota, Quotas, Scope
+from ha_core.plan.access.quotas import AppliedQuota, Quotas, QuotaScope
 
 MAX_REQUEST_S = 1.0
 """Of time that requests took: as a broker bounds it."""
@@ -35,7 +35,7 @@ class Charge:
 
     __slots__ = ("_meters", "_tally", "bound", "meter", "scope")
 
-    def __init__(self, scope: Scope, meter: Meter, bound: float, meters: Meters) -> None:
+    def __init__(self, scope: QuotaScope, meter: QuotaMeter, bound: float, meters: Meters) -> None:
         self.scope, self.meter, self.bound = scope, meter, bound
         self._meters, self._tally = meters, meters.used[scope.kind]
 
@@ -111,14 +111,14 @@ class Meters:
     :ivar used: what has counted for quotas.
     """
 
-    def __init__(self, shares: Shares | None = None) -> None:
+    def __init__(self, shares: QuotaShares | None = None) -> None:
         """:param shares: with other gateways."""
-        self._shares = Shares("") if shares is None else shares
-        self._meters: WeakValueDictionary[Scope, Meter] = WeakValueDictionary()
-        self._kept: dict[str | None, dict[Scope, Charge]] = {}
+        self._shares = QuotaShares("") if shares is None else shares
+        self._meters: WeakValueDictionary[QuotaScope, QuotaMeter] = WeakValueDictionary()
+        self._kept: dict[str | None, dict[QuotaScope, Charge]] = {}
         """By user, the longest kept first."""
         self._count = 0
-        self.throttled: dict[Scope, Charge] = {}
+        self.throttled: dict[QuotaScope, Charge] = {}
         self.used = {kind: Tally() for kind in QuotaKind}
 
     def __len__(self) -> int:
@@ -180,11 +180,11 @@ class Meters:
         }
         return None if rest is None and not topics else Bytes(rest, topics or NO_TOPICS)
 
-    def _charge(self, quota: Quota | None, now: float) -> Charge | None:
+    def _charge(self, quota: AppliedQuota | None, now: float) -> Charge | None:
         if quota is None:
             return None
         meter = self._meters.get(quota.scope)
         if meter is None:
             shares, key = self._shares, quota.scope.key
-            meter = self._meters[quota.scope] = Meter(now, shares.own.get(key, shares.first), shares.seed_s(key))
+            meter = self._meters[quota.scope] = QuotaMeter(now, shares.own.get(key, shares.first), shares.seed_s(key))
         return Charge(quota.scope, meter, quota.bound, self)

@@ -28,7 +28,7 @@ CARRIED_S = 5.0
 _BEGAN, _LAST, _USED = 0, 1, 2
 
 
-class Meter:
+class QuotaMeter:
     """What was used is kept in seconds of the whole quota, so a quota or a share that changes needs nothing recounted.
     Used by a gateway that has a third of a quota, it counts three times.
 

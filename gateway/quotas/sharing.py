@@ -9,8 +9,8 @@ are as these amounts. All gateways read the same and come to the same shares.
 
 - Whose clients do not wait gets what they use, and a quarter more.
 - The rest is for those whose clients wait, by how much waits there; or, where nobody waits, for all alike.
-- Who is in none of this yet has an equal share for the second or two until he is (`Shares.first`), and begins as if
-  what others use had been used here (`Shares.seed_s`).
+- Who is in none of this yet has an equal share for the second or two until he is (`QuotaShares.first`), and begins
+as if what others use had been used here (`QuotaShares.seed_s`).
 - A gateway that begins, or has heard nothing for a while, takes it that others have used all: or each start would let
   through what may be used after a pause, ten seconds' worth, beside what the others use.
 
@@ -38,7 +38,7 @@ SETTLED = 1e-3
 """Amounts below that, in seconds of a quota, are none."""
 
 
-class Use(NamedTuple):
+class ScopeUse(NamedTuple):
     """:ivar used: in seconds of the whole quota.
     :ivar waited: the same, times the seconds of the wait behind it.
     """
@@ -47,7 +47,7 @@ class Use(NamedTuple):
     waited: float
 
 
-class Telling(NamedTuple):
+class UsageReport(NamedTuple):
     """What one gateway says of all scopes, by their keys.
 
     :ivar since: another one: it has begun to count anew.
@@ -57,17 +57,17 @@ class Telling(NamedTuple):
     gateway: str
     since: str
     at_s: float
-    uses: Mapping[str, Use]
+    uses: Mapping[str, ScopeUse]
 
 
 @dataclass(slots=True)
 class _Followed:
-    last: Telling
-    rates: dict[str, Use] = field(default_factory=dict)
+    last: UsageReport
+    rates: dict[str, ScopeUse] = field(default_factory=dict)
     """A second."""
 
 
-class Shares:
+class QuotaShares:
     """:ivar own: this gateway's share of each scope in which it has one.
     :ivar first: its share of all others.
     """
@@ -95,7 +95,7 @@ class Shares:
         """How many seconds of the quota have been used elsewhere in each ten."""
         return 10.0 * (1.0 if self._unheard else min(self._elsewhere.get(key, 0.0), 1.0))
 
-    def learn(self, tellings: Iterable[Telling], gateways: int) -> None:
+    def learn(self, tellings: Iterable[UsageReport], gateways: int) -> None:
         """What those tell that live; `gateways`: how many there are."""
         told = {telling.gateway: telling for telling in tellings}
         self._followed = {name: known for name, known in self._followed.items() if name in told}
@@ -110,7 +110,7 @@ class Shares:
         self._divide()
 
     def _divide(self) -> None:
-        by_key: dict[str, dict[str, Use]] = {}
+        by_key: dict[str, dict[str, ScopeUse]] = {}
         for name, known in self._followed.items():
             for key, rate in known.rates.items():
                 if rate.used > SETTLED:
@@ -122,7 +122,7 @@ class Shares:
         }
 
 
-def divided(rates: Mapping[str, Use]) -> dict[str, float]:
+def divided(rates: Mapping[str, ScopeUse]) -> dict[str, float]:
     """The share of each, by what is used and waited for there each second. They make 1."""
     waiting = {name: rate.waited for name, rate in rates.items() if rate.waited > SETTLED}
     calm = {name: min(rate.used, 1.0) * HEADROOM for name, rate in rates.items() if name not in waiting}
@@ -151,15 +151,15 @@ def _whole(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def _follow(known: _Followed, telling: Telling) -> None:
+def _follow(known: _Followed, telling: UsageReport) -> None:
     before, known.last = known.last, telling
     passed_s = telling.at_s - before.at_s
-    rates: dict[str, Use] = {}
+    rates: dict[str, ScopeUse] = {}
     for key, use in telling.uses.items():
-        then, old = before.uses.get(key, Use(0.0, 0.0)), known.rates.get(key)
-        rate = Use(max(0.0, use.used - then.used) / passed_s, max(0.0, use.waited - then.waited) / passed_s)
+        then, old = before.uses.get(key, ScopeUse(0.0, 0.0)), known.rates.get(key)
+        rate = ScopeUse(max(0.0, use.used - then.used) / passed_s, max(0.0, use.waited - then.waited) / passed_s)
         if old is not None:
-            rate = Use(_between(old.used, rate.used), _between(old.waited, rate.waited))
+            rate = ScopeUse(_between(old.used, rate.used), _between(old.waited, rate.waited))
         rates[key] = rate
     known.rates = rates
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from struct import Struct
 
 from gateway.session import exchange
-from gateway.session.arriving import Arriving, Dropping, Gathering, Holding, Patching, Streaming
+from gateway.session.answer_arrival import Arriving, Dropping, Gathering, HoldAnswer, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
+from gateway.session.lease_guard import await_lease, leased, vouch
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
 from gateway.session.refusal import Refusal
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
-from gateway.session.vouching import await_lease, leased, vouch
 from ha_core.wire import ApiKey, RemoteProtocolError, Route
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
@@ -49,7 +49,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             session.flush()
         elif isinstance(answer, Gathering):
             exchange.collect(session, answer.pending, upstream.lane, answer.frame)
-        elif isinstance(answer, Holding):
+        elif isinstance(answer, HoldAnswer):
             session.complete(answer.pending, answer.ready())
     if session.life.goes_on and pos < end:
         upstream.carry = bytes(view[pos:end])
@@ -77,9 +77,9 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
         if session.queue[0] is pending or pending.request.api_key == ApiKey.PRODUCE:
             read = throttling.begins(pending, view[pos:], 4 + size, session.now)
         if pending.request.throttle_ms and pending.request.api_key == ApiKey.PRODUCE:
-            return Holding(4 + size, pending=pending)
+            return HoldAnswer(4 + size, pending=pending)
     if isinstance(pending, Shifted):
-        return Holding(4 + size, pending=pending)
+        return HoldAnswer(4 + size, pending=pending)
     if session.queue[0] is not pending or pending.due_at > session.now:
         return None
     if pending.request.api.told_leased and _waits_for_lease(session):

@@ -11,8 +11,8 @@ import re
 import sys
 
 from gateway.session import streaming
+from gateway.session.auth_state import SaslInProgress, Verifying
 from gateway.session.commands import Cause, Judge
-from gateway.session.entry import Judging, Proving
 from gateway.session.pending import Ready
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
@@ -59,7 +59,7 @@ def api_versions(session: ConnectionState, request: Request) -> None:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism, entry = request.decode()["mechanism"], session.entry
-    if isinstance(entry, Proving):
+    if isinstance(entry, SaslInProgress):
         sasl = entry.sasl
     else:
         sasl = SaslServer(session.shared.authentication.mechanisms, session.shared.limits)
@@ -70,19 +70,19 @@ def handshake(session: ConnectionState, request: Request) -> None:
         _end(session, request, answer, why, session.now)
         return
     session.reply(request, answer)
-    if error is ErrorCode.NONE and not isinstance(entry, Proving | Judging):
+    if error is ErrorCode.NONE and not isinstance(entry, SaslInProgress | Verifying):
         session.entry = entry.prove(sasl)
 
 
 def authenticate(session: ConnectionState, request: Request) -> None:
     token, entry = request.decode()["auth_bytes"], session.entry
-    if isinstance(entry, Proving):
+    if isinstance(entry, SaslInProgress):
         _go_on(session, entry, token, request, session.now)
     else:
         _end(session, request, _OUT_OF_TURN, "SaslAuthenticate without SaslHandshake", session.now)
 
 
-def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int, end: int) -> int:
+def raw_token(session: ConnectionState, entry: SaslInProgress, buf: bytearray, pos: int, end: int) -> int:
     """After a SaslHandshake of version 0 (brokers before 1.0) tokens and answers are bare frames. There is none for a
     refusal: the connection ends.
 
@@ -98,7 +98,7 @@ def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int
 def judged(session: ConnectionState, reply: Reply) -> None:
     """What was to be found out of a claim is known."""
     entry = session.entry
-    if isinstance(entry, Judging) and session.life.receives:
+    if isinstance(entry, Verifying) and session.life.receives:
         session.entry = proving = entry.judged()
         _go_on(session, proving, reply, entry.request, entry.since)
 
@@ -115,7 +115,7 @@ def expired(session: ConnectionState, api_key: int) -> bool:
 
 
 def _go_on(
-    session: ConnectionState, entry: Proving, came: bytes | Reply, request: Request | None, since: float
+    session: ConnectionState, entry: SaslInProgress, came: bytes | Reply, request: Request | None, since: float
 ) -> None:
     """
     :param came: a token, or what was found out of a claim.
@@ -157,7 +157,9 @@ def _go_on(
         _prove(session, entry, step, request, since)
 
 
-def _prove(session: ConnectionState, entry: Proving, proved: Proved, request: Request | None, since: float) -> None:
+def _prove(
+    session: ConnectionState, entry: SaslInProgress, proved: Proved, request: Request | None, since: float
+) -> None:
     """The client is who it says. KIP-368: a connection may authenticate anew, but not as somebody else."""
     before, authentication = entry.before, session.shared.authentication
     mechanism = entry.sasl.mechanism

@@ -51,7 +51,7 @@ def _escaped(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CertificateRule:
     """:ivar pattern: of the whole subject. None: every subject, which is the user as it stands (`DEFAULT`)."""
 
     pattern: re.Pattern[str] | None
@@ -69,13 +69,13 @@ class Rule:
         return _CASE[self.case](text)
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> CertificateRule:
     """`DEFAULT`, or `RULE:pattern/replacement/` with `L` or `U` behind it for lower or upper case.
 
     :raises ValueError: it is none; the text says why.
     """
     if text == "DEFAULT":
-        return Rule(None)
+        return CertificateRule(None)
     found = _RULE.fullmatch(text)
     if found is None:
         raise ValueError(
@@ -90,10 +90,10 @@ def parse_rule(text: str) -> Rule:
     for group in _GROUP.findall(replacement):
         if int(group) > pattern.groups:
             raise ValueError(f"{text!r}: ${group} names a group, and the pattern has {pattern.groups}")
-    return Rule(pattern, replacement, case)
+    return CertificateRule(pattern, replacement, case)
 
 
-def user_of(rules: Iterable[Rule], certificate: dict[str, Any] | None) -> str | None:
+def user_of(rules: Iterable[CertificateRule], certificate: dict[str, Any] | None) -> str | None:
     """Whose certificate it is; None: there is none, or it stands for nobody.
 
     :param certificate: as Python's ssl tells it, verified.

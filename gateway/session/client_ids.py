@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ha_core.plan.remembered import MAX_NAME
+from ha_core.plan.routing.bounded_cache import MAX_NAME
 
 V = TypeVar("V")
 

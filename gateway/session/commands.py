@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from gateway.rights import Denied
-from gateway.session.produce.recalled import Held
+from gateway.model.rights import Denied
+from gateway.session.produce.duplicate_offsets import EarlierBatch
 from ha_core.model import Identity
 from ha_core.wire.sasl_steps import Question
 
@@ -34,7 +34,7 @@ class ToUpstream(NamedTuple):
     data: bytes | bytearray | memoryview
 
 
-class Shut(NamedTuple):
+class ShutUpstream(NamedTuple):
     """Tell this broker that nothing more comes, after what was sent. Its answers are still awaited."""
 
     lane: BrokerLane
@@ -63,7 +63,7 @@ class Judge(NamedTuple):
     question: Question
 
 
-class Work(NamedTuple):
+class OffloadWork(NamedTuple):
     """Do this beside the event loop; what it returns goes to `Session.worked`."""
 
     token: Hashable
@@ -108,7 +108,7 @@ class Saw(NamedTuple):
     """`NAME/VERSION` of the client, if it has told."""
 
 
-class Audit(NamedTuple):
+class AuditDenial(NamedTuple):
     """The client was denied something."""
 
     api_key: int
@@ -137,7 +137,7 @@ class Inquire(NamedTuple):
 class LookUp(NamedTuple):
     """Which offset has a batch that an earlier term holds? What the logs say goes to `Recalled.learn`."""
 
-    wanted: Held
+    wanted: EarlierBatch
 
 
 class LookFor(NamedTuple):
@@ -210,6 +210,18 @@ class Close(NamedTuple):
 
 Inquiry = Inquire | LookUp | LookFor | LookAfter
 """To clusters, about what all sessions share."""
-Wish = Compose | Work | Judge | AwaitLease | Delays | NotServed | Saw | Audit | Refresh | FindLeaders | Inquiry
+Wish = (
+    Compose
+    | OffloadWork
+    | Judge
+    | AwaitLease
+    | Delays
+    | NotServed
+    | Saw
+    | AuditDenial
+    | Refresh
+    | FindLeaders
+    | Inquiry
+)
 """What the gateway around a connection does; all else the connection does itself."""
-Command = ToClient | ToUpstream | Shut | Drop | Wake | Close | Wish
+Command = ToClient | ToUpstream | ShutUpstream | Drop | Wake | Close | Wish

@@ -11,7 +11,7 @@ API_VERSIONS is not counted: it is answered here, of what is there already, and 
 from __future__ import annotations
 
 from gateway.session.commands import Delays
-from gateway.session.reading import Delayed
+from gateway.session.readiness import Delayed
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from ha_core.model import ANONYMOUS

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.session import streaming
-from gateway.session.commands import BrokerLane, Cause, Work
-from gateway.session.pending import Beside, Exchange, Gathered, Send, StandInLine
-from gateway.session.produce.producer_order import Refused
+from gateway.session.commands import BrokerLane, Cause, OffloadWork
+from gateway.session.pending import Exchange, Gathered, OffloadStep, Send, StandInLine
+from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 
@@ -23,7 +23,7 @@ def begin(
     topics: tuple[bytes, ...] = (),
     group: bytes | None = None,
     leased: bool = False,
-    refused: Sequence[Refused] = (),
+    refused: Sequence[RefusedBatch] = (),
 ) -> Gathered:
     """Starts the exchange that answers a request; the client waits for it from now on.
 
@@ -92,10 +92,10 @@ def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
             pending.due_at = session.now + step.patience_s
             session.wake()
         streaming.forward(session, pending, step.frames)
-    elif isinstance(step, Beside):
+    elif isinstance(step, OffloadStep):
         if pending in session.line:
             session.line.remove(pending)  # the next in line need not wait for this work
-        session.emit(Work(pending, step.work, Cause.UPSTREAM_MALFORMED))
+        session.emit(OffloadWork(pending, step.work, Cause.UPSTREAM_MALFORMED))
     elif isinstance(step, StandInLine):
         session.line.append(pending)
         proceed(session)

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.rights import Gate
+from gateway.model.rights import Gate
 from gateway.session import exchange
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import Answer, Exchange, Frames, Send
+from gateway.session.pending import Exchange, Frames, QueuedAnswer, Send
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import GroupRoute
 from gateway.session.state import ConnectionState
-from ha_core.plan.resolve import cluster_for_topic, lead_group
+from ha_core.plan.routing.resolve import cluster_for_topic, lead_group
 from ha_core.wire import ApiKey, ErrorCode
 
 _DEAD = "Dead"
@@ -62,7 +62,7 @@ def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLa
         if _unknown(question.decode_answer(described[lane])):
             found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
             answer = next(_committed(session, request, wanted, found), answer)
-    return Answer(request.answer(answer if gate is None else gate.amend(answer)))
+    return QueuedAnswer(request.answer(answer if gate is None else gate.amend(answer)))
 
 
 def _other_coordinators(session: ConnectionState, group: str, here: str) -> list[BrokerLane]:

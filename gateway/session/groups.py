@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gateway.rights import allows
-from gateway.session import answers, beside, exchange, group_offsets, rights, streaming
+from gateway.model.rights import allows
+from gateway.session import answers, exchange, group_offsets, offloading, rights, streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Answer, Beside, Exchange, Passed
+from gateway.session.lease_guard import leased
+from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import refusal_frame, refuse
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
-from gateway.session.vouching import leased
 from ha_core.wire import ApiKey, ErrorCode
 
 
@@ -67,11 +67,13 @@ def group(session: ConnectionState, request: Request) -> None:
 
 def _sent(session: ConnectionState, request: Request, message: Message, lane: BrokerLane) -> Exchange:
     """A long request with another body; its answer is the client's."""
-    answered = yield from beside.ask(session, request, message, lane)
+    answered = yield from offloading.ask(session, request, message, lane)
     if answered is not None:
-        return Answer(answered)
+        return QueuedAnswer(answered)
     session.count_refused((Refusal.LEASE,))
-    return Answer((yield Beside(partial(refusal_frame, request, message, Refusal.LEASE, None))), promises=False)
+    return QueuedAnswer(
+        (yield OffloadStep(partial(refusal_frame, request, message, Refusal.LEASE, None))), promises=False
+    )
 
 
 _NAMED: dict[int, Callable[[Message], Iterable[str]]] = {

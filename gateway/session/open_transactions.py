@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from gateway.session.commands import LookAfter, LookFor
 from gateway.session.request import text
 from ha_core.model import View
-from ha_core.plan.remembered import MAX_NAME
+from ha_core.plan.routing.bounded_cache import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 
 MAX_REMEMBERED = 1_000
@@ -38,7 +38,7 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 _ATTEMPTS = count()
 
 
-class _Open(NamedTuple):
+class _OpenTransaction(NamedTuple):
     topics: frozenset[bytes]
     """A new object each time, which tells answers to older questions apart."""
     since: float
@@ -61,7 +61,7 @@ class OpenTransactions:
         """:param cluster: behind the connection's port."""
         self.user: str | None = None
         self._cluster, self._holders = cluster, holders
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenTransaction] = {}
         self._kept_out = _NONE
         """Those that were refused a topic, by the attempt that was."""
 
@@ -107,7 +107,7 @@ class OpenTransactions:
     def found(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
         """The coordinator says that it has begun."""
         if self._kept_out.get(transactional_id) == attempt:
-            self._begin(transactional_id, topics, now, _Open(frozenset(), now, found=True))
+            self._begin(transactional_id, topics, now, _OpenTransaction(frozenset(), now, found=True))
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
@@ -141,14 +141,16 @@ class OpenTransactions:
                 return fence.operation
         return None
 
-    def _begin(self, transactional_id: str, topics: Collection[bytes], since: float, before: _Open | None) -> None:
+    def _begin(
+        self, transactional_id: str, topics: Collection[bytes], since: float, before: _OpenTransaction | None
+    ) -> None:
         taken = frozenset((*topics, *(() if before is None else before.topics)))
         self.ended(transactional_id)
         if len(self._open) < MAX_REMEMBERED:
-            self._open[transactional_id] = _Open(taken, since, before is not None and before.found)
+            self._open[transactional_id] = _OpenTransaction(taken, since, before is not None and before.found)
             self._holders[self._key(transactional_id)] = self
 
-    def _known(self, transactional_id: str) -> _Open | None:
+    def _known(self, transactional_id: str) -> _OpenTransaction | None:
         return self._holder(transactional_id)._open.get(transactional_id)
 
     def _key(self, transactional_id: str) -> _Key:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.produce.producer_order import Refused
+from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.request import Request
 from ha_core.wire.fetch_answer import Shifts
-from ha_core.wire.likeness import ProduceAnswerLike
 from ha_core.wire.produce import patch_produce_response
+from ha_core.wire.templates.single_topic import ProduceAnswerTemplate
 
 Basis = tuple[int, int]
 """What a forwarded request rests on: generation of the lease, revision of the state. If neither is the same when the
@@ -37,7 +37,7 @@ SEVERAL = BrokerLane("", -1)
 """In the place of its broker, where a request goes to more than one."""
 
 
-class Ended(NamedTuple):
+class EndedTransaction(NamedTuple):
     """The end of a transaction that is asked for."""
 
     cluster: str
@@ -68,7 +68,7 @@ class Send(NamedTuple):
     """After so long without their answer the topology is asked for."""
 
 
-class Beside(NamedTuple):
+class OffloadStep(NamedTuple):
     """Do this beside the event loop; resumed with what it returns."""
 
     work: Callable[[], Any]
@@ -78,13 +78,13 @@ class StandInLine(NamedTuple):
     """Wait until all that stood in line before are done; resumed with None."""
 
 
-class Wait(NamedTuple):
+class WaitForState(NamedTuple):
     """Stay at the head of the line until a new state, or this time; resumed with None."""
 
     until: float
 
 
-class Answer(NamedTuple):
+class QueuedAnswer(NamedTuple):
     frame: bytes | bytearray
     """Empty: the client expects none."""
     delay_s: float = 0.0
@@ -92,7 +92,7 @@ class Answer(NamedTuple):
     """Whether it says that something is in a log."""
 
 
-Exchange = Generator[Send | Beside | StandInLine | Wait, Any, Answer | None]
+Exchange = Generator[Send | OffloadStep | StandInLine | WaitForState, Any, QueuedAnswer | None]
 """Returns None where nobody waits for an answer."""
 
 
@@ -108,7 +108,7 @@ class Pending:
     """The metrics' word for it."""
     due_at = 0.0
     """When it is to be looked at again."""
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedBatch] = ()
     """Batches that its answer refuses."""
     request: Request
     basis: Basis | None
@@ -134,7 +134,7 @@ class Ready(Pending):
     lifts_with: str | None = None
     told: Gathered | Passed | None = None
     vouched: bool = False
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedBatch] = ()
     last: bool = False
 
     def changes(self) -> bool:
@@ -159,7 +159,7 @@ class Composed(Pending):
 
     outcome = "composed"
     request: Request
-    ends: Ended | None
+    ends: EndedTransaction | None
     due_at: float = 0.0
     lifts_with: str | None = None
     basis: Basis | None = None
@@ -238,7 +238,7 @@ class Shifted(Passed):
 
     outcome = "mapped"
     shifts: Mapping[tuple[bytes, int], int] = field(kw_only=True)
-    like: ProduceAnswerLike | None = field(default=None, kw_only=True)
+    like: ProduceAnswerTemplate | None = field(default=None, kw_only=True)
 
     def answered(self, frame: bytearray) -> bytearray:
         patch_produce_response(frame, self.request.api_version, self.shifts, 4)
@@ -249,7 +249,7 @@ class Shifted(Passed):
 class Gathered(InFlight):
     """Its exchange makes one answer of those of brokers.
 
-    :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
+    :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `WaitForState`).
     :ivar clusters: those to which something of it was sent.
     :ivar sent: its last `Send`.
     :ivar leased: they say what lies where somebody may write, so they are read under the lease only. Until then they
@@ -259,13 +259,13 @@ class Gathered(InFlight):
     outcome = "mapped"
     exchange: Exchange = field(kw_only=True)
     leased: bool = field(default=False, kw_only=True)
-    refused: Sequence[Refused] = field(default=(), kw_only=True)
+    refused: Sequence[RefusedBatch] = field(default=(), kw_only=True)
     awaited: set[BrokerLane] = field(default_factory=set, init=False)
     clusters: set[str] = field(default_factory=set, init=False)
     sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
 
-    def ready(self, answer: Answer, now: float) -> Ready:
+    def ready(self, answer: QueuedAnswer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
         self.sent = Send({})  # what was sent is kept no longer than it may be sent again
         return Ready(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
-from gateway.session.produce.producer_order import Refused
+from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
@@ -55,7 +55,7 @@ def answer_refused(
     refusals: Iterable[Refusal],
     what: Iterable[Hashable],
     fence: str | None = None,
-    batches: Sequence[Refused] = (),
+    batches: Sequence[RefusedBatch] = (),
 ) -> None:
     """Says refusals that are counted already.
 

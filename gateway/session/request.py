@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gateway.rights import Gate
-from ha_core.plan.rights import Verdicts
+from gateway.model.rights import Gate
+from ha_core.plan.access.rights import Verdicts
 from ha_core.wire import (
     APIS,
     ApiKey,
-    Limits,
     RequestHeader,
+    WireLimits,
     decode,
     encode,
     encode_request,
@@ -69,7 +69,7 @@ class Request:
     )  # fmt: skip
 
     def __init__(
-        self, header: RequestHeader, buf: bytearray, start: int, end: int, limits: Limits, missing: int = 0
+        self, header: RequestHeader, buf: bytearray, start: int, end: int, limits: WireLimits, missing: int = 0
     ) -> None:
         self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_at = header
         self.buf = buf
@@ -111,7 +111,7 @@ class Request:
         return one
 
     @classmethod
-    def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
+    def own(cls, api_key: ApiKey, api_version: int, limits: WireLimits) -> Request:
         """A question of the gateway itself."""
         return cls(RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0), _NO_BYTES, 0, 0, limits)
 

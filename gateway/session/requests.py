@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, beside, direct, discovery, groups, streaming, transactions, turns
+from gateway.session import authentication, direct, discovery, groups, offloading, pipelining, streaming, transactions
+from gateway.session.auth_state import SaslInProgress, Verifying
 from gateway.session.commands import Cause
-from gateway.session.entry import Judging, Proving
 from gateway.session.fetch.handle import fetch
+from gateway.session.lease_guard import leased
 from gateway.session.produce.handle import produce, stream_produce
-from gateway.session.reading import Beginning, Full, HalfSent, Verdict
+from gateway.session.readiness import AwaitingIdentity, Beginning, Full, HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.request import NeedsPreparingError, Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
-from gateway.session.throttling import Throttled
-from gateway.session.vouching import leased
+from gateway.session.throttling import AwaitingQuota
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
 from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
@@ -52,14 +52,14 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             session.waits_for = Full.FULL
             break
         if session.muted:
-            session.waits_for = Throttled.THROTTLED
+            session.waits_for = AwaitingQuota.THROTTLED
             break
         handled += 1
         entry = session.entry
-        if isinstance(entry, Judging):
-            session.waits_for = Verdict.AWAITED
+        if isinstance(entry, Verifying):
+            session.waits_for = AwaitingIdentity.AWAITED
             break
-        if isinstance(entry, Proving) and entry.sasl.raw_tokens:
+        if isinstance(entry, SaslInProgress) and entry.sasl.raw_tokens:
             token_at, pos = pos, authentication.raw_token(session, entry, buf, pos, end)
             if pos == token_at:
                 break
@@ -76,13 +76,13 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not (turns.admit(session, request) and discovery.admit(session, request)):
+            if not (pipelining.admit(session, request) and discovery.admit(session, request)):
                 break
             handle(session, request)
             request.forget()
             pos = frame_end
             continue
-        if not session.life.connected or (header.api_key == ApiKey.PRODUCE and not turns.admit(session, request)):
+        if not session.life.connected or (header.api_key == ApiKey.PRODUCE and not pipelining.admit(session, request)):
             break
         low, high = session.snapshot.offered.get(header.api_key, _NONE)
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
@@ -105,7 +105,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # as when its beginning came
         request = Request(header, frame, 0, len(frame), session.shared.limits)
-        if turns.admit(session, request) and discovery.admit(session, request):
+        if pipelining.admit(session, request) and discovery.admit(session, request):
             session.reading = None
             session.let_go()
             handle(session, request, owned=True)
@@ -147,7 +147,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     try:
         (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
     except NeedsPreparingError:
-        beside.prepare(session, request, owned)
+        offloading.prepare(session, request, owned)
 
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from gateway.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session import answers, beside, streaming
-from gateway.session.commands import Audit, BrokerLane, Cause
+from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
+from gateway.session import answers, offloading, streaming
+from gateway.session.commands import AuditDenial, BrokerLane, Cause
 from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
-from gateway.session.pending import Answer, Beside, Exchange, Passed
-from gateway.session.reading import HalfSent
+from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
+from gateway.session.readiness import HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused, refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
 from gateway.session.state import ConnectionState
-from ha_core.plan.rights import Rights, Verdicts
+from ha_core.plan.access.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.rights import Each
 
@@ -56,14 +56,14 @@ def member(session: ConnectionState, request: Request, group: bytes) -> bool:
 
 def amended(session: ConnectionState, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
     """Sends what may go on of a request, and makes its answer whole."""
-    answered = yield from beside.ask(session, request, found.request, lane)
+    answered = yield from offloading.ask(session, request, found.request, lane)
     if answered is None:
         session.count_refused((Refusal.LEASE,))
-        refused = yield Beside(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
-        return Answer(refused, promises=False)
-    if beside.is_long(request, answered):
-        return Answer((yield Beside(partial(_amended, request, found, answered))))
-    return Answer(_amended(request, found, answered))
+        refused = yield OffloadStep(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
+        return QueuedAnswer(refused, promises=False)
+    if offloading.is_long(request, answered):
+        return QueuedAnswer((yield OffloadStep(partial(_amended, request, found, answered))))
+    return QueuedAnswer(_amended(request, found, answered))
 
 
 def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
@@ -71,7 +71,7 @@ def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
 
 
 def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
-    session.emit(Audit(request.api_key, tuple(dict.fromkeys(denied))))
+    session.emit(AuditDenial(request.api_key, tuple(dict.fromkeys(denied))))
 
 
 def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from gateway.rights import allows
-from gateway.session.carried import Carried
+from gateway.model.rights import allows
 from gateway.session.commands import BrokerLane
+from gateway.session.member_aliases import MemberAliases
 from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Extent, Identity, LastSequences, Mirror, Topic, UserBindings
-from ha_core.plan.facts import Partition
-from ha_core.plan.mirrored import read_from
-from ha_core.plan.remembered import Remembered, Room
-from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
-from ha_core.plan.rights import Verdicts
+from ha_core.plan.access.rights import Verdicts
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.mirror.mirrored_topics import read_from
+from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
+from ha_core.plan.routing.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire import APIS, ApiKey
 from ha_core.wire.fetch_answer import FetchShift
 
@@ -80,7 +80,7 @@ class GroupRoute(NamedTuple):
     """Why none of them goes anywhere."""
     fence: str | None
     """Operation whose fence stands, else None."""
-    carried: Carried | None
+    carried: MemberAliases | None
     """Its members that have other names in that cluster."""
 
 
@@ -98,7 +98,7 @@ class Routes:
         identity: Identity,
         port: Port,
         verdicts: Verdicts | None = None,
-        room: Room | None = None,
+        room: CacheBudget | None = None,
     ) -> None:
         """:param verdicts: what the client may do; None: everything.
         :param room: for what is cached, together with others: a client that invents names must not fill the memory.
@@ -108,11 +108,11 @@ class Routes:
         self.port = port
         self.verdicts = None if verdicts is None or verdicts.everything else verdicts
         self.here = port.lane
-        self._topics: Remembered[bytes, TopicRoute] = Remembered()
-        self._writers: Remembered[Partition, Extent | Refusal] = Remembered()
-        self._lives: Remembered[tuple[bytes, int], Live | None] = Remembered()
-        self._groups: Remembered[bytes, GroupRoute] = Remembered()
-        self._room = Room() if room is None else room
+        self._topics: BoundedCache[bytes, TopicRoute] = BoundedCache()
+        self._writers: BoundedCache[Partition, Extent | Refusal] = BoundedCache()
+        self._lives: BoundedCache[tuple[bytes, int], Live | None] = BoundedCache()
+        self._groups: BoundedCache[bytes, GroupRoute] = BoundedCache()
+        self._room = CacheBudget() if room is None else room
         self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
         """Why nothing passes."""
         self.plain = self._is_plain()
@@ -241,7 +241,7 @@ class Routes:
             group_name = text(name)
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
             group = self.snapshot.view.groups.get(group_name)
-            carried = Carried(group) if group is not None and group.aliases and group.cluster == cluster else None
+            carried = MemberAliases(group) if group is not None and group.aliases and group.cluster == cluster else None
             refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
             if cluster is not None and refusal is None:
                 if self.here is not None and cluster == self.here.cluster:

@@ -10,17 +10,27 @@ from collections.abc import Hashable, Iterator
 from itertools import chain
 from typing import Any
 
-from gateway.session import answers, authentication, exchange, groups, requests, rights, streaming, transactions, turns
+from gateway.session import (
+    answers,
+    authentication,
+    exchange,
+    groups,
+    pipelining,
+    requests,
+    rights,
+    streaming,
+    transactions,
+)
+from gateway.session.auth_state import Verifying
 from gateway.session.commands import BrokerLane, Cause, Command, Refresh
-from gateway.session.entry import Judging
 from gateway.session.fetch.handle import forget_gaps, wake_readers
-from gateway.session.life import Leaving
+from gateway.session.lifecycle import Leaving
 from gateway.session.pending import Composed, Discarded, Gathered, InFlight, Passed, Ready, concerns
-from gateway.session.reading import Delayed, Full, HalfSent, Preparation, Verdict
+from gateway.session.readiness import AwaitingIdentity, Delayed, Full, HalfSent, Preparation
 from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
-from gateway.session.throttling import Throttled
+from gateway.session.throttling import AwaitingQuota
 from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey, ForeignProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.sasl_steps import Reply
@@ -238,15 +248,15 @@ class Session(ConnectionState):
         """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
         if self.waits_for is None or not self.life.receives:
             return False
-        if self.waits_for is Verdict.AWAITED:
-            return not isinstance(self.entry, Judging)
-        if self.waits_for is Throttled.THROTTLED:
+        if self.waits_for is AwaitingIdentity.AWAITED:
+            return not isinstance(self.entry, Verifying)
+        if self.waits_for is AwaitingQuota.THROTTLED:
             return not self.muted
         if self.waits_for is Preparation.AWAITED:
             return self.preparing is None
         if isinstance(self.waits_for, Delayed):
             return self.now >= self.waits_for.until
-        return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
+        return not self.full(share=2) if self.waits_for is Full.FULL else pipelining.has_come(self, self.waits_for)
 
     @property
     def partial(self) -> tuple[int, int] | None:

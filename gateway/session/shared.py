@@ -6,23 +6,23 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from gateway.client_zones import ClientZones
-from gateway.copies import Copies
-from gateway.counts import Counts
+from gateway.model.client_zones import ClientZones
+from gateway.model.copies import Copies
+from gateway.model.counts import Counts
 from gateway.quotas.charges import Meters
-from gateway.session.brake import Brake
 from gateway.session.commands import BrokerLane
-from gateway.session.holding import HeldBytes
+from gateway.session.discovery_rates import DiscoveryRates
+from gateway.session.held_bytes import HeldBytes
+from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.open_transactions import Holders
+from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.producer_order import ProducerOrders
-from gateway.session.produce.recalled import Recalled
-from gateway.session.produce.terms import Terms
-from gateway.session.rates import DiscoveryRates
+from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.session.snapshot import Lease
-from gateway.session.written import Written
+from gateway.session.transaction_writes import Written
 from ha_core.model.producer import issued_id, issuer
-from ha_core.plan.remembered import Room
-from ha_core.wire import Limits
+from ha_core.plan.routing.bounded_cache import CacheBudget
+from ha_core.wire import WireLimits
 from ha_core.wire.sasl_steps import Question, Reply
 
 
@@ -48,7 +48,7 @@ class Authentication(NamedTuple):
     anonymous: bool
     mechanisms: tuple[str, ...]
     accounts: Accounts
-    brake: Brake
+    brake: LoginRateLimiter
     session_s: float = math.inf
     delay_s: float = 0.0
 
@@ -69,22 +69,22 @@ class Issued(NamedTuple):
 
 
 class Shared(NamedTuple):
-    limits: Limits
+    limits: WireLimits
     authentication: Authentication
     lease: Lease
     next_producer_id: Callable[[], int | None]
     """The next client producer id; None while the next block is being fetched."""
     counts: Counts
-    terms: Terms
+    terms: WriterEpochs
     producer_orders: ProducerOrders
-    recalled: Recalled
+    recalled: DuplicateOffsets
     nodes: VirtualNodes
     transactions: Holders
     copies: Copies
     meters: Meters
     discovery: DiscoveryRates
     held: HeldBytes
-    remembered: Room
+    remembered: CacheBudget
     """For what sessions keep by names that clients send."""
     written: Written
     max_in_flight: int = 100

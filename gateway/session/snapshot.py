@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gateway.model.topology import Topology
 from gateway.session.commands import BrokerLane
-from gateway.topology import Topology
 from ha_core.model import View
-from ha_core.plan.quotas import Quotas
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.quotas import Quotas
+from ha_core.plan.access.rights import Rights
 
 
-class Scope(NamedTuple):
+class DrainScope(NamedTuple):
     """What an operation waits for."""
 
     topics: frozenset[bytes]
@@ -30,7 +30,7 @@ class Fences(NamedTuple):
     """Whose fence stands somewhere."""
     topics: frozenset[bytes] = frozenset()
     """Under a fence, or with a cut ahead."""
-    scopes: Mapping[str, Scope] = {}
+    scopes: Mapping[str, DrainScope] = {}
     """By operation: what it has fenced, or proposed a cut for."""
     deleted: frozenset[str] = frozenset()
     """Topics that are being deleted."""
@@ -75,7 +75,7 @@ def fences(view: View) -> Fences:
             scopes[group.fence.operation][1].add(group.name.encode())
     doubted.update(cluster for cluster in dead.values() if cluster is not None)
     by_operation = {
-        operation: Scope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
+        operation: DrainScope(frozenset(names), frozenset(members), frozenset(quiet), dead.get(operation))
         for operation, (names, members, quiet) in scopes.items()
     }
     return Fences(frozenset(operations), frozenset(topics), by_operation, frozenset(deleted), frozenset(doubted))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from gateway.session.auth_state import Anonymous, Entry, SaslInProgress, TlsAuthenticated
 from gateway.session.client_ids import ByClientId
 from gateway.session.commands import (
     BrokerLane,
@@ -12,34 +13,33 @@ from gateway.session.commands import (
     Close,
     Command,
     Compose,
+    OffloadWork,
     Saw,
     ToClient,
     ToUpstream,
     Wake,
-    Work,
 )
-from gateway.session.damping import Damping
-from gateway.session.entry import Certified, Entry, Proving, Unknown
+from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
-from gateway.session.flow import Flow
-from gateway.session.life import OPEN, Leaving, Life, Over
+from gateway.session.lease_guard import basis, stands, vouch
+from gateway.session.lifecycle import OPEN, Leaving, Life, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import SEVERAL, Composed, Ended, Gathered, InFlight, Pending, Ready
-from gateway.session.produce.producer_order import Refused
-from gateway.session.reading import Beginning, Delayed, Full, HalfSent, Preparation, Turn, Verdict
+from gateway.session.pending import SEVERAL, Composed, EndedTransaction, Gathered, InFlight, Pending, Ready
+from gateway.session.produce.producer_order import RefusedBatch
+from gateway.session.readiness import AwaitingIdentity, Beginning, Delayed, Full, HalfSent, Preparation, Turn
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
+from gateway.session.retry_backoff import RetryBackoff
 from gateway.session.routes import Routes
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
-from gateway.session.throttling import Throttled, Throttling
+from gateway.session.throttling import AwaitingQuota, Throttling
 from gateway.session.upstream import Upstream
-from gateway.session.vouching import basis, stands, vouch
 from ha_core.model import ANONYMOUS
 from ha_core.model.usage import SEEN_AGAIN
-from ha_core.plan.facts import Partition
-from ha_core.plan.rights import Verdicts
+from ha_core.plan.access.rights import Verdicts
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import APIS
 
 MAX_QUESTIONS = 8
@@ -120,10 +120,10 @@ class ConnectionState:
         self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
         self.life: Life = OPEN
-        self.entry: Entry = Unknown(shared.authentication.anonymous)
+        self.entry: Entry = Anonymous(shared.authentication.anonymous)
         self.software: str | None = None
         """`NAME/VERSION` of the client, if it has told."""
-        self.damping = Damping(shared.remembered)
+        self.damping = RetryBackoff(shared.remembered)
         self.seen: dict[int, None] = {}
         """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
         self.seen_until = 0.0
@@ -144,12 +144,12 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.reading: Beginning | HalfSent | None = None
         """What the next client bytes belong to; None: the next request."""
-        self.waits_for: Turn | Full | Verdict | Preparation | Throttled | Delayed | None = None
+        self.waits_for: Turn | Full | AwaitingIdentity | Preparation | AwaitingQuota | Delayed | None = None
         """What the first request in `carry` waits for."""
         self.delayed: Delayed | None = None
         """That request was counted already, and has to wait or had to (`discovery`)."""
         self.routes_by_client: ByClientId[Routes] = ByClientId()
-        self.flows: tuple[Flow, ...] = ()
+        self.flows: tuple[CachedDecision, ...] = ()
         """Requests that were passed, the newest first: others that are like them go the same way (`fast_path`)."""
         self.client_id: str | None = None
         """Of the newest request that a verdict was looked up for."""
@@ -190,7 +190,7 @@ class ConnectionState:
             self.life = self.life.end(cause, detail)
             self.out.append(Close(cause, detail))
 
-    def enter(self, entry: Proving, user: str, expires_at: float) -> None:
+    def enter(self, entry: SaslInProgress, user: str, expires_at: float) -> None:
         """The client has proved who it is."""
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
@@ -200,7 +200,7 @@ class ConnectionState:
 
     def recognise(self, user: str) -> None:
         """The client has shown the user's certificate; before it has sent anything."""
-        self.entry = Certified(user)
+        self.entry = TlsAuthenticated(user)
         self.transactions.user = user
         self.producer_order = self.shared.producer_orders.of(user, self.now)
         self.throttling.enter(user)
@@ -360,7 +360,7 @@ class ConnectionState:
         outcome: str = "local",
         due_at: float = 0.0,
         fence: str | None = None,
-        refused: Sequence[Refused] = (),
+        refused: Sequence[RefusedBatch] = (),
     ) -> None:
         """An answer made here, in its turn."""
         self.shared.counts.requests[request.api_key, outcome] += 1
@@ -399,7 +399,7 @@ class ConnectionState:
         self.composed.append(pending)
         self.shared.counts.requests[request.api_key, outcome] += 1
         self.queue.append(pending)
-        self.emit(Work(pending, lambda: request.answer(make()), Cause.FAULT))
+        self.emit(OffloadWork(pending, lambda: request.answer(make()), Cause.FAULT))
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Holds the end of a session that is about to leave until then."""
@@ -410,7 +410,7 @@ class ConnectionState:
         self.shared.counts.refusals.update(refusal.label for refusal in refusals)
 
     def compose(
-        self, request: Request, message: Message | bytes, ends: Ended | None = None, fence: str | None = None
+        self, request: Request, message: Message | bytes, ends: EndedTransaction | None = None, fence: str | None = None
     ) -> None:
         """Lets a composed handler answer; if it refuses something for a fence, the answer is held."""
         due_at = self.now + Refusal.FENCE.hold_s if fence is not None else 0.0

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gateway.session.commands import BrokerLane, Cause, Shut
-from gateway.session.life import Open
+from gateway.session.commands import BrokerLane, Cause, ShutUpstream
+from gateway.session.lease_guard import stands
+from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, InFlight, concerns
-from gateway.session.reading import Beginning, HalfSent
+from gateway.session.readiness import Beginning, HalfSent
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
-from gateway.session.vouching import stands
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
@@ -134,7 +134,7 @@ def give_up_rest(session: ConnectionState) -> None:
         if half.pending is not None:
             session.queue.remove(half.pending)
         session.upstreams[half.lane].shut(half)
-        session.emit(Shut(half.lane))
+        session.emit(ShutUpstream(half.lane))
         _leave_unsent(session, [pending for pending, _ in half.later])
     probe(session, everything=True)
 

@@ -19,14 +19,14 @@ from dataclasses import replace
 from enum import Enum
 from struct import Struct
 
-from gateway.counts import Counts
+from gateway.model.counts import Counts
 from gateway.quotas.charges import Charge, Charges, Meters
 from gateway.session.client_ids import ByClientId
 from gateway.session.pending import InFlight, Passed, Pending, Ready
 from gateway.session.request import Message, Request
 from ha_core.model import identify
 from ha_core.model.quota import QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 from ha_core.wire import ApiKey
 from ha_core.wire.fetch_answer import FetchPatcher
 from ha_core.wire.produce import ProduceScan
@@ -50,7 +50,7 @@ _NOBODY = object()
 """Who has no client id has None."""
 
 
-class Throttled(Enum):
+class AwaitingQuota(Enum):
     """A request waits because its client has used more than it may."""
 
     THROTTLED = "throttled"

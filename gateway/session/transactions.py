@@ -18,16 +18,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gateway.declared import declare
-from gateway.rights import Gate
-from gateway.session import beside, exchange, rights
-from gateway.session.pending import Answer, Beside, Ended, Exchange, Passed
+from gateway.model.handler_registry import declare
+from gateway.model.rights import Gate
+from gateway.session import exchange, offloading, rights
+from gateway.session.lease_guard import leased
+from gateway.session.pending import EndedTransaction, Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import refusal_frame, refuse
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
-from gateway.session.vouching import leased
-from gateway.session.written import Evidence
+from gateway.session.transaction_writes import TransactionEvidence
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ApiKey, ErrorCode
 
@@ -48,7 +48,7 @@ def stays_open(answer: dict[str, Any]) -> bool:
     return answer["error_code"] in _TRY_AGAIN
 
 
-def told(session: ConnectionState, ends: Ended, answer: dict[str, Any]) -> None:
+def told(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
     """What the client is told of the end of its transaction.
 
     A commit that was on its way while a topic left its cluster by force may be of records that nobody reads: the client
@@ -110,7 +110,7 @@ class Transactional:
         broker = None if session.here is not None else Refusal.NO_BROKER
         self.unable = broker if leased(session) else Refusal.LEASE
         self.fence: str | None = None
-        self.ends: Ended
+        self.ends: EndedTransaction
         """Of END_TXN."""
         self.gate: Gate | None = None
         """Where something of it was denied, or has to be kept from the client."""
@@ -229,14 +229,14 @@ class Transactional:
         if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
         epoch, commits = self.message["producer_epoch"], self.message["committed"]
-        self.ends = Ended(self.issued.cluster, self.name, self.shown, commits, self._doubted)
+        self.ends = EndedTransaction(self.issued.cluster, self.name, self.shown, commits, self._doubted)
         if self.ends_here:
             self.message["producer_id"] = self.issued.own
             if commits:
                 self.session.shared.written.commit_goes_on(self.shown, epoch)
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            evidence = Evidence(self._doubted, self.session.shared.written.of(self.shown, epoch))
+            evidence = TransactionEvidence(self._doubted, self.session.shared.written.of(self.shown, epoch))
             self.session.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
         return None
 
@@ -310,20 +310,20 @@ class Transactional:
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: makes the broker's answer the client's; None: it is."""
         request, session = self.request, self.session
-        frame = yield from beside.ask(session, request, self.message, session.broker, survives_loss=True)
+        frame = yield from offloading.ask(session, request, self.message, session.broker, survives_loss=True)
         if frame is None:
             # The client looks for a coordinator that is gone, and sends its request again (`answers.lost`).
             refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
             session.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend
-            refused = yield Beside(partial(refusal_frame, request, self.message, refusal, amend))
-            return Answer(refused, promises=False)
+            refused = yield OffloadStep(partial(refusal_frame, request, self.message, refusal, amend))
+            return QueuedAnswer(refused, promises=False)
         if answered is None:
-            return Answer(frame)
-        if not beside.is_long(request, frame):
+            return QueuedAnswer(frame)
+        if not offloading.is_long(request, frame):
             answer = request.decode_answer(frame)
             answered(answer)
-            return Answer(request.answer(answer))
-        answer = yield Beside(partial(request.decode_answer, frame))
+            return QueuedAnswer(request.answer(answer))
+        answer = yield OffloadStep(partial(request.decode_answer, frame))
         answered(answer)
-        return Answer((yield Beside(partial(request.answer, answer))))
+        return QueuedAnswer((yield OffloadStep(partial(request.answer, answer))))

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.session.arriving import Arriving, Gathering
+from gateway.session.answer_arrival import Arriving, Gathering
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import Discarded, Gathered, InFlight
-from gateway.session.reading import HalfSent
+from gateway.session.readiness import HalfSent
 
 MAX_UNACKNOWLEDGED = 10_000
 """Of more topics none is kept, and any may be meant: names come from the wire."""
@@ -55,11 +55,11 @@ class Between:
     """Whole requests were written: the next one may be."""
 
 
-class Shut:
+class HalfClosed:
     """Nothing more is written: the broker ends the connection when it has done what came before."""
 
 
-BETWEEN, SHUT = Between(), Shut()
+BETWEEN, SHUT = Between(), HalfClosed()
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +74,7 @@ class Upstream:
     """Bytes received but not yet used: to be put in front of the next chunk."""
     blocked: bool = False
     """Its answer must not go to the client yet: nothing more is read until it may."""
-    writing: Between | HalfSent | Shut = BETWEEN
+    writing: Between | HalfSent | HalfClosed = BETWEEN
     unacknowledged: Unacknowledged = field(default_factory=Unacknowledged)
 
     def begin(self, half: HalfSent) -> None:

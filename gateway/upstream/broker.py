@@ -11,18 +11,18 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.composed.ask import Message
-from gateway.heavy import beside, heavy
-from gateway.topology import Address, ApiRange
+from gateway.model.topology import Address, ApiRange
+from gateway.runtime.offload import beside, heavy
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import BrokerSocket, Dialling, converse
-from gateway.upstream.flow import Flow
+from gateway.upstream.socket_stream import SocketStream
 from ha_core.tls.clients import tls_fault
 from ha_core.wire import codec
-from ha_core.wire.apis import APIS, Pace
+from ha_core.wire.apis import APIS, BrokerPace
 from ha_core.wire.client import Answer, Client, learn_versions
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import WireError
-from ha_core.wire.limits import Limits
+from ha_core.wire.limits import WireLimits
 
 Dial = Callable[[], Awaitable[BrokerSocket]]
 
@@ -85,7 +85,7 @@ class _Question(NamedTuple):
 class _Pipe:
     """One opened connection: what is asked goes out at once, and a task hands each answer to whoever waits for it."""
 
-    def __init__(self, flow: Flow, client: Client, on_hang_up: OnHangUp) -> None:
+    def __init__(self, flow: SocketStream, client: Client, on_hang_up: OnHangUp) -> None:
         self.client = client
         self.open = True
         self.retired = False
@@ -178,7 +178,7 @@ class BrokerConnection:
                 return
             dialled = await self._dial()
             client = Client(self._client_id, self._decoder.limits)
-            pipe = self._pipe = _Pipe(Flow(dialled.sock), client, self._on_hang_up)
+            pipe = self._pipe = _Pipe(SocketStream(dialled.sock), client, self._on_hang_up)
             if dialled.renew_after_s < math.inf:
                 asyncio.get_running_loop().call_later(dialled.renew_after_s, self._retire, pipe)
             try:
@@ -257,14 +257,14 @@ class BrokerConnection:
         raise _BystanderError("the connection was closed")
 
 
-class Lane(NamedTuple):
+class ConnectionLane(NamedTuple):
     """What goes to a broker by one connection: the questions of a pace, or, apart from them, those of one API."""
 
-    pace: Pace
+    pace: BrokerPace
     apart: ApiKey | None = None
 
 
-QUICK = Lane(Pace.QUICK)
+QUICK = ConnectionLane(BrokerPace.QUICK)
 """The one that surveys use, and that says whether a broker is connected."""
 
 
@@ -276,15 +276,15 @@ class Lanes:
         self,
         dialling: Dialling,
         client_id: str,
-        limits: Limits,
+        limits: WireLimits,
         on_hang_up: Callable[[Address, HangUp], None] = lambda *_: None,
     ) -> None:
         self._dialling, self._client_id, self._on_hang_up = dialling, client_id, on_hang_up
         self._decoder = Decoder(limits)
-        self._connections: dict[tuple[Address, Lane], BrokerConnection] = {}
+        self._connections: dict[tuple[Address, ConnectionLane], BrokerConnection] = {}
         self._apart_until: dict[tuple[Address, ApiKey], float] = {}
 
-    def connection(self, address: Address, lane: Lane) -> BrokerConnection:
+    def connection(self, address: Address, lane: ConnectionLane) -> BrokerConnection:
         if (address, lane) not in self._connections:
             dial = partial(self._dialling.dial, address)
             told = partial(self._hung_up, address)
@@ -295,7 +295,7 @@ class Lanes:
         """The connection by which questions of an API go."""
         key = ApiKey(api_key)
         apart = self._apart_until.get((address, key), -math.inf) > asyncio.get_running_loop().time()
-        return self.connection(address, Lane(APIS[key].pace, key if apart else None))
+        return self.connection(address, ConnectionLane(APIS[key].pace, key if apart else None))
 
     def _hung_up(self, address: Address, hang_up: HangUp) -> None:
         until = asyncio.get_running_loop().time() + APART_S

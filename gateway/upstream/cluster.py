@@ -14,18 +14,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gateway import clock
-from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
-from gateway.driver.damped import Damped
-from gateway.heavy import beside, heavy
-from gateway.topology import Address, ClusterTopology
+from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller, Coordinator, Message, OneBroker, Target
+from gateway.model.topology import Address, ClusterTopology
+from gateway.runtime import clock
+from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.runtime.offload import beside, heavy
 from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
 from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 from ha_core.wire.sasl import SecurityProfile
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class UpstreamCluster:
         *,
         client_id: str,
         on_topology: Callable[[ClusterTopology], None] = lambda _: None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: WireLimits = DEFAULT_LIMITS,
     ) -> None:
         self.name = name
         self.topology = ClusterTopology(name)
@@ -70,7 +70,7 @@ class UpstreamCluster:
         self._lanes = Lanes(self.dialling, client_id, limits, self._hung_up)
         self.hang_ups: Counter[int] = Counter()
         """Questions on which a broker closed the connection, by API key."""
-        self._damped = Damped(most=1)
+        self._damped = LogRateLimiter(most=1)
         self._controller: int | None = None
         """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -242,7 +242,7 @@ class UpstreamCluster:
 
     async def _address(self, target: Target, asked: list[BrokerConnection]) -> Address:
         match target:
-            case Broker(broker_id):
+            case OneBroker(broker_id):
                 if broker_id not in self.topology.brokers:
                     await self.refresh()
                     self._demand_reachable()
@@ -250,9 +250,9 @@ class UpstreamCluster:
             case Controller():
                 if self._controller is None:
                     raise self._away("it has no controller at the moment")
-                return await self._address(Broker(self._controller), asked)
+                return await self._address(OneBroker(self._controller), asked)
             case Coordinator():
-                return await self._address(Broker(await self._coordinator(target, asked)), asked)
+                return await self._address(OneBroker(await self._coordinator(target, asked)), asked)
             case AnyBroker():
                 return self._any()
 

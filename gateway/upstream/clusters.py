@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from gateway import clock
 from gateway.composed.ask import Ask, ClusterUnavailableError, Message, Reply, Target
-from gateway.driver.damped import Damped
-from gateway.topology import ClusterTopology, Topology
+from gateway.model.topology import ClusterTopology, Topology
+from gateway.runtime import clock
+from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.upstream.cluster import UpstreamCluster
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import Cluster
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 from ha_core.wire.sasl import SecurityProfile
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Clusters:
         *,
         client_id: str,
         on_topology: Callable[[Topology], None] = lambda _: None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: WireLimits = DEFAULT_LIMITS,
         most_waiting: Callable[[str], int] = lambda _: MOST_WAITING,
     ) -> None:
         """:param most_waiting: questions of clients that may wait for a cluster at once; of one user, half as many."""
@@ -45,7 +45,7 @@ class Clusters:
         self.turned_away: Counter[str] = Counter()
         """Questions refused for want of room, by cluster."""
         self._most_waiting = most_waiting
-        self._damped = Damped(most=1)
+        self._damped = LogRateLimiter(most=1)
         self._profiles = profiles
         self._on_topology = on_topology
         self._connect = partial(UpstreamCluster, client_id=client_id, on_topology=self._changed, limits=limits)

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 
 from gateway.composed.ask import Message
-from gateway.heavy import LARGE_BYTES, Bulk, beside
+from gateway.runtime.offload import LARGE_BYTES, DeferredFreeList, beside
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import response_body_at
-from ha_core.wire.limits import Limits
+from ha_core.wire.limits import WireLimits
 
 _INT = 4
 
@@ -24,7 +24,7 @@ class Decoder:
     since KRaft brokers name any broker of theirs at random.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WireLimits) -> None:
         self.limits = replace(limits, max_string=limits.max_response_bytes)
         """A string of a broker's may be as long as its answer, of which the whole is here already."""
         self._version = -1
@@ -45,7 +45,7 @@ class Decoder:
                 found = await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
                 controller_at = at + _controller_at(version, found)
                 self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
-                self._version, self._known = version, {**found, "topics": Bulk(found["topics"])}
+                self._version, self._known = version, {**found, "topics": DeferredFreeList(found["topics"])}
             controller = frame[at + len(self._head) :][:_INT]
             return {**self._known, "controller_id": int.from_bytes(controller, "big", signed=True)}
 

@@ -14,22 +14,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from gateway.descriptors import EXHAUSTED
-from gateway.topology import Address
-from gateway.upstream.flow import Flow
+from gateway.model.topology import Address
+from gateway.runtime.descriptors import EXHAUSTED
+from gateway.upstream.socket_stream import SocketStream
 from ha_core.kafka.security import begin_login
 from ha_core.tls.clients import context_of, tls_fault
 from ha_core.tls.contexts import TlsFilesError
 from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError
 from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA
-from ha_core.wire.limits import Limits
+from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 
 T = TypeVar("T")
 _RENEW_AFTER = 0.8
-_LIMITS = Limits(max_response_bytes=65_536)
+_LIMITS = WireLimits(max_response_bytes=65_536)
 """Of a login."""
 _AT_ONCE = (None, PLAIN)
 """Mechanisms that neither compute nor read anything: others do so beside the event loop."""
@@ -63,7 +63,7 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
     awaited = "answer"
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            flow = Flow(await _connected(host, port))
+            flow = SocketStream(await _connected(host, port))
             try:
                 if profile.tls is not None:
                     flow, awaited = _over_tls(flow, host, profile.tls), "TLS handshake"
@@ -105,16 +105,16 @@ async def _connected(host: str, port: int) -> socket.socket:
     raise failure
 
 
-def _over_tls(flow: Flow, host: str, files: TlsFiles) -> Flow:
+def _over_tls(flow: SocketStream, host: str, files: TlsFiles) -> SocketStream:
     """OSError for a name that no certificate can have."""
     context = context_of(files)
     try:
-        return Flow(context.wrap_socket(flow.sock, server_hostname=host, do_handshake_on_connect=False))
+        return SocketStream(context.wrap_socket(flow.sock, server_hostname=host, do_handshake_on_connect=False))
     except ValueError as error:
         raise OSError(f"{host!r} cannot be verified by TLS: {error}") from None
 
 
-async def _log_in(flow: Flow, client: Client, profile: SecurityProfile) -> float:
+async def _log_in(flow: SocketStream, client: Client, profile: SecurityProfile) -> float:
     """For how many seconds the login is good."""
 
     async def ask(data: bytes) -> Answer:
@@ -140,22 +140,22 @@ async def converse(conversation: Conversation[T], ask: Callable[[bytes], Awaitab
     message: dict[str, Any] | None = None
     while True:
         step = await asyncio.to_thread(_step, conversation, message) if beside else _step(conversation, message)
-        if isinstance(step, _End):
+        if isinstance(step, _DialEnd):
             return step.result
         message = (await ask(step)).message()
 
 
 @dataclass(frozen=True, slots=True)
-class _End(Generic[T]):
+class _DialEnd(Generic[T]):
     result: T
 
 
-def _step(conversation: Conversation[T], message: dict[str, Any] | None) -> bytes | _End[T]:
+def _step(conversation: Conversation[T], message: dict[str, Any] | None) -> bytes | _DialEnd[T]:
     """What to write next. The end is a value, because a future takes no StopIteration."""
     try:
         return next(conversation) if message is None else conversation.send(message)
     except StopIteration as done:
-        return _End(done.value)
+        return _DialEnd(done.value)
 
 
 DIAL_MS = 10_000

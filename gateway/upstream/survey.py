@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.composed.ask import Controller, Coordinator, Message
-from gateway.heavy import beside, heavy
-from gateway.topology import ClusterTopology
+from gateway.model.topology import ClusterTopology
+from gateway.runtime.offload import beside, heavy
 from ha_core.wire.codes import ErrorCode
 
 ALL_TOPICS: Message = {"topics": None, "allow_auto_topic_creation": False}

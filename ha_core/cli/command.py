@@ -21,12 +21,12 @@ from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import MoveRequest
 from ha_core.model.shown import ShownFormatter
-from ha_core.operations import engine
-from ha_core.operations.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.linking import LinkProposal
-from ha_core.operations.proposal import Proposal
-from ha_core.operations.report import BaseProposal, Report
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import Proposal
+from ha_core.operations.engine.report import BaseProposal, Report
+from ha_core.operations.mirror.linking import LinkProposal
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
 from ha_core.store.errors import NoStateError, StoreUnavailableError
@@ -62,7 +62,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """For machines, for people, and for whoever called."""
 
     document: Any
@@ -71,7 +71,7 @@ class Answer:
     code: int = SUCCESS
 
 
-class Session(ExitStack):
+class CommandRun(ExitStack):
     """One run of one command. The environment is opened when it is first asked for."""
 
     def __init__(self, options: dict[str, Any], output: Output) -> None:
@@ -114,14 +114,16 @@ class Session(ExitStack):
         if not (yes or self.out.confirm(question)):
             raise RefusedError("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
 
-    def judge(self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool) -> Answer | None:
+    def judge(
+        self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool
+    ) -> CommandResult | None:
         """Show a proposal, and ask. The answer where it stays at that; None: go on.
 
         :raises RefusedError: a verdict is an error, or nobody has said yes.
         """
         self.out.page(page)
         if dry_run:
-            return Answer(proposal, code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+            return CommandResult(proposal, code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
         proposal.require_sound()
         self.confirm(yes, question)
         return None
@@ -138,20 +140,20 @@ class Command:
 COMMANDS: list[Command] = []
 
 
-def command(words: str, help_: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+def command(words: str, help_: str) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
     """Make `function(session, …)` the command `words`, with the connection options beside its own.
 
     Errors end it with one paragraph; the codes are in `exits`.
     """
 
-    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    def register(function: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
         COMMANDS.append(Command(words, help_, _runner(function)))
         return function
 
     return register
 
 
-def of_report(report: Report, wanted: str = "") -> Answer:
+def of_report(report: Report, wanted: str = "") -> CommandResult:
     """The end of an operation; with `wanted`, any other result is a failure."""
     if wanted:
         code = SUCCESS if report.result == wanted else FAILURE
@@ -159,18 +161,18 @@ def of_report(report: Report, wanted: str = "") -> Answer:
         code = UNDONE
     else:
         code = SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE
-    return Answer(report, report_page(report), code)
+    return CommandResult(report, report_page(report), code)
 
 
 def carry_out(
-    session: Session,
+    session: CommandRun,
     request: MoveRequest,
     plan: Callable[[Environment, MoveRequest], Planned],
     page: Callable[[Planned], Page],
     question: str,
     dry_run: bool,
     yes: bool,
-) -> Answer:
+) -> CommandResult:
     """Judge, show, ask and move. An interrupted operation that was asked for in the same words is brought to its end
     first.
     """
@@ -192,7 +194,7 @@ def code_of(*reports: Report) -> int:
     return SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE
 
 
-def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
+def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(**arguments: Any) -> None:
         options = {name: arguments.pop(name) for name in _OPTIONS}
@@ -202,7 +204,7 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
         handler.setFormatter(ShownFormatter(logging.BASIC_FORMAT))
         logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
         try:
-            with Session(options, output) as session:
+            with CommandRun(options, output) as session:
                 answer = function(session, **arguments)
                 output.page(answer.page)
         except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
@@ -212,7 +214,7 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
                 raise
             text, code, data = failure(error)
             output.error(text)
-            answer = Answer({"error": text, **data}, code=code)
+            answer = CommandResult({"error": text, **data}, code=code)
         output.result(answer.document)
         raise typer.Exit(answer.code)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ha_core.bindings_file import DeclaredError
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, SecurityProfileError
 from ha_core.model import UnreadableDocumentError
-from ha_core.operations.errors import MoveError, RefusedError
-from ha_core.plan.revision import MoveDamagedError
-from ha_core.plan.verdict import Verdict
-from ha_core.registry.errors import DatabaseAwayError, RegistryError
+from ha_core.operations.access.bindings_file import DeclaredError
+from ha_core.operations.engine.errors import MoveError, RefusedError
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.preflight.verdict import Verdict
+from ha_core.platform.errors import DatabaseAwayError, PlatformError
 from ha_core.store.errors import (
     LockedError,
     NoStateError,
@@ -50,7 +50,7 @@ IN_SHORT = (
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((LockedError,), BUSY, "refused"),
     ((StoreUnavailableError, DatabaseAwayError), OUT_OF_REACH, "refused"),
-    ((RegistryError, QuotaNameTakenError, QuotaPublishedError), BAD_INPUT, "refused"),
+    ((PlatformError, QuotaNameTakenError, QuotaPublishedError), BAD_INPUT, "refused"),
     ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),

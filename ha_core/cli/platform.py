@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter
 
-from ha_core.cli.command import Answer, Session, operator, option
-from ha_core.operations.enforcement import enforced
-from ha_core.operations.errors import RefusedError
+from ha_core.cli.command import CommandResult, CommandRun, operator, option
+from ha_core.operations.access.enforcement import enforced
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.platform import DATABASE_VARIABLE
 from ha_core.present.registry import change_line
-from ha_core.registry import DATABASE_VARIABLE
 from ha_core.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from ha_core.registry.registry import Registry
-    from ha_core.registry.stored import Stored
+    from ha_core.platform.platform import Platform
+    from ha_core.platform.stored import StoredEntry
 
 MAX_PASSWORD_FILE = 4096
 Database = Annotated[
@@ -40,27 +40,27 @@ def named(database: str | None) -> str:
 
     :raises InvalidError: none was given.
     """
-    from ha_core.registry.errors import InvalidError
+    from ha_core.platform.errors import InvalidError
 
     if not database:
         raise InvalidError(f"nobody says where the platform's database is: give --database, or set {DATABASE_VARIABLE}")
     return database
 
 
-def opened(session: Session, database: str | None, creates: bool = False) -> Registry:
+def opened(session: CommandRun, database: str | None, creates: bool = False) -> Platform:
     """:param creates: an SQLite file that does not exist is made; only what writes makes one.
     :raises RegistryError: the database is away, has other tables, or nobody says where it is.
     """
-    from ha_core.registry.registry import Registry
+    from ha_core.platform.platform import Platform
 
-    registry = Registry.open(named(database), creates)
+    registry = Platform.open(named(database), creates)
     session.enter_context(closing(registry.database))
     return registry
 
 
 def changed(
-    session: Session, registry: Registry, change: Callable[[str], Stored | Sequence[Stored]], dry_run: bool
-) -> Answer:
+    session: CommandRun, registry: Platform, change: Callable[[str], StoredEntry | Sequence[StoredEntry]], dry_run: bool
+) -> CommandResult:
     """:param change: takes who asks for it."""
     made = change(operator())
     stored = made if isinstance(made, Sequence) else [made]
@@ -71,10 +71,10 @@ def changed(
         "changes": documents,
         "enforcement": enforcement,
     }
-    return Answer(document, [*(change_line(one, dry_run) for one in documents), *enforcement])
+    return CommandResult(document, [*(change_line(one, dry_run) for one in documents), *enforcement])
 
 
-def _enforcement(session: Session, registry: Registry, made: Sequence[Stored]) -> list[str]:
+def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredEntry]) -> list[str]:
     """Whether gateways enforce what was written. It is written whatever is found here."""
     newest = {one.kind: max(other.changed_us for other in made if other.kind == one.kind) for one in made}
     if session.connects is None:

@@ -15,17 +15,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from ha_core.datacache.core.agreement import Agreement, Judgement, Member
-from ha_core.datacache.core.cache import Cache, Commit, Moved
-from ha_core.datacache.core.doubt import Doubt
+from ha_core.datacache.cache_file import CacheFile
+from ha_core.datacache.cache_file_writer import CacheFileWriter
+from ha_core.datacache.core.agreement import Agreement, CacheMember, CommitDecision
+from ha_core.datacache.core.cache import Cache, CommitOutcome, ContentCommit
 from ha_core.datacache.core.errors import DataCacheError, NodeIdTakenError, SourceWentBackError
-from ha_core.datacache.core.held import Content
+from ha_core.datacache.core.future_timestamps import FutureTimestampFilter
 from ha_core.datacache.core.source import Source
-from ha_core.datacache.keeping import Keeping
-from ha_core.datacache.kept_file import KeptFile
+from ha_core.datacache.core.uncommitted import Content
 from ha_core.datacache.nodes import LiveNode, Published
-from ha_core.datacache.reading import Reading
-from ha_core.datacache.state import CacheState, Settings
+from ha_core.datacache.source_reader import SourceReader
+from ha_core.datacache.state import CacheSettings, CacheState
 from ha_core.datacache.zookeeper import RETRY_S, CacheNodes, holder
 from ha_core.store.errors import StoreError
 from ha_core.store.tree import Node, Reads, State, Tree
@@ -54,10 +54,10 @@ class DataCache:
         node: str,
         source: Source,
         tree: Tree,
-        settings: Settings | None = None,
+        settings: CacheSettings | None = None,
         on_main: Callable[[Content], object] = lambda content: None,
         clock_s: Callable[[], float] = time.monotonic,
-        file: KeptFile | None = None,
+        file: CacheFile | None = None,
     ) -> None:
         """
         :param name: of the cache; all nodes that take part in it read the same source.
@@ -67,24 +67,24 @@ class DataCache:
         :param file: keeps what is served: an earlier process's is served from `start` on, under its commit time.
         """
         self.name, self.node = name, node
-        self._settings = settings or Settings()
+        self._settings = settings or CacheSettings()
         self._tree, self._reads, self._nodes = tree, tree.impatient(), CacheNodes(tree, name)
         self._on_main, self._clock_s = on_main, clock_s
         self._who = f"{socket.gethostname()} process {os.getpid()}"
         kept = None if file is None else file.load()
         self._cache, self._guard = Cache(None if kept is None else kept.content), threading.Lock()
         self._agreement = Agreement(self._settings.hold_s)
-        self._doubts = {what: Doubt() for what in (_COMMIT, _NODES)}
+        self._doubts = {what: FutureTimestampFilter() for what in (_COMMIT, _NODES)}
         self._false: frozenset[str] = frozenset()
         self._events: SimpleQueue[State | None] = SimpleQueue()
-        self._reading = Reading(name, source, self._cache, self._guard, self._settings, self._wake, clock_s)
+        self._reading = SourceReader(name, source, self._cache, self._guard, self._settings, self._wake, clock_s)
         self._members = self._nodes.members(self._reads, self._wake)
         self._main: Content | None = None
         if kept is not None:
             self._reading.goes_on(kept.content.at_us, kept.age_s)
-        self._keeping = None if file is None else Keeping(name, file, self._age_s)
+        self._keeping = None if file is None else CacheFileWriter(name, file, self._age_s)
         self._ready = threading.Event()
-        self._judgement, self._live = Judgement(), 0
+        self._judgement, self._live = CommitDecision(), 0
         self._agreed_us: int | None = None
         self._error = ""
         self._said, self._said_s = Published(who=self._who), 0.0
@@ -299,16 +299,16 @@ class DataCache:
             self._said, self._said_s = said, now_s
         return other
 
-    def _go(self, commit: Commit | None) -> None:
+    def _go(self, commit: ContentCommit | None) -> None:
         if commit is None:
             return
         self._agreed_us = max(0 if self._main is None else self._main.at_us, commit.at_us)
         with self._guard:
             known = self._cache.refused
             moved = self._cache.commit(commit)
-        if moved is Moved.COMMITTED:
+        if moved is CommitOutcome.COMMITTED:
             self._serve()
-        elif moved is Moved.REFUSED and known != commit.at_us:
+        elif moved is CommitOutcome.REFUSED and known != commit.at_us:
             log.error(
                 "cache %s: what was read up to %d is not what was agreed: it is not served, everything is read anew",
                 self.name,
@@ -354,5 +354,5 @@ class DataCache:
         self._error = error
 
 
-def _claimed(member: Member) -> int:
+def _claimed(member: CacheMember) -> int:
     return max(member.main_us, 0 if member.holds is None else member.holds.through_us)

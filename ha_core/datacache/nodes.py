@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ha_core.datacache.core.agreement import Member
-from ha_core.datacache.core.cache import Commit
-from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.agreement import CacheMember
+from ha_core.datacache.core.cache import ContentCommit
 from ha_core.datacache.core.source import MAX_US
+from ha_core.datacache.core.uncommitted import Interval
 from ha_core.store.paths import decode, encode
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Published:
 class LiveNode:
     """:ivar session: that its node in ZooKeeper lives with."""
 
-    member: Member
+    member: CacheMember
     published: Published
     session: int
 
@@ -106,19 +106,19 @@ class LiveNode:
     def of(cls, name: str, data: bytes, path: str, created: int, session: int) -> LiveNode:
         """:param name: of the node in ZooKeeper."""
         said = Published.from_bytes(data, path)
-        return cls(Member(decode(name), created, said.holds, said.main_us), said, session)
+        return cls(CacheMember(decode(name), created, said.holds, said.main_us), said, session)
 
 
-def commit_to_bytes(commit: Commit, by: str) -> bytes:
+def commit_to_bytes(commit: ContentCommit, by: str) -> bytes:
     return _to_bytes({"commit_us": commit.at_us, "fingerprint": f"{commit.fingerprint:x}", "by": by})
 
 
-def commit_from_bytes(data: bytes, path: str) -> Commit | None:
+def commit_from_bytes(data: bytes, path: str) -> ContentCommit | None:
     """None: there is none yet, or none that can be read."""
     said = _parse(data, path)
     at_us = _time(said, "commit_us")
     try:
-        return None if at_us is None else Commit(at_us, int(str(said.get("fingerprint"))[:32], 16))
+        return None if at_us is None else ContentCommit(at_us, int(str(said.get("fingerprint"))[:32], 16))
     except ValueError:
         log.warning("%s has no fingerprint: it is written again with the next commit", path)
         return None

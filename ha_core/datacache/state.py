@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CacheSettings:
     """
     :ivar every_s: how often the source is read when nobody says that it was changed.
     :ivar hold_s: how long a node that cannot read may hold the others up.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ha_core.datacache.core.cache import Commit
+from ha_core.datacache.core.cache import ContentCommit
 from ha_core.datacache.core.errors import NodeIdTakenError, UnknownNodeError
 from ha_core.datacache.nodes import (
     ROOT,
@@ -86,12 +86,12 @@ class CacheNodes:
             except (PreconditionError, ReplyLostError) as error:
                 raise StoreUnavailableError(f"{path} is left to the end of the session: {error}") from error
 
-    def commit(self, reads: Reads, wake: Callable[[], None] | None = None) -> tuple[Commit | None, Node | None]:
+    def commit(self, reads: Reads, wake: Callable[[], None] | None = None) -> tuple[ContentCommit | None, Node | None]:
         """The last commit time, None where none can be read, and the node that it was read from."""
         found = reads.get(self._paths.commit, wake)
         return (None if found is None else commit_from_bytes(found.data, self._paths.commit)), found
 
-    def write_commit(self, commit: Commit, node: str, read: Node | None) -> bool:
+    def write_commit(self, commit: ContentCommit, node: str, read: Node | None) -> bool:
         """In place of what was `read`; False: others were first, or nobody knows. Then it is to be read again."""
         try:
             self._tree.write([placed(self._paths.commit, commit_to_bytes(commit, node), read)])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from ha_core.registry import DATABASE_VARIABLE
+from ha_core.platform import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
-    from ha_core.registry.registry import Registry
+    from ha_core.platform.platform import Platform
 
 
 class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
@@ -27,30 +27,30 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         super().__init__()
         self.platform_conn_id = platform_conn_id
 
-    def get_conn(self, creates: bool = True) -> Registry:
+    def get_conn(self, creates: bool = True) -> Platform:
         """Open the database. Close it, or use it in `with`.
 
         :param creates: an SQLite file that does not exist is made.
         :raises RegistryError: it is away, or has other tables, or nobody says where it is.
         """
-        from ha_core.registry.registry import Registry
+        from ha_core.platform.platform import Platform
 
-        return Registry.open(self._url(), creates)
+        return Platform.open(self._url(), creates)
 
     def test_connection(self) -> tuple[bool, str]:
-        from ha_core.registry.errors import RegistryError
+        from ha_core.platform.errors import PlatformError
 
         try:
             with self.get_conn(creates=False) as registry:
                 changed = [kind for kind, newest_us in registry.read.newest_us().items() if newest_us]
-        except (RegistryError, ValueError) as error:
+        except (PlatformError, ValueError) as error:
             return False, str(error)
         return True, f"It has {', '.join(changed) or 'nothing yet'}."
 
     def _url(self) -> str:
         from airflow.sdk.exceptions import AirflowException
 
-        from ha_core.registry.errors import InvalidError
+        from ha_core.platform.errors import InvalidError
 
         try:
             found = self.get_connection(self.platform_conn_id)

@@ -14,7 +14,7 @@ from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 from ha_core.model.gateway import by_gateway
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment, EnvironmentSettings
+    from ha_core.operations.engine.environment import Environment, EnvironmentSettings
     from ha_core.wire.sasl import SecurityProfile
 
 
@@ -37,7 +37,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
         """
-        from ha_core.operations.environment import connect
+        from ha_core.operations.engine.environment import connect
 
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # a log is for operators: what was done, not how
         settings = self.settings()
@@ -48,7 +48,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
 
     def settings(self) -> EnvironmentSettings:
         """What the connection says."""
-        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, EnvironmentSettings
+        from ha_core.operations.engine.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, EnvironmentSettings
 
         found = self.get_connection(self.zookeeper_conn_id)
         extra = found.extra_dejson

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, refusal
-from ha_core.plan.facts import AccessRule
+from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _ANY = 1
@@ -23,7 +23,7 @@ _NUMBERS = {pattern: number for number, pattern in _PATTERNS.items()}
 _MAX_PER_REQUEST = 500
 _METADATA_VERSION = 12
 _LOOK_PAUSE_S = 0.05
-_PROBE = AccessRule("literal", "switchyard-probe", "User:*", "*", 8, False)
+_PROBE = TopicAcl("literal", "switchyard-probe", "User:*", "*", 8, False)
 MAX_TRIED = 200
 """Principals, to find the account's own among them."""
 _ALL_RULES: Mapping[str, Any] = {
@@ -38,12 +38,12 @@ _ALL_RULES: Mapping[str, Any] = {
 
 
 class Access(Brokers):
-    def access_rules(self, timeout_s: float | None = None) -> frozenset[AccessRule] | None:
+    def access_rules(self, timeout_s: float | None = None) -> frozenset[TopicAcl] | None:
         """All rules for topics; None: the cluster has no authoriser, and everybody may do everything."""
         return _rules(self.asking(timeout_s), None)
 
     def add_access_rules(
-        self, rules: Collection[AccessRule], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> None:
         """Adds rules; one that is there already stays as it is.
 
@@ -51,7 +51,7 @@ class Access(Brokers):
         """
         asking = self.asking(timeout_s)
 
-        def message(some: Sequence[AccessRule]) -> dict[str, Any]:
+        def message(some: Sequence[TopicAcl]) -> dict[str, Any]:
             still_ours()
             return {"creations": [_as_asked(rule) for rule in some]}
 
@@ -61,7 +61,7 @@ class Access(Brokers):
                     raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
 
     def remove_access_rules(
-        self, rules: Collection[AccessRule], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> None:
         """Takes these rules away, and no others; one that is not there is none.
 
@@ -69,7 +69,7 @@ class Access(Brokers):
         """
         asking = self.asking(timeout_s)
 
-        def message(some: Sequence[AccessRule]) -> dict[str, Any]:
+        def message(some: Sequence[TopicAcl]) -> dict[str, Any]:
             still_ours()
             return {"filters": [_as_filter(rule) for rule in some]}
 
@@ -80,7 +80,7 @@ class Access(Brokers):
                         raise refusal(asking.cluster, "take access rules of topics away", code, told["error_message"])
 
     def await_access_rules(
-        self, there: Collection[AccessRule] = (), gone: Collection[AccessRule] = (), timeout_s: float | None = None
+        self, there: Collection[TopicAcl] = (), gone: Collection[TopicAcl] = (), timeout_s: float | None = None
     ) -> None:
         """Until every broker that answers goes by them: each has its own copy of all rules.
 
@@ -123,7 +123,7 @@ class Access(Brokers):
             self.remove_access_rules(rules, lambda: None, timeout_s)
         return topics[min(hidden)] if len(hidden) == 1 else ""
 
-    def _hidden_by(self, rules: Sequence[AccessRule], timeout_s: float | None) -> set[str]:
+    def _hidden_by(self, rules: Sequence[TopicAcl], timeout_s: float | None) -> set[str]:
         """Which of their topics the account may not see under these rules."""
         asking = self.asking(timeout_s)
 
@@ -146,18 +146,18 @@ def _may_write(operations: int) -> bool:
     return operations == RIGHTS_NOT_TOLD or bool(operations >> _WRITE & 1)
 
 
-def _rules(asking: Asking, node: int | None) -> frozenset[AccessRule] | None:
+def _rules(asking: Asking, node: int | None) -> frozenset[TopicAcl] | None:
     """As this broker has them; None: any."""
     return _told(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
 
 
-def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[AccessRule] | None:
+def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:
     if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
         return None
     if code := answer["error_code"]:
         raise refusal(asking.cluster, "read the access rules of topics", code, answer["error_message"])
     return frozenset(
-        AccessRule(
+        TopicAcl(
             _PATTERNS[resource["pattern_type"]],
             resource["resource_name"],
             rule["principal"],
@@ -182,7 +182,7 @@ def _pause(asking: Asking) -> None:
     time.sleep(_LOOK_PAUSE_S)
 
 
-def _as_asked(rule: AccessRule) -> dict[str, Any]:
+def _as_asked(rule: TopicAcl) -> dict[str, Any]:
     return {
         "resource_type": _TOPIC_RESOURCE,
         "resource_name": rule.name,
@@ -194,7 +194,7 @@ def _as_asked(rule: AccessRule) -> dict[str, Any]:
     }
 
 
-def _as_filter(rule: AccessRule) -> dict[str, Any]:
+def _as_filter(rule: TopicAcl) -> dict[str, Any]:
     return {
         "resource_type_filter": _TOPIC_RESOURCE,
         "resource_name_filter": rule.name,

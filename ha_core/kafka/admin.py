@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ha_core.kafka.access import Access
 from ha_core.kafka.adoption import Adoption
-from ha_core.kafka.creation import Creation
-from ha_core.kafka.deletion import Deletion
+from ha_core.kafka.alteration import TopicAlteration
+from ha_core.kafka.creation import TopicCreation
+from ha_core.kafka.deletion import TopicDeletion
 from ha_core.kafka.group_offsets import GroupOffsets
 from ha_core.kafka.groups import Groups
 from ha_core.kafka.offsets import Offsets
@@ -18,16 +19,15 @@ from ha_core.kafka.probe import Probing
 from ha_core.kafka.producers import Producers
 from ha_core.kafka.record_times import Times
 from ha_core.kafka.seeding import Seeding
-from ha_core.kafka.shaping import Shaping
 from ha_core.kafka.topics import Topics
 
 
 class Admin(
     Probing,
     Topics,
-    Creation,
-    Shaping,
-    Deletion,
+    TopicCreation,
+    TopicAlteration,
+    TopicDeletion,
     Offsets,
     Times,
     Producers,

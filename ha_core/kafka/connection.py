@@ -35,14 +35,14 @@ from ha_core.wire.client import (
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED, NEED_DATA
-from ha_core.wire.limits import Limits
+from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 
 T = TypeVar("T")
 
 CLIENT_ID = "switchyard"
-_LIMITS = Limits(max_response_bytes=128 * 1024 * 1024)
+_LIMITS = WireLimits(max_response_bytes=128 * 1024 * 1024)
 _READ_BYTES = 256 * 1024
 
 

@@ -17,7 +17,7 @@ from ha_core.kafka.errors import (
 )
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.kafka.topics import MIN_IN_SYNC, broker_setting, describe
-from ha_core.plan.facts import Trial
+from ha_core.plan.facts.clusters import Trial
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
@@ -26,7 +26,7 @@ _UNKNOWN_KEY = "unknown topic config name"
 """How brokers of every version begin to say that they do not know a key; its error code also means bad values."""
 
 
-class Creation(Brokers):
+class TopicCreation(Brokers):
     def create_topics(
         self,
         specs: Iterable[TopicSpec],

@@ -27,7 +27,7 @@ _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _MAX_PER_REQUEST = 1_000
 
 
-class Deletion(Brokers):
+class TopicDeletion(Brokers):
     def delete_empty_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> tuple[str, ...]:

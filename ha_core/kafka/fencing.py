@@ -17,7 +17,7 @@ from typing import Any
 from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror.progress import Writer
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 LAST_EPOCH = (1 << 15) - 2

@@ -15,7 +15,7 @@ from ha_core.kafka.errors import StandsInTheWayError, refusal
 from ha_core.kafka.groups import at_coordinator, at_coordinators
 from ha_core.model.group import Member
 from ha_core.model.portions import portions
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 Committed = tuple[int, str]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.offsets import UNCOMMITTED, told
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ErrorCode, name_of
 from ha_core.wire.list_offsets import CONSUMER, MAX_TIMESTAMP
 

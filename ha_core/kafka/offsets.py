@@ -23,7 +23,7 @@ from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partit
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, list_offsets
 

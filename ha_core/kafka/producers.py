@@ -15,9 +15,9 @@ from typing import Any
 from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, refusal
 from ha_core.kafka.offsets import Leaders
-from ha_core.plan.facts import Partition, ProducerFacts, Surplus
+from ha_core.plan.facts.clusters import Partition, ProducerFacts, Surplus
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches

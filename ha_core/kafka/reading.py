@@ -15,14 +15,14 @@ from ha_core.kafka.brokers import Again, Answers, Brokers
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
-from ha_core.kafka.takeover import Copy, Takeover
+from ha_core.kafka.takeover import CopyPartition, Takeover
 from ha_core.mirror.comparing import CopyMap, standing
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.partition import Aborted, judged
-from ha_core.mirror.side_by_side import Difference, Piece
-from ha_core.plan.facts import Partition
+from ha_core.mirror.partition_diff import Piece, RecordDifference
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches
 
@@ -36,7 +36,7 @@ class ReadCopy(NamedTuple):
     ends: LogEnds
     copied: CopyMap | None
     """None: nothing was copied yet."""
-    damage: Difference | None = None
+    damage: RecordDifference | None = None
 
 
 class _Fetched(NamedTuple):
@@ -122,11 +122,11 @@ class PartitionLog:
         return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
 
 
-class Reading(Takeover):
+class CopyReader(Takeover):
     def log(self, key: Partition, start: int, end: int, committed: bool = False) -> PartitionLog:
         return PartitionLog(self, key, start, end, committed)
 
-    def read_copies(self, copies: Collection[Copy], timeout_s: float | None = None) -> dict[CopyId, ReadCopy]:
+    def read_copies(self, copies: Collection[CopyPartition], timeout_s: float | None = None) -> dict[CopyId, ReadCopy]:
         """How far each is, and what is wrong with it.
 
         :raises TopicMissingError: a copy does not exist.
@@ -136,7 +136,7 @@ class Reading(Takeover):
         notes = self.notes_of(copies)
         return {copy.id: self._read(copy, found[copy.key], notes.get(copy.id)) for copy in copies}
 
-    def notes_of(self, copies: Collection[Copy]) -> dict[CopyId, Notes]:
+    def notes_of(self, copies: Collection[CopyPartition]) -> dict[CopyId, Notes]:
         """What their copiers have noted; each part of the copy log is read once, and one that is not there has none."""
         by_log: dict[Partition, list[CopyId]] = {}
         for copy in copies:
@@ -147,7 +147,7 @@ class Reading(Takeover):
                 found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
         return found
 
-    def _read(self, copy: Copy, log: LogEnds, notes: Notes | None) -> ReadCopy:
+    def _read(self, copy: CopyPartition, log: LogEnds, notes: Notes | None) -> ReadCopy:
         end, progress = log.high_watermark, None if notes is None else notes.progress
         tail = (piece.batch for piece in self.log(copy.key, 0 if progress is None else progress.target, end))
         if notes is not None and progress is not None:
@@ -159,4 +159,6 @@ class Reading(Takeover):
         foreign = next((batch for batch in tail if not batch.attributes & CONTROL), None)
         if foreign is None:
             return ReadCopy(log, None)
-        return ReadCopy(log, None, Difference(0, foreign.base_offset, "the copy has records that were not copied"))
+        return ReadCopy(
+            log, None, RecordDifference(0, foreign.base_offset, "the copy has records that were not copied")
+        )

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.list_offsets import MAX_TIMESTAMP
 
 _READINGS = (((DEBUGGER, UNCOMMITTED, 0), 1), ((DEBUGGER, UNCOMMITTED, MAX_TIMESTAMP), 7))

@@ -10,13 +10,13 @@ from ha_core.kafka.brokers import Answers, Asking, by_topic
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.fencing import TakenOverError
 from ha_core.kafka.offsets import Leaders
-from ha_core.kafka.reading import Reading
-from ha_core.kafka.takeover import Copy, Fenced
+from ha_core.kafka.reading import CopyReader
+from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Note, encode
 from ha_core.mirror.split import Record, pack
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.copies import claim
+from ha_core.wire.copied_batch import claim
 
 T = TypeVar("T")
 _PRODUCE = 9
@@ -25,16 +25,16 @@ _TIMEOUT_MS = 30_000
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 
 
-class Seeding(Reading):
+class Seeding(CopyReader):
     def seed(
-        self, copies: Iterable[Copy], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
+        self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
     ) -> list[CopyId]:
         """Begins copies with what `first` says, each unless it has begun: whoever was killed here does it once more.
 
         :return: those that are begun now.
         :raises TakenOverError: somebody else copies one of them.
         """
-        by_log: dict[Partition, list[Copy]] = {}
+        by_log: dict[Partition, list[CopyPartition]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy)
         asking, begun = self.asking(timeout_s), list[CopyId]()

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ha_core.kafka.buffer_pool import SHORT_BYTES, BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.kafka.rooms import SHORT_BYTES, Rooms
 from ha_core.tls.sockets import TlsSocket
 from ha_core.wire.client import NEWEST, Answer
 from ha_core.wire.codes import ApiKey
@@ -32,7 +32,7 @@ class Stream:
     :param rooms: for long answers.
     """
 
-    def __init__(self, connection: BlockingConnection, rooms: Rooms) -> None:
+    def __init__(self, connection: BlockingConnection, rooms: BufferPool) -> None:
         self.connection = connection
         self._client, self._socket = connection.release()
         self._rooms = rooms

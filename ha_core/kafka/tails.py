@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from ha_core.mirror.side_by_side import Piece
+from ha_core.mirror.partition_diff import Piece
 from ha_core.mirror.split import read_records
-from ha_core.plan.facts import Partition
-from ha_core.wire.copies import CONTROL
+from ha_core.plan.facts.clusters import Partition
+from ha_core.wire.copied_batch import CONTROL
 
 
 class Counted(NamedTuple):

@@ -21,9 +21,9 @@ from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.list_offsets import LATEST
 from ha_core.wire.records import Batch, batches
@@ -36,7 +36,7 @@ _AT_ONCE = 24
 """Copies; most of the time of each is waiting for markers."""
 
 
-class Copy(NamedTuple):
+class CopyPartition(NamedTuple):
     """A partition of the target that is a copy, and the partition of the copy log that has its notes."""
 
     id: CopyId
@@ -50,7 +50,7 @@ class Copy(NamedTuple):
 class Fenced(NamedTuple):
     """A copy that nobody writes to now but `writer`."""
 
-    copy: Copy
+    copy: CopyPartition
     writer: Writer
     end: int
     """Of the copy, behind the marker."""
@@ -86,7 +86,7 @@ class PartlyDamagedError(CopyDamagedError):
 
 class Takeover(Leaderships):
     def take_over(
-        self, copies: Iterable[Copy], timeout_s: float | None = None, whole_map: bool = False
+        self, copies: Iterable[CopyPartition], timeout_s: float | None = None, whole_map: bool = False
     ) -> dict[CopyId, TakenOver | CopyDamagedError]:
         """Fences whoever copied these before, and finds out how far they are; many of them side by side. Of those that
         hold what no copier wrote, why.
@@ -132,7 +132,7 @@ class Takeover(Leaderships):
         return {id_: notes for one in found for id_, notes in one.items()}
 
     def fence(
-        self, copy: Copy, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
+        self, copy: CopyPartition, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
     ) -> Fenced:
         """
         :param leaders: where copy and copy log are, where that is known already.
@@ -231,7 +231,7 @@ def topic_ids(progress: Progress | None, source: str, target: str) -> TopicIds:
     return TopicIds(known.source or source, known.target or target)
 
 
-def _check_empty(tail: list[Batch], end: int, copy: Copy, cluster: str) -> None:
+def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str) -> None:
     """:raises CopyDamagedError: nothing was noted of the copy, and there is or was something in it."""
     at = 0
     for batch in tail:

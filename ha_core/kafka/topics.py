@@ -13,7 +13,7 @@ from ha_core.kafka.brokers import Asking, Brokers, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
-from ha_core.plan.facts import Replicas
+from ha_core.plan.facts.clusters import Replicas
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4

@@ -20,17 +20,17 @@ from typing import NamedTuple
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.outlived import kept_ms, outlived
 from ha_core.kafka.reading import ReadCopy
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.retention_gap import kept_ms, outlived
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, Cutting, cutting, ranges
-from ha_core.mirror.key_states import NEITHER, Compacted, Part, Unmatched
+from ha_core.mirror.key_states import NEITHER, Compacted, KeyShare, Unmatched
 from ha_core.mirror.notes import CopyId, Notes, log_partition
+from ha_core.mirror.partition_diff import Compared, LogPart, Piece, Range, RecordDifference, Walk, never
 from ha_core.mirror.reversing import copied_below
-from ha_core.mirror.side_by_side import Compared, Difference, Log, Piece, Range, Walk, never
 from ha_core.model import Mirror
 from ha_core.model.mirror import begins_at, copied_between
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.errors import RemoteProtocolError
 
 RECORDS_PER_RANGE = 200_000
@@ -75,8 +75,8 @@ class PartitionRanges:
     """Copied records below the copy's log start, and not below the source's; an upper bound if the source is
     compacted."""
     outlived: bool = False
-    """True if the source may delete these at any moment, too: see `ha_core.kafka.outlived`."""
-    damage: Difference | None = None
+    """True if the source may delete these at any moment, too: see `ha_core.kafka.retention_gap`."""
+    damage: RecordDifference | None = None
     """What differs without a look at records."""
     begun: bool = True
     """False: nothing is copied of it yet, and nothing else is wrong with it."""
@@ -94,7 +94,7 @@ class PartitionRanges:
         return Compared(gone_in_source=self.gone_in_source, gone_in_copy=gone, lacking=lacking, first=self.damage)
 
 
-class Ended(NamedTuple):
+class MirrorEnd(NamedTuple):
     """Where the mirror of a partition has ended."""
 
     source: int
@@ -103,10 +103,10 @@ class Ended(NamedTuple):
     """The first offset that the copy got as the writer."""
 
 
-def copies_of(mirror: Mirror, partitions: int) -> list[Copy]:
+def copies_of(mirror: Mirror, partitions: int) -> list[CopyPartition]:
     """Of each partition of a mirrored topic."""
     ids = (CopyId(mirror.link, mirror.topic, partition) for partition in range(partitions))
-    return [Copy(id_, (mirror.log, log_partition(id_, mirror.log_partitions))) for id_ in ids]
+    return [CopyPartition(id_, (mirror.log, log_partition(id_, mirror.log_partitions))) for id_ in ids]
 
 
 def plan(source: Admin, target: Admin, mirror: Mirror, extent: Coverage) -> list[PartitionRanges]:
@@ -146,7 +146,7 @@ def plan_all(
 
 
 def plan_ended(
-    source: Admin, target: Admin, mirror: Mirror, ended: Mapping[int, Ended], extent: Coverage
+    source: Admin, target: Admin, mirror: Mirror, ended: Mapping[int, MirrorEnd], extent: Coverage
 ) -> list[PartitionRanges]:
     """How what a mirror had copied is compared with what its source has, after the copy became the writer.
 
@@ -237,12 +237,12 @@ def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Com
         begun = damage is not None
         if left and damage is None:
             what = "nothing of it is copied yet" if copy else "the copy does not have the partition yet"
-            damage = Difference(source.start, -1, what)
+            damage = RecordDifference(source.start, -1, what)
         return PartitionRanges(*key, behind=left, compacted=compacted, damage=damage, begun=begun)
     copied, damage = copy.copied, copy.damage
     end = min(copied.source, source.log_end)
     if end < copied.source and damage is None:
-        damage = Difference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
+        damage = RecordDifference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
     behind = max(source.last_stable - copied.source, 0)
     found = _ranges(key, copied, source, end, copy.ends, compacted, cut)
     return replace(found, compacted=compacted, behind=behind, damage=damage)
@@ -282,12 +282,12 @@ class _Metered:
     def __init__(self) -> None:
         self.bytes = 0
 
-    def __call__(self, log: Log) -> Log:
+    def __call__(self, log: LogPart) -> LogPart:
         return _MeteredLog(log, self)
 
 
 class _MeteredLog:
-    def __init__(self, log: Log, meter: _Metered) -> None:
+    def __init__(self, log: LogPart, meter: _Metered) -> None:
         self._log, self._meter = log, meter
 
     @property
@@ -338,9 +338,9 @@ def compare(
 
     try:
         if apart:
-            found = Walk(span, theirs, ours, compacted, Unmatched(Part())).run(enough)
+            found = Walk(span, theirs, ours, compacted, Unmatched(KeyShare())).run(enough)
         else:
             found = Comparison(span, theirs, ours, compacted).run(by_now, enough)
         return found._replace(lacking=0) if outlived else found
     except RemoteProtocolError as error:
-        return Compared(first=Difference(span.start, span.target_start, str(error)))
+        return Compared(first=RecordDifference(span.start, span.target_start, str(error)))

@@ -30,10 +30,10 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
-from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyStates, Part, Seen, Unmatched
+from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyRecord, KeyShare, KeyStates, Unmatched
+from ha_core.mirror.partition_diff import Compared, LogPart, Range, RecordDifference, Walk, never, visible
 from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
 from ha_core.mirror.recovery import DataEnd, behind, recover
-from ha_core.mirror.side_by_side import Compared, Difference, Log, Range, Walk, never, visible
 from ha_core.model import Run
 from ha_core.wire.records import Batch
 
@@ -126,7 +126,7 @@ def _reached(runs: Sequence[Run], offset: int) -> int:
 
 def standing(
     progress: Progress, intents: Iterable[Intent], tail: Iterable[Batch], end: int
-) -> tuple[Progress, Difference | None]:
+) -> tuple[Progress, RecordDifference | None]:
     """How far a copy is that somebody may be appending to, and what is wrong with it behind its newest progress.
 
     :param progress: the newest of the copy log; and all intents there, read after `end`.
@@ -138,18 +138,18 @@ def standing(
         foreign = there.foreign
         found = recover(progress, intents, DataEnd(there.last, there.passed))
     except CopyDamagedError as error:
-        return progress, Difference(progress.source, progress.target, str(error))
+        return progress, RecordDifference(progress.source, progress.target, str(error))
     if foreign is None:
         return found, None
     what = f"producer {foreign.producer_id}, which is not the copier, has written to the copy"
-    return found, Difference(found.source, foreign.base_offset, what)
+    return found, RecordDifference(found.source, foreign.base_offset, what)
 
 
 class ByNow(NamedTuple):
     """Both logs up to where they end by now: the source from the start of the range on, the copy from its own start."""
 
-    source: Log
-    copy: Log
+    source: LogPart
+    copy: LogPart
     arrived: int = 0
     """So many offsets the copy has got behind the range, and so many records of the source at most."""
 
@@ -166,8 +166,8 @@ class Comparison:
     def __init__(
         self,
         span: Range,
-        source: Log,
-        copy: Log,
+        source: LogPart,
+        copy: LogPart,
         compacted: Compacted = NEITHER,
         followed: int = MAX_FOLLOWED,
     ) -> None:
@@ -181,8 +181,8 @@ class Comparison:
         :raises RemoteProtocolError: a batch cannot be read.
         """
         found: Compared | None = None
-        firsts: list[Difference] = []
-        parts, short = [Part()], False
+        firsts: list[RecordDifference] = []
+        parts, short = [KeyShare()], False
         while parts and not short:
             keys = Unmatched(parts.pop(), self._followed)
             walked = Walk(self._span, self._source, self._copy, self._compacted, keys).run(over)
@@ -198,7 +198,7 @@ class Comparison:
 
     def _of_keys(
         self, digests: Collection[bytes], by_now: Callable[[], ByNow], over: Callable[[], bool]
-    ) -> list[Difference] | None:
+    ) -> list[RecordDifference] | None:
         """The first difference in the last state of these keys; None: the time was over."""
         span, found = self._span, {}
         for _ in range(LOOKS):
@@ -227,9 +227,9 @@ class Comparison:
             digests = found
         return [min(self._by(seen, what) for seen, what in found.values())] if found else []
 
-    def _by(self, seen: Seen, what: str) -> Difference:
+    def _by(self, seen: KeyRecord, what: str) -> RecordDifference:
         target = self._span.place(seen.offset)
-        return Difference(seen.offset, -1 if target is None else target, what)
+        return RecordDifference(seen.offset, -1 if target is None else target, what)
 
     def _deleted_below(self, offset: int, logs: ByNow) -> bool:
         """Whether one of the logs starts behind it, by retention or because somebody deleted records."""

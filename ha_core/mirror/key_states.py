@@ -34,7 +34,7 @@ class Compacted(NamedTuple):
 NEITHER = Compacted()
 
 
-class Part(NamedTuple):
+class KeyShare(NamedTuple):
     """Of all keys those whose digest, as a number, has this remainder."""
 
     remainder: int = 0
@@ -43,8 +43,8 @@ class Part(NamedTuple):
     def has(self, digest: bytes) -> bool:
         return int.from_bytes(digest) % self.of == self.remainder
 
-    def halves(self) -> tuple[Part, Part]:
-        return Part(self.remainder, 2 * self.of), Part(self.remainder + self.of, 2 * self.of)
+    def halves(self) -> tuple[KeyShare, KeyShare]:
+        return KeyShare(self.remainder, 2 * self.of), KeyShare(self.remainder + self.of, 2 * self.of)
 
 
 class Unmatched:
@@ -54,9 +54,9 @@ class Unmatched:
     :ivar left: the parts of all keys that this walk had no room for.
     """
 
-    def __init__(self, part: Part, most: int = MAX_FOLLOWED) -> None:
+    def __init__(self, part: KeyShare, most: int = MAX_FOLLOWED) -> None:
         self.digests: set[bytes] = set()
-        self.left: list[Part] = []
+        self.left: list[KeyShare] = []
         self._part, self._most = part, most
 
     def add(self, rest: bytes) -> None:
@@ -76,7 +76,7 @@ class Unmatched:
             self.digests.discard(_digest(fields(rest).key or b""))
 
 
-class Seen(NamedTuple):
+class KeyRecord(NamedTuple):
     """A record of a key."""
 
     offset: int
@@ -91,14 +91,14 @@ class Seen(NamedTuple):
 class KeyState:
     """The last records of a key: of what is compared, and of what came later."""
 
-    source: Seen | None = None
-    source_later: Seen | None = None
+    source: KeyRecord | None = None
+    source_later: KeyRecord | None = None
     deleted_later: bool = False
     """There is a tombstone in the source among what came later, and it may have been in the copy."""
-    copy: Seen | None = None
-    copy_later: Seen | None = None
+    copy: KeyRecord | None = None
+    copy_later: KeyRecord | None = None
 
-    def differ(self) -> tuple[Seen, str] | None:
+    def differ(self) -> tuple[KeyRecord, str] | None:
         """What does, and by which record."""
         newest = max((one.offset for one in (self.source, self.copy) if one), default=-1)
         if self.copy_later and self.copy_later.offset > newest:
@@ -109,7 +109,7 @@ class KeyState:
             return self._copy_is_ahead(self.copy)
         return None
 
-    def _source_is_ahead(self, last: Seen) -> tuple[Seen, str] | None:
+    def _source_is_ahead(self, last: KeyRecord) -> tuple[KeyRecord, str] | None:
         alive = self.copy if self.copy and self.copy.live else None
         if last.live:
             deleted = self.deleted_later and alive is None  # in the copy the tombstone has come and gone
@@ -119,7 +119,7 @@ class KeyState:
         what = f"the copy has lost this tombstone, and has the key's record at {alive.at}: a deleted key lives on there"
         return last, what
 
-    def _copy_is_ahead(self, last: Seen) -> tuple[Seen, str] | None:
+    def _copy_is_ahead(self, last: KeyRecord) -> tuple[KeyRecord, str] | None:
         if self.source_later and self.source_later.offset > last.offset:
             return None
         if last.live:
@@ -142,7 +142,7 @@ class KeyStates:
         :param arrived: the copy may have got it, if it is later.
         """
         if state := self._state(rest):
-            seen = Seen(offset, _live(rest), offset)
+            seen = KeyRecord(offset, _live(rest), offset)
             if later:
                 state.source_later = seen
                 state.deleted_later |= arrived and not seen.live
@@ -152,16 +152,16 @@ class KeyStates:
     def copy(self, rest: bytes, at: int, offset: int, later: bool) -> None:
         """A record of the copy, at `at` there.
 
-        :param offset: see `Seen.offset`.
+        :param offset: see `KeyRecord.offset`.
         """
         if state := self._state(rest):
-            seen = Seen(offset, _live(rest), at)
+            seen = KeyRecord(offset, _live(rest), at)
             if later:
                 state.copy_later = seen
             else:
                 state.copy = seen
 
-    def differing(self) -> Mapping[bytes, tuple[Seen, str]]:
+    def differing(self) -> Mapping[bytes, tuple[KeyRecord, str]]:
         """digest → by which record the logs differ, and what does."""
         found = ((digest, state.differ()) for digest, state in self._of.items())
         return {digest: what for digest, what in found if what is not None}

@@ -91,7 +91,7 @@ class Throttle:
         return max(self._in_all.wait_s(now), bucket.wait_s(now) if bucket is not None else 0.0)
 
 
-class Meter:
+class RateMeter:
     """What came in a second, of late."""
 
     def __init__(self, now: float) -> None:

@@ -20,10 +20,10 @@ from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
-from ha_core.mirror.progress import Account, Copied, CopyDamagedError, DisplacedError, Intent, Progress, RunPage
+from ha_core.mirror.progress import Copied, CopyDamagedError, DisplacedError, Intent, Progress, ProgressBuilder, RunPage
 from ha_core.mirror.split import split
 from ha_core.model import Run
-from ha_core.wire.copies import CONTROL, TRANSACTIONAL, claim, raw
+from ha_core.wire.copied_batch import CONTROL, TRANSACTIONAL, claim, raw
 from ha_core.wire.records import HEADER_BYTES, Batch, batches
 from ha_core.wire.sequences import MODULUS, last_sequence
 from ha_core.wire.varint import read_varlong
@@ -95,7 +95,7 @@ class PartitionCopy:
         self.writer = progress.writer
         self.next_offset, self.next_epoch = progress.source, progress.leader_epoch
         self.copied_ms = self.seen_ms = -1
-        self._account = Account(progress)
+        self._account = ProgressBuilder(progress)
         self._sequence = progress.sequence
         self._number = progress.number
         self._recorded = progress.number

@@ -182,7 +182,7 @@ class Progress:
 
         :raises CopyDamagedError: one lies below what is copied already.
         """
-        account = Account(self)
+        account = ProgressBuilder(self)
         for batch in batches:
             account.add(batch, leader_epoch)
         return account.progress()
@@ -195,7 +195,7 @@ class Progress:
         return replace(self, writer=writer, target=end, sequence=0)
 
 
-class Account:
+class ProgressBuilder:
     """A progress that grows batch by batch.
 
     :ivar number: of the last intent that is wholly in it, as whoever adds its batches says.

@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ha_core.mirror.progress import Account, CopyDamagedError, Intent, Progress
-from ha_core.wire.copies import CONTROL
+from ha_core.mirror.progress import CopyDamagedError, Intent, Progress, ProgressBuilder
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import MODULUS
 
 
-class Behind(NamedTuple):
+class AboveProgress(NamedTuple):
     """What lies in a copy behind a progress.
 
     :ivar last: where the last record of the progress's writer that was found ends.
@@ -30,7 +30,7 @@ class Behind(NamedTuple):
     foreign: Batch | None = None
 
 
-def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
+def behind(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
     """
     :param tail: the batches of the copy from the progress on or before, as far as retention and compaction have left
         them.
@@ -45,7 +45,7 @@ def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
             continue
         fenced = any(marker.producer_id == writer.producer_id for marker in markers)
         if fenced or (batch.producer_id, batch.producer_epoch) != writer:
-            return Behind(last, tuple(passed), tuple(markers), batch)
+            return AboveProgress(last, tuple(passed), tuple(markers), batch)
         seen = [at for marker in markers for at in range(marker.base_offset, marker.last_offset + 1)]
         records = (batch.base_sequence - progress.sequence) % MODULUS
         # What is gone before it were records and markers, and its sequence says how many of each. Which lay where does
@@ -60,7 +60,7 @@ def behind(tail: Iterable[Batch], progress: Progress) -> Behind:
         passed += (*range(first - gone, first), *seen)
         markers.clear()
         last = batch.last_offset + 1
-    return Behind(last, tuple(passed), tuple(markers))
+    return AboveProgress(last, tuple(passed), tuple(markers))
 
 
 class DataEnd(NamedTuple):
@@ -140,7 +140,7 @@ def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Pr
             "lost them, as an unclean leader does"
         )
     mine = {one.number: one for one in intents if one.writer == progress.writer and one.number > progress.number}
-    account = Account(progress)
+    account = ProgressBuilder(progress)
     while account.target < end:
         intent = mine.get(account.number + 1)
         if intent is None:

@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ha_core.mirror.notes import Notes
-from ha_core.mirror.progress import Account, CopyDamagedError, Progress, RunPage, TopicIds, Writer
+from ha_core.mirror.partition_diff import LogPart, visible
+from ha_core.mirror.progress import CopyDamagedError, Progress, ProgressBuilder, RunPage, TopicIds, Writer
 from ha_core.mirror.recovery import data_end, recover
-from ha_core.mirror.side_by_side import Log, visible
 from ha_core.model import Run
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.records import Batch
 
 
@@ -54,7 +54,7 @@ def turned_round(
     writer: Writer,
     end: int,
     last: Iterable[Batch] = (),
-    cleaned: Log | None = None,
+    cleaned: LogPart | None = None,
 ) -> tuple[tuple[RunPage, ...], Progress]:
     """What the first copier of the mirror the other way writes down before it copies anything, in this order.
 
@@ -78,7 +78,7 @@ def turned_round(
         base=end,
         source_base=base,
     )
-    return Account(progress).notes()
+    return ProgressBuilder(progress).notes()
 
 
 def last_mirrored(runs: Sequence[Run]) -> int:
@@ -99,7 +99,7 @@ def _require_kept(runs: Sequence[Run], end: int, last: Iterable[Batch]) -> None:
         raise CopyDamagedError(f"the record at offset {at} was mirrored, and a marker lies there: {lost}")
 
 
-def _require_no_tail(log: Log, mirrored: int) -> None:
+def _require_no_tail(log: LogPart, mirrored: int) -> None:
     """Aborted records are none: cleaners pass them over."""
     own = next((record.offset for record in visible(log) if record.offset > mirrored), None)
     if own is not None:

@@ -15,7 +15,7 @@ import google_crc32c
 
 from ha_core.mirror.progress import Copied
 from ha_core.mirror.unpacking import unpack
-from ha_core.wire.copies import COMPRESSION, LOG_APPEND_TIME
+from ha_core.wire.copied_batch import COMPRESSION, LOG_APPEND_TIME
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import HEADER_BYTES, Batch
 from ha_core.wire.sequences import last_sequence

@@ -81,7 +81,7 @@ class Mirror(Document):
     held: str | None = None
     """Id of the operation that has taken the copy for itself: until that is over no job copies it."""
     settings_left_alone: tuple[str, ...] = ()
-    """Patterns of settings that are not kept as in the source, besides those of `ha_core.plan.syncing`."""
+    """Patterns of settings that are not kept as in the source, besides those of `ha_core.plan.mirror.syncing`."""
 
     @classmethod
     def of(cls, topic: str, source: str, target: str, link: str, since: str, by: str, **more: Any) -> Self:

@@ -83,12 +83,12 @@ class PartitionReport(Part):
     lag_records: int | None = None
     """Offsets that the source has acknowledged, also behind an open transaction, and the copy has not."""
     lag_bytes: int | None = None
-    """An estimate (`ha_core.mirror.behind`); None: not known."""
+    """An estimate (`ha_core.mirror.lag`); None: not known."""
     lag_ms: int | None = None
     """By the times of records, and what the source has not been heard of since; None: not known."""
     rpo_s: int | None = None
     """An estimate, rounded up: if the source were lost now, what was acknowledged there in so many seconds would be
-    (`ha_core.mirror.behind`); None: not known."""
+    (`ha_core.mirror.lag`); None: not known."""
     bytes_s: int = 0
     reason: str = ""
     unheard_s: int | None = None

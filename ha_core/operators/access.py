@@ -13,13 +13,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from ha_core.hooks.platform import PlatformHook
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import run_by
-from ha_core.operators.forms import Lines, Text
+from ha_core.operators.forms import LinesField, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ha_core.registry.batch import Batch, Keys, Step
-    from ha_core.registry.registry import Registry
+    from ha_core.platform.batch import ChangeBatch, Keys, Step
+    from ha_core.platform.platform import Platform
 
 MAX_KEYS_BYTES = 1 << 20
 TO_DO = {"made": "to be made", "changed": "to be changed", "deleted": "to be deleted", "stands": "stands already"}
@@ -41,12 +41,12 @@ class PlanAccessOperator(SwitchyardOperator):
     :param platform_conn_id: the platform's database.
     """
 
-    create: Any = Lines(())
-    disable: Any = Lines(())
-    enable: Any = Lines(())
-    grant: Any = Lines(())
-    revoke: Any = Lines(())
-    quotas: Any = Lines(())
+    create: Any = LinesField(())
+    disable: Any = LinesField(())
+    enable: Any = LinesField(())
+    grant: Any = LinesField(())
+    revoke: Any = LinesField(())
+    quotas: Any = LinesField(())
     keys_file: Any = Text(None)
     reason: Any = Text()
 
@@ -66,19 +66,19 @@ class PlanAccessOperator(SwitchyardOperator):
         return _result(steps)
 
     def _made(self, dry_run: bool) -> Sequence[Step]:
-        from ha_core.registry.batch import made
+        from ha_core.platform.batch import made
 
         with _refused(), self._platform(creates=not dry_run) as registry:
             return made(registry, self._batch(), run_by(self.context)[:MAX_BY], self.reason, dry_run)
 
-    def _platform(self, creates: bool = False) -> Registry:
+    def _platform(self, creates: bool = False) -> Platform:
         return PlatformHook(self.platform_conn_id).get_conn(creates)
 
-    def _batch(self) -> Batch:
-        from ha_core.registry.batch import Batch
+    def _batch(self) -> ChangeBatch:
+        from ha_core.platform.batch import ChangeBatch
 
         sections = (self.create, self.disable, self.enable, self.grant, self.revoke, self.quotas)
-        return Batch(*sections, keys=_keys(self.keys_file) if self.keys_file else None)
+        return ChangeBatch(*sections, keys=_keys(self.keys_file) if self.keys_file else None)
 
 
 class ChangeAccessOperator(PlanAccessOperator):
@@ -97,8 +97,8 @@ class ChangeAccessOperator(PlanAccessOperator):
 
     def _enforcement(self, steps: Sequence[Step]) -> list[str]:
         """Whether gateways enforce it. All of it is written, whatever is found here."""
-        from ha_core.operations.enforcement import enforced
-        from ha_core.operations.errors import RefusedError
+        from ha_core.operations.access.enforcement import enforced
+        from ha_core.operations.engine.errors import RefusedError
         from ha_core.store.errors import StoreError
 
         kinds = {step.edit.kind for step in steps if step.edit is not None}
@@ -136,8 +136,8 @@ def _keys(file: str) -> Keys:
     """:raises RegistryError: it cannot be read, or has no keys; never says what it has."""
     import yaml
 
-    from ha_core.registry.batch import keys_of
-    from ha_core.registry.errors import InvalidError
+    from ha_core.platform.batch import keys_of
+    from ha_core.platform.errors import InvalidError
 
     try:
         with Path(file).open("rb") as opened:
@@ -155,8 +155,8 @@ def _keys(file: str) -> Keys:
 @contextmanager
 def _refused() -> Iterator[None]:
     """What repeating cannot help; a database that is away, or a change of somebody else, it can."""
-    from ha_core.operations.errors import RefusedError
-    from ha_core.registry.errors import InvalidError, NotThereError, SchemaError, StillUsedError
+    from ha_core.operations.engine.errors import RefusedError
+    from ha_core.platform.errors import InvalidError, NotThereError, SchemaError, StillUsedError
 
     try:
         yield

@@ -17,7 +17,7 @@ from ha_core.operators.dag_run import PLAN, responder, run_by, run_owner, trigge
 from ha_core.operators.forms import Flag, FormField, OfForm
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
+    from ha_core.operations.engine.environment import Environment
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 """Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""

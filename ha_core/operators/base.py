@@ -39,9 +39,9 @@ from ha_core.operators.outcome import (
 from ha_core.present.page import Page, log_lines, markdown
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
-    from ha_core.operations.report import Report
-    from ha_core.plan.verdict import Verdict
+    from ha_core.operations.engine.environment import Environment
+    from ha_core.operations.engine.report import Report
+    from ha_core.plan.preflight.verdict import Verdict
 
 Context = Any
 """Airflow's, of a task."""
@@ -126,8 +126,8 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
     def finish_own(self) -> tuple[Report, ...]:
         """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
         from ha_core.model import SingleOperation
-        from ha_core.operations import engine
-        from ha_core.operations.registry import running_operations
+        from ha_core.operations.engine import engine
+        from ha_core.operations.overview.clusters import running_operations
 
         owner = run_owner(self.context)
         reports = [
@@ -161,7 +161,7 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     def require_served(self, report: Report) -> None:
         """:raises NotServedError: it has not succeeded."""
-        from ha_core.operations.errors import NotServedError
+        from ha_core.operations.engine.errors import NotServedError
 
         self.say_reports([report])
         if report.result != "succeeded":
@@ -215,7 +215,7 @@ def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
 
 def _verdicts_of(error: Exception) -> Sequence[Verdict]:
     """Also those of what was raised again as an error of Airflow's."""
-    from ha_core.operations.errors import MoveError
+    from ha_core.operations.engine.errors import MoveError
 
     found = next((one for one in (error, error.__cause__) if isinstance(one, MoveError)), None)
     return () if found is None else found.verdicts
@@ -256,9 +256,9 @@ def _labels(context: Context) -> dict[str, str]:
 
 @contextmanager
 def refusals_are_final(context: Context) -> Iterator[None]:
-    from ha_core.bindings_file import DeclaredError
     from ha_core.kafka.errors import SecurityProfileError
-    from ha_core.operations.errors import RefusedError
+    from ha_core.operations.access.bindings_file import DeclaredError
+    from ha_core.operations.engine.errors import RefusedError
     from ha_core.store.errors import LockedError
 
     try:

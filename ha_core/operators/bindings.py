@@ -11,7 +11,7 @@ from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.forms import Flag, Text
 
 if TYPE_CHECKING:
-    from ha_core.operations.bindings import BindingsPlan
+    from ha_core.operations.access.bindings import BindingsPlan
 
 
 class CompareBindingsOperator(SwitchyardOperator):
@@ -28,8 +28,8 @@ class CompareBindingsOperator(SwitchyardOperator):
     accept_warnings: Any = Flag()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.errors import RefusedError
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.engine.errors import RefusedError
+        from ha_core.plan.preflight.verdict import amount
 
         plan = self._plan()
         if not plan.differences:
@@ -41,9 +41,9 @@ class CompareBindingsOperator(SwitchyardOperator):
         return plan.to_json()
 
     def _plan(self) -> BindingsPlan:
-        from ha_core import bindings_file
-        from ha_core.operations.bindings import plan_bindings
-        from ha_core.operations.errors import RefusedError
+        from ha_core.operations.access import bindings_file
+        from ha_core.operations.access.bindings import plan_bindings
+        from ha_core.operations.engine.errors import RefusedError
 
         if self.declaration:
             declared = bindings_file.parse(self.declaration, "the declaration")
@@ -64,8 +64,8 @@ class RefreshBindingsOperator(CompareBindingsOperator):
     told_before = "the difference is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.bindings import apply_bindings
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.access.bindings import apply_bindings
+        from ha_core.plan.preflight.verdict import amount
 
         finished = self.finish_own()
         plan = self._plan()

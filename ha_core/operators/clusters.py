@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
-from ha_core.operators.forms import Flag, FormField, Lines, RefusedRequestError, Text
+from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
 
 if TYPE_CHECKING:
-    from ha_core.operations.given_up import GivingUp
-    from ha_core.operations.mask import MaskOutcome
+    from ha_core.operations.absence.given_up import GivingUp
+    from ha_core.operations.absence.masking import MaskOutcome
 
 
 class _ClusterOperator(SwitchyardOperator):
@@ -37,8 +37,8 @@ class LookAtClusterOperator(_ClusterOperator):
     change: Any = FormField()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.errors import RefusedError
-        from ha_core.operations.mask import objections, stands_already, who_depends
+        from ha_core.operations.absence.masking import objections, stands_already, who_depends
+        from ha_core.operations.engine.errors import RefusedError
         from ha_core.present.state import depends_lines
 
         depends = who_depends(self.environment, self.cluster)
@@ -84,7 +84,7 @@ class MaskClusterOperator(_ChangeClusterOperator):
     """
 
     def change(self) -> MaskOutcome:
-        from ha_core.operations.mask import mask_cluster
+        from ha_core.operations.absence.masking import mask_cluster
 
         return mask_cluster(self.environment, self.cluster, self.reason, force=self.force)
 
@@ -93,7 +93,7 @@ class UnmaskClusterOperator(_ChangeClusterOperator):
     """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
 
     def change(self) -> MaskOutcome:
-        from ha_core.operations.mask import unmask_cluster
+        from ha_core.operations.absence.masking import unmask_cluster
 
         return unmask_cluster(self.environment, self.cluster, self.reason)
 
@@ -106,7 +106,7 @@ class CountLossOperator(_ClusterOperator):
     :param topics: names or patterns; none: all.
     """
 
-    topics: Any = Lines(())
+    topics: Any = LinesField(())
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class CountLossOperator(_ClusterOperator):
 
     def _plan(self) -> tuple[GivingUp, str, Sequence[Any]]:
         """What would be lost, in a sentence too, and reports of what was brought to its end before."""
-        from ha_core.operations import given_up
+        from ha_core.operations.absence import given_up
         from ha_core.present.lifecycle import giving_up_lines, giving_up_page
 
         given_up.require_reason(self.cluster, self.reason)
@@ -139,8 +139,8 @@ class GiveUpOperator(CountLossOperator):
     """
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations import given_up
-        from ha_core.operations.errors import NotServedError
+        from ha_core.operations.absence import given_up
+        from ha_core.operations.engine.errors import NotServedError
 
         if self.dry_run:
             return super().work()

@@ -12,7 +12,7 @@ from airflow.sdk import TriggerRule
 
 from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, show
 from ha_core.operators.dag_run import approval_of, of_run, rejected, responder, run_owner, started_by
-from ha_core.operators.outcome import TOLD, Outcome, Told, outcome, shown
+from ha_core.operators.outcome import TOLD, RunOutcome, TaskResult, outcome, shown
 
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
@@ -43,8 +43,8 @@ class ReleaseOperator(SwitchyardOperator):
         super().__init__(**{**STEADY, "on_failure_callback": warn_of_fence, **kwargs})
 
     def work(self) -> list[str]:
-        from ha_core.operations import engine
-        from ha_core.plan.verdict import listed
+        from ha_core.operations.engine import engine
+        from ha_core.plan.preflight.verdict import listed
 
         self.environment.store.end_approval(run_owner(self.context))
         ids = self.started()
@@ -91,7 +91,7 @@ class OutcomeOperator(SwitchyardOperator):
             raise RunFailedError(found.line)
         return document
 
-    def _with_details(self, told: Outcome) -> tuple[Outcome, dict[str, Any]]:
+    def _with_details(self, told: RunOutcome) -> tuple[RunOutcome, dict[str, Any]]:
         """Also what only the store knows. A failed run says why without it: what failed the run may be its absence."""
         try:
             found = self.judged(told)
@@ -102,15 +102,15 @@ class OutcomeOperator(SwitchyardOperator):
             self.log.warning("the result has no details, for they could not be read: %s", error)
             return told, {}
 
-    def judged(self, found: Outcome) -> Outcome:
+    def judged(self, found: RunOutcome) -> RunOutcome:
         """Of the whole run, where a task tells of its part only."""
         return found
 
-    def details(self, found: Outcome) -> dict[str, Any]:
+    def details(self, found: RunOutcome) -> dict[str, Any]:
         returned = self.context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
         return dict(returned) if isinstance(returned, Mapping) else {}
 
-    def _told(self) -> list[Told]:
+    def _told(self) -> list[TaskResult]:
         instance, run_id = self.context["ti"], self.context["dag_run"].run_id
         before = {task.task_id for task in self.get_flat_relatives(upstream=True)}
         names = [task.task_id for task in self.dag.topological_sort() if task.task_id in before]
@@ -118,13 +118,13 @@ class OutcomeOperator(SwitchyardOperator):
         return [_told(instance, name, states) for name in names]
 
 
-def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:
+def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> TaskResult:
     """Of a mapped task, what the first instance that says anything says."""
     own = tuple(str(state) for key, state in sorted(states.items()) if re.fullmatch(rf"{name}(_\d+)?", key))
     if not set(own) - {"upstream_failed", "removed", "None"}:
-        return Told(name, own)
+        return TaskResult(name, own)
     said = instance.xcom_pull(task_ids=name, key=TOLD)
     several = said if isinstance(said, list | tuple) else [said]
     first = next((one for one in several if isinstance(one, dict)), {})
     kind, text, short = (str(first.pop(key, "")) for key in ("kind", "text", "short"))
-    return Told(name, own, kind, text, short, first)
+    return TaskResult(name, own, kind, text, short, first)

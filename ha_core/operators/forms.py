@@ -67,7 +67,7 @@ class Text(FormField):
         return str(rendered or "").strip()
 
 
-class Lines(FormField):
+class LinesField(FormField):
     """Texts, one a line, without empty lines."""
 
     def read(self, rendered: Any) -> list[str]:
@@ -346,7 +346,7 @@ def propose(names: Collection[str]) -> bool:
 
 def refuse_unknown_keys(context: Any) -> None:
     """:raises RefusedError: the run's configuration has a key that is no field of the form; names the nearest one."""
-    from ha_core.operations.errors import RefusedError
+    from ha_core.operations.engine.errors import RefusedError
 
     params = context["dag"].params
     # Every field of ours has a title; what a configuration adds has none.

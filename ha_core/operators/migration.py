@@ -12,14 +12,14 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 from ha_core.operators.base import Context, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import FormField, Lines, RefusedRequestError, Text
-from ha_core.operators.outcome import Outcome
+from ha_core.operators.forms import FormField, LinesField, RefusedRequestError, Text
+from ha_core.operators.outcome import RunOutcome
 from ha_core.operators.triggers import CrossingTrigger
 
 if TYPE_CHECKING:
     from ha_core.model import MoveOperation
-    from ha_core.operations.environment import Environment
-    from ha_core.operations.migration.planning import Batch
+    from ha_core.operations.engine.environment import Environment
+    from ha_core.operations.migration.planning import MigrationBatch
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
@@ -50,7 +50,7 @@ class PlanMigrationOperator(SwitchyardOperator):
     :param groups: `leave`, or `move` for those that read the topics to come along.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     origin: Any = Text(name="from")
     target: Any = Text(name="to")
     reason: Any = Text()
@@ -58,14 +58,14 @@ class PlanMigrationOperator(SwitchyardOperator):
     preparation_s: Any = FormField(300)
     finish_after_s: Any = FormField(None)
     drain_timeout_s: Any = FormField(10)
-    cut_at: Any = Lines(())
+    cut_at: Any = LinesField(())
     rates: Any = Text(None)
     topics_per_batch: Any = FormField(200)
     groups: Any = FormField("leave")
 
     def work(self) -> dict[str, Any]:
+        from ha_core.operations.engine.requests import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
-        from ha_core.operations.requests import parse_cuts
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
 
@@ -122,14 +122,14 @@ class MigrateBatchOperator(SwitchyardOperator):
 
     def work(self) -> str:
         from ha_core.model import MoveOperation
-        from ha_core.operations import engine
-        from ha_core.operations.dependents import failure
-        from ha_core.operations.errors import StepFailedError
-        from ha_core.operations.migration.planning import Batch
-        from ha_core.plan.verdict import stands
+        from ha_core.operations.engine import engine
+        from ha_core.operations.engine.errors import StepFailedError
+        from ha_core.operations.migration.planning import MigrationBatch
+        from ha_core.operations.move.dependents import failure
+        from ha_core.plan.preflight.verdict import stands
 
         key = batch_key(int(self.batch))
-        batch = Batch.model_validate(self.proposal(key))
+        batch = MigrationBatch.model_validate(self.proposal(key))
         show(self.context, _named(batch))
         operation_id = current_id(batch_base(self.context, batch.number), self.environment.operation)
         operation = engine.start(self.environment, batch, operation_id)
@@ -149,7 +149,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         return operation_id
 
 
-def _named(batch: Batch) -> str:
+def _named(batch: MigrationBatch) -> str:
     """Beside its task. A part of a cluster may have no topic: groups, or users who are only bound there."""
     names = batch.moves.topics or batch.moves.groups or batch.request.scope.entries
     return f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
@@ -163,7 +163,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
     :param timeout: of the whole wait.
     """
 
-    operation_ids: Any = Lines()
+    operation_ids: Any = LinesField()
 
     def work(self) -> None:
         self._wait(datetime.now(UTC) + timedelta(seconds=self.timeout))
@@ -206,8 +206,8 @@ class RollbackMigrationOperator(SwitchyardOperator):
     operation_id: Any = Text(name="operation")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations import engine
-        from ha_core.operations.crossing.migrate import would_roll_back
+        from ha_core.operations.engine import engine
+        from ha_core.operations.migration.crossing.migrate import would_roll_back
 
         if self.dry_run:
             words = would_roll_back(self.environment, self.operation_id)
@@ -225,9 +225,9 @@ class RollbackMigrationOperator(SwitchyardOperator):
 class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal where nothing was started."""
 
-    def details(self, found: Outcome) -> dict[str, Any]:
-        from ha_core.operations.dependents import words
+    def details(self, found: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.migration.listing import migrations
+        from ha_core.operations.move.dependents import words
         from ha_core.present.state import migrations_page
 
         proposal = self.proposal()

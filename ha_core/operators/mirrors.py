@@ -8,12 +8,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id
-from ha_core.operators.forms import Flag, FormField, Lines, Text
+from ha_core.operators.forms import Flag, FormField, LinesField, Text
 
 if TYPE_CHECKING:
     from ha_core.model import LinkRequest, Mirror
-    from ha_core.operations.linking import LinkProposal
-    from ha_core.operations.report import Report
+    from ha_core.operations.engine.report import Report
+    from ha_core.operations.mirror.linking import LinkProposal
 
 
 class PlanMirrorOperator(SwitchyardOperator):
@@ -26,15 +26,15 @@ class PlanMirrorOperator(SwitchyardOperator):
     :param max_bytes_s: of each topic, copied in a second at most; nothing said: as fast as it goes.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     origin: Any = Text(name="from")
     target: Any = Text(name="to")
     reason: Any = Text()
-    settings_left_alone: Any = Lines(())
+    settings_left_alone: Any = LinesField(())
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.plan.verdict import amount
+        from ha_core.plan.preflight.verdict import amount
         from ha_core.present.moves import objections
 
         proposal = self._plan()
@@ -45,7 +45,7 @@ class PlanMirrorOperator(SwitchyardOperator):
         return proposal.to_json()
 
     def _plan(self) -> LinkProposal:
-        from ha_core.operations.linking import plan_link
+        from ha_core.operations.mirror.linking import plan_link
         from ha_core.present.mirrors import link_page
 
         proposal = plan_link(self.environment, self.request())
@@ -53,8 +53,8 @@ class PlanMirrorOperator(SwitchyardOperator):
         return proposal
 
     def request(self) -> LinkRequest:
-        from ha_core.operations.linking import link_request
-        from ha_core.operations.throttling import limit_of
+        from ha_core.operations.mirror.linking import link_request
+        from ha_core.operations.mirror.throttling import limit_of
 
         limit = limit_of(self.max_bytes_s)
         return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone, limit)
@@ -69,8 +69,8 @@ class LinkMirrorOperator(PlanMirrorOperator):
     told_before = "the proposal is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations import engine
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.engine import engine
+        from ha_core.plan.preflight.verdict import amount
 
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
         if self.environment.operation(operation_id) is None:
@@ -95,14 +95,14 @@ class ThrottleMirrorOperator(SwitchyardOperator):
     :param max_bytes_s: of each topic, copied in a second at most; `none`: as fast as it goes.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     target: Any = Text("", name="to")
     max_bytes_s: Any = Text()
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.throttling import limit_of, limit_words, throttle, to_throttle
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.mirror.throttling import limit_of, limit_words, throttle, to_throttle
+        from ha_core.plan.preflight.verdict import amount
 
         limit = limit_of(self.max_bytes_s)
         words = limit_words(limit)
@@ -133,14 +133,14 @@ class UnlinkMirrorOperator(SwitchyardOperator):
     :param delete_copy: delete the copies.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     target: Any = Text(name="cluster")
     delete_copy: Any = Flag()
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.unlinking import judged, unlink
-        from ha_core.plan.verdict import amount, listed
+        from ha_core.operations.mirror.unlinking import judged, unlink
+        from ha_core.plan.preflight.verdict import amount, listed
 
         reports = [*self.finish_own()]
         what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
@@ -182,16 +182,16 @@ class ReconcileOperator(SwitchyardOperator):
     """
 
     cluster: Any = Text()
-    topics: Any = Lines(())
+    topics: Any = LinesField(())
     mirror: Any = Flag(True)
     accept_loss: Any = Flag()
     verify: Any = FormField("sample")
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.comparing import verify_of
-        from ha_core.operations.reconciling import reconcile
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.absence.reconciling import reconcile
+        from ha_core.operations.mirror.comparing import verify_of
+        from ha_core.plan.preflight.verdict import amount
         from ha_core.present.mirrors import nothing_left_in, reconciled_attention, reconciled_page
 
         self.finish_own()
@@ -247,12 +247,12 @@ class SyncMirrorsOperator(SwitchyardOperator):
     :param target: the cluster that has the copies, where a topic has several.
     """
 
-    topics: Any = Lines(())
+    topics: Any = LinesField(())
     target: Any = Text("", name="to")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.syncing.by_hand import sync_mirrors
-        from ha_core.plan.verdict import amount
+        from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
+        from ha_core.plan.preflight.verdict import amount
         from ha_core.present.mirrors import synced_page
 
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)

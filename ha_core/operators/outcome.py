@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.preflight.verdict import Verdict
 
 TOLD = "told"
 """Key of what a task tells, beside what it returns."""
@@ -24,7 +24,7 @@ _WAY = re.compile(r"`|(?<![\w-])--[a-z]|\"[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskResult:
     """A task, its states (several where it is mapped), and what it has told; an empty `kind`: nothing."""
 
     task: str
@@ -37,36 +37,36 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     line: str
     """The first of a run's result."""
     short: str = ""
     """The same where there is little room; empty: the line."""
     failed: bool = False
-    by: Told | None = None
+    by: TaskResult | None = None
     """The task whose word decides."""
 
 
-def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
+def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunOutcome:
     """What became of a run whose `tasks` are given in their order.
 
     :param rejected_by: who said no, empty where nobody answered in time; None: nobody was asked, or it was approved.
     """
     if failed := next((one for one in tasks if "failed" in one.states), None):
-        return Outcome(_failure(failed), _failure(in_short(failed)), failed=True, by=failed)
+        return RunOutcome(_failure(failed), _failure(in_short(failed)), failed=True, by=failed)
     if any("upstream_failed" in one.states for one in tasks):
-        return Outcome(f"{FAILED}: an earlier task did not run", failed=True)
+        return RunOutcome(f"{FAILED}: an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because nobody answered in time"
-        return Outcome(f"REJECTED {who}: nothing changed")
+        return RunOutcome(f"REJECTED {who}: nothing changed")
     said = [one for one in tasks if one.kind in {DONE, DRY_RUN, NOTHING}]
     if not said:
-        return Outcome(f"{DONE}: but no task has told what it did; their logs have it")
+        return RunOutcome(f"{DONE}: but no task has told what it did; their logs have it")
     last = said[-1]
-    return Outcome(f"{last.kind}: {last.text}", f"{last.kind}: {in_short(last).text}", by=last)
+    return RunOutcome(f"{last.kind}: {last.text}", f"{last.kind}: {in_short(last).text}", by=last)
 
 
-def _failure(task: Told) -> str:
+def _failure(task: TaskResult) -> str:
     text = task.text.removeprefix("Nothing was changed.").strip() if task.kind == REFUSED else task.text
     if task.text and len(task.states) > 1:  # what one batch says of itself is not true of the others
         missed = sum(state != "success" for state in task.states)
@@ -78,7 +78,7 @@ def _failure(task: Told) -> str:
     return f"{FAILED} in {task.task}: it ended without a message: killed, or marked by hand; see its log"
 
 
-def in_short(told: Told) -> Told:
+def in_short(told: TaskResult) -> TaskResult:
     """With what to do before the details, so that whatever is cut off at its end is not that."""
     if told.short:
         return replace(told, text=told.short)
@@ -99,7 +99,7 @@ def refusal_in_short(verdicts: Iterable[Verdict]) -> str:
     return f"{first.about} ({first.code}{more}): {first.remedy} {first.text}"
 
 
-def shown(found: Outcome) -> str:
+def shown(found: RunOutcome) -> str:
     """What has room beside a task: the whole line, or as much of it as somebody needs who has to do something."""
     return found.line if len(found.line) <= MAX_SHOWN else cut_off(found.short or found.line)
 

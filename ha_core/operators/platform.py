@@ -22,8 +22,8 @@ def platform_app(caller_of: Callable[..., str]) -> Any:
     """
     from fastapi import Depends
 
-    from ha_core.registry.serving.app import make_operators_app
-    from ha_core.registry.serving.tokens import Caller
+    from ha_core.platform.serving.app import make_operators_app
+    from ha_core.platform.serving.tokens import Caller
 
     def caller(name: Annotated[str, Depends(caller_of)]) -> Caller:
         return Caller(name, "operator")
@@ -46,7 +46,7 @@ class WhenCalled:
             async with self._making:
                 await self._try()
         if self._app is None:
-            from ha_core.registry.serving.answers import error
+            from ha_core.platform.serving.answers import error
 
             # Why is for its log: nobody knows yet who asks.
             refused = error(503, "database_away", "the platform is not there at the moment: the server's log says why")

@@ -13,7 +13,7 @@ from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id, newest_operation
 from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
-from ha_core.operators.forms import Flag, FormField, Lines, Text
+from ha_core.operators.forms import Flag, FormField, LinesField, Text
 from ha_core.operators.migration import (
     MAX_BATCHES,
     MigrateBatchOperator,
@@ -22,13 +22,13 @@ from ha_core.operators.migration import (
     batch_key,
     count_batches,
 )
-from ha_core.operators.outcome import DONE, FAILED, Outcome
+from ha_core.operators.outcome import DONE, FAILED, RunOutcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
-    from ha_core.operations.creating import Startable
-    from ha_core.operations.proposal import Proposal
-    from ha_core.operations.report import Report
+    from ha_core.operations.engine.creating import Startable
+    from ha_core.operations.engine.proposal import Proposal
+    from ha_core.operations.engine.report import Report
 
 MOVE = "move"
 """Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
@@ -52,8 +52,8 @@ class _PlanOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.model import MoveOperation
-        from ha_core.operations import engine
-        from ha_core.operations.proposal import Proposal, plan
+        from ha_core.operations.engine import engine
+        from ha_core.operations.engine.proposal import Proposal, plan
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
         own = newest_operation(self.context, self.environment)
@@ -86,7 +86,7 @@ class _PlanOperator(SwitchyardOperator):
 
 def _done(continued: Sequence[Report]) -> str:
     """Who has done it. :raises StepFailedError: not all of it went well."""
-    from ha_core.operations.errors import StepFailedError
+    from ha_core.operations.engine.errors import StepFailedError
 
     if wrong := next((report for report in continued if report.error), None):
         raise StepFailedError(f"Operation {wrong.operation}, which had been interrupted, has ended: {wrong.error}")
@@ -107,7 +107,7 @@ class PlanSwitchOperator(_PlanOperator):
     :param verify: how much of copies is compared before, `none`, `sample` or `full`.
     """
 
-    scope: Any = Lines()
+    scope: Any = LinesField()
     mode: Any = FormField("planned")
     include_other_users: Any = Flag()
     warn_lag_records: Any = FormField(100_000)
@@ -117,7 +117,7 @@ class PlanSwitchOperator(_PlanOperator):
     verify: Any = FormField("sample")
 
     def request(self) -> MoveRequest:
-        from ha_core.operations.requests import chosen_scope, make_request
+        from ha_core.operations.engine.requests import chosen_scope, make_request
 
         return make_request(**{**self.asked, "scope": chosen_scope(self.environment, self.scope)})
 
@@ -130,12 +130,12 @@ class PlanFaultMigrationOperator(_PlanOperator):
     :param force: although the cluster answers.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     groups: Any = Flag(True)
     force: Any = Flag()
 
     def request(self) -> MoveRequest:
-        from ha_core.operations.requests import fault_request
+        from ha_core.operations.engine.requests import fault_request
 
         return fault_request(self.environment, **self.asked)
 
@@ -149,7 +149,7 @@ class AcquireOperator(SwitchyardOperator):
     told_before = "the proposal is in the log of the task before"
 
     def work(self) -> str:
-        from ha_core.operations import engine
+        from ha_core.operations.engine import engine
 
         shown = self.proposed()
         operation_id = current_id(base_of(self.context, shown.kind), self.environment.operation)
@@ -164,7 +164,7 @@ class AcquireOperator(SwitchyardOperator):
 
     def proposed(self) -> Startable:
         """What was shown, of whatever kind the operation is to be."""
-        from ha_core.operations.proposal import Proposal
+        from ha_core.operations.engine.proposal import Proposal
 
         move = self.proposal(MOVE)
         moves = {"reasons": dict.fromkeys(move["moves"], "")}
@@ -181,7 +181,7 @@ class StepOperator(SwitchyardOperator):
     operation_id: Any = FormField("", name="operation")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations import engine
+        from ha_core.operations.engine import engine
 
         newest = newest_operation(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
@@ -200,7 +200,7 @@ class CompareCopiesOperator(StepOperator):
     step = "compare"
 
     def after(self, operation: Any) -> None:
-        from ha_core.operations.switch.verifying import compared_words
+        from ha_core.operations.move.verifying import compared_words
 
         self.log.info("%s", compared_words(operation) or "nothing is compared")
 
@@ -245,8 +245,8 @@ class RecordOperator(StepOperator):
 class ReportOperator(OutcomeOperator):
     """The result of a switch: the operation's report, or the proposal where nothing was started."""
 
-    def details(self, found: Outcome) -> dict[str, Any]:
-        from ha_core.operations.report import report_of
+    def details(self, found: RunOutcome) -> dict[str, Any]:
+        from ha_core.operations.engine.report import report_of
 
         operation = newest_operation(self.context, self.environment)
         report = report_of(self.environment, operation) if operation else None
@@ -302,7 +302,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     verify: Any = FormField("sample")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.whole_cluster import plan_cluster
+        from ha_core.operations.move.whole_cluster import plan_cluster
         from ha_core.present.moves import cluster_page, objections, would_move_cluster
 
         asked = {**self.asked, "topics_per_batch": int(self.topics_per_batch)}
@@ -349,7 +349,7 @@ class SwitchBatchOperator(MigrateBatchOperator):
 class ReportClusterSwitchOperator(ReportMigrationOperator):
     """The run's result: in its first line what all parts have come to, below it each operation."""
 
-    def judged(self, found: Outcome) -> Outcome:
+    def judged(self, found: RunOutcome) -> RunOutcome:
         from ha_core.present.moves import moved_in_parts, stays_moved
 
         ended = self.ended()
@@ -366,4 +366,4 @@ class ReportClusterSwitchOperator(ReportMigrationOperator):
         if not ended:
             return found
         histories = [self.environment.store.history(operation.id) for operation in ended]
-        return Outcome(f"{DONE}: {moved_in_parts(ended, histories)}")
+        return RunOutcome(f"{DONE}: {moved_in_parts(ended, histories)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
-from ha_core.operators.forms import Flag, Lines, Text
+from ha_core.operators.forms import Flag, LinesField, Text
 
 
 class DeleteTopicsOperator(SwitchyardOperator):
@@ -17,14 +17,14 @@ class DeleteTopicsOperator(SwitchyardOperator):
     :param accept_away: although a cluster does not answer; the names stay taken until it does.
     """
 
-    topics: Any = Lines()
+    topics: Any = LinesField()
     accept_away: Any = Flag()
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
         from ha_core.model import SingleOperation
-        from ha_core.operations.deleting import delete, plan_deletion
-        from ha_core.plan.verdict import amount, listed
+        from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+        from ha_core.plan.preflight.verdict import amount, listed
         from ha_core.present.moves import objections
         from ha_core.present.topics import deletion_page, would_delete
 

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
-from ha_core.operators.forms import Flag, Lines, Text, propose
-from ha_core.plan.verdict import amount
+from ha_core.operators.forms import Flag, LinesField, Text, propose
+from ha_core.plan.preflight.verdict import amount
 
 
 class _ExtentsOperator(SwitchyardOperator):
@@ -17,7 +17,7 @@ class _ExtentsOperator(SwitchyardOperator):
     :param accept_loss: do without records that were lost; name the topics.
     """
 
-    topics: Any = Lines(())
+    topics: Any = LinesField(())
     accept_loss: Any = Flag()
     reason: Any = Text()
 
@@ -33,7 +33,7 @@ class CheckOriginsOperator(_ExtentsOperator):
     serve_skipped: Any = Flag()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.lifecycle.returned import check_origins
+        from ha_core.operations.absence.returned import check_origins
         from ha_core.present.lifecycle import return_line, returned_page
 
         self.finish_own()
@@ -64,7 +64,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
     delete_origin: Any = Flag()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.lifecycle.aging import age
+        from ha_core.operations.migration.aging import age
         from ha_core.present.lifecycle import aged_line, aging_page
 
         self.finish_own()
@@ -104,7 +104,7 @@ class RecordKnownOperator(SwitchyardOperator):
 
     def work(self) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
-        from ha_core.operations.last_seen import record
+        from ha_core.operations.absence.last_seen import record
 
         looks = record(self.environment)
         names = self.environment.store.load().clusters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ha_core.plan.shared_ids import SharedId
-from ha_core.plan.verdict import amount, listed
+from ha_core.plan.access.shared_ids import SharedId
+from ha_core.plan.preflight.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
 
 MAX_ROWS = 1_000

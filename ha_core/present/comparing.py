@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ha_core.operations.comparing import WELL, MirrorsCompared, PartitionCompared, State
-from ha_core.plan.verdict import amount
+from ha_core.operations.mirror.comparing import WELL, MirrorsCompared, PartitionCompared, State
+from ha_core.plan.preflight.verdict import amount
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 

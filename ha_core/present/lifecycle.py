@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ha_core.operations.given_up import NOT_SERVED, GivenUp, GivingUp
-from ha_core.operations.lifecycle.aging import Aging, Old
-from ha_core.operations.lifecycle.returned import Returned
-from ha_core.plan.given_up import Loss, UnreadGroup
-from ha_core.plan.returned import Return
-from ha_core.plan.verdict import amount, listed
+from ha_core.operations.absence.given_up import NOT_SERVED, GivenUp, GivingUp
+from ha_core.operations.absence.returned import Returned
+from ha_core.operations.migration.aging import Aging, Old
+from ha_core.plan.absence.given_up import Loss, UnreadGroup
+from ha_core.plan.absence.returned import Return
+from ha_core.plan.preflight.verdict import amount, listed
 from ha_core.present.moves import single_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 

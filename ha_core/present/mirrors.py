@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ha_core.model import MirrorSync, SyncFinding
-from ha_core.operations.linking import LinkProposal
-from ha_core.operations.mirrors import MirrorRow, MirrorsNow
-from ha_core.operations.problem import Problem
-from ha_core.operations.reconciled import LOGIN, Reconciled
-from ha_core.operations.syncing.by_hand import MirrorsSynced
-from ha_core.plan.mirror_total import MirrorTotal
-from ha_core.plan.verdict import amount, duration, listed
+from ha_core.operations.absence.reconciled import LOGIN, Reconciled
+from ha_core.operations.mirror.linking import LinkProposal
+from ha_core.operations.mirror.status import MirrorRow, MirrorsNow
+from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced
+from ha_core.operations.overview.problem import Problem
+from ha_core.plan.mirror.total import MirrorTotal
+from ha_core.plan.preflight.verdict import amount, duration, listed
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page

@@ -7,13 +7,13 @@ from typing import Any
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation, SwitchOperation
 from ha_core.model.scope import format_topic
-from ha_core.operations.migration.planning import Batch, MigrationProposal
-from ha_core.operations.proposal import Preview, Proposal
-from ha_core.operations.report import Report
-from ha_core.operations.switch.outcome import CUT_OVER
-from ha_core.operations.switch.verifying import compared_words
-from ha_core.operations.whole_cluster import ClusterProposal
-from ha_core.plan.verdict import Level, Verdict, amount, listed
+from ha_core.operations.engine.proposal import Preview, Proposal
+from ha_core.operations.engine.report import Report
+from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
+from ha_core.operations.move.outcome import CUT_OVER
+from ha_core.operations.move.verifying import compared_words
+from ha_core.operations.move.whole_cluster import ClusterProposal
+from ha_core.plan.preflight.verdict import Level, Verdict, amount, listed
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table
 
 OVER_A_HOLE = (
@@ -53,7 +53,7 @@ def cluster_page(proposal: ClusterProposal) -> Page:
     yield from verdicts_page(proposal.verdicts)
 
 
-def _scope(batch: Batch) -> str:
+def _scope(batch: MigrationBatch) -> str:
     return listed(batch.request.scope.entries)
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from ha_core.bindings_file import said
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.model.gateway import by_gateway
-from ha_core.operations.bindings import BindingsPlan
-from ha_core.operations.caches import CacheStanding
-from ha_core.operations.inventory import Overview
-from ha_core.operations.migration.listing import Migration
+from ha_core.operations.access.bindings import BindingsPlan
+from ha_core.operations.access.bindings_file import said
+from ha_core.operations.access.caches import CacheStanding
+from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operations.migration.settling import CrossingStatus
-from ha_core.operations.problem import Problem
-from ha_core.operations.registry import ClusterState
-from ha_core.plan.dormant import Churn
-from ha_core.plan.lag import GroupLag
-from ha_core.plan.masking import Affected
-from ha_core.plan.verdict import amount, duration, listed
-from ha_core.plan.wide_users import Width
+from ha_core.operations.overview.clusters import ClusterState
+from ha_core.operations.overview.inventory import Overview
+from ha_core.operations.overview.problem import Problem
+from ha_core.plan.absence.masking import Affected
+from ha_core.plan.access.usage_age import Churn
+from ha_core.plan.facts.lag import GroupLag
+from ha_core.plan.move.wide_users import Width
+from ha_core.plan.preflight.verdict import amount, duration, listed
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
@@ -188,7 +188,7 @@ def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Pag
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
 
-def migrations_page(found: Collection[Migration]) -> Page:
+def migrations_page(found: Collection[TopicMigration]) -> Page:
     rows = [
         (
             one.status.topic,

@@ -38,7 +38,7 @@ def key_of(document: Document) -> Key:
 
 
 @dataclass(frozen=True)
-class Change:
+class StateChange:
     """Documents to put and delete together, and the versions that the decision was based on.
 
     :ivar puts: documents of the state, each at most once.
@@ -145,7 +145,7 @@ def prune_notes(tree: Tree, newest: int) -> None:
 
 
 class Commits(OnTree):
-    def commit(self, change: Change) -> int:
+    def commit(self, change: StateChange) -> int:
         """Make the change as one revision, all or nothing; returns the revision.
 
         A change that was made already (same change_id, as far as the kept notes reach) returns its revision again.
@@ -168,7 +168,7 @@ class Commits(OnTree):
         return revision
 
 
-def _commit(tree: Tree, change: Change, document_ops: Sequence[Op]) -> int:
+def _commit(tree: Tree, change: StateChange, document_ops: Sequence[Op]) -> int:
     """:raises PreconditionError: somebody else's change came in between: begin anew, and all versions are checked."""
     node = tree.get(paths.CHANGES)
     revision = revision_of(node) + 1
@@ -200,7 +200,7 @@ def _commit(tree: Tree, change: Change, document_ops: Sequence[Op]) -> int:
     return revision
 
 
-def _document_ops(change: Change) -> list[Op]:
+def _document_ops(change: StateChange) -> list[Op]:
     ops: list[Op] = []
     for document, (kind, name) in zip(change.puts, change.written, strict=False):
         path, data, version = paths.path_of(kind, name), documents.to_bytes(document), change.expected[kind, name]
@@ -216,7 +216,7 @@ def _document_ops(change: Change) -> list[Op]:
     return ops
 
 
-def _conflict(tree: Tree, change: Change, path: str) -> ConflictError:
+def _conflict(tree: Tree, change: StateChange, path: str) -> ConflictError:
     expected = {paths.path_of(kind, name): version for (kind, name), version in change.expected.items()}
     node = tree.get(path)
     return ConflictError(path, expected.get(path), None if node is None else node.version)

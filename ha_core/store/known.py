@@ -24,7 +24,7 @@ LOOK = timedelta(minutes=2)
 K = TypeVar("K", KnownTopic, KnownGroup)
 
 
-class Known(OnTree):
+class KnownClusters(OnTree):
     def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
         """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision.
 

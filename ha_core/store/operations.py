@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 WAIT_STEP_S = 0.1
 
 
-class Holding(NamedTuple):
+class ExecutorHold(NamedTuple):
     """Who works on an operation: the executor of `epoch`, as long as it is held."""
 
     epoch: int
@@ -155,10 +155,10 @@ class Operations(OnTree):
         # It changes nothing: asked again, it tells the same or better.
         self._write_fenced(operation_id, epoch, f"asking for the epoch of {operation_id}", list)
 
-    def holding(self, operation_id: str) -> Holding | None:
+    def holding(self, operation_id: str) -> ExecutorHold | None:
         """Whether an executor works on the operation now; None for an unknown one."""
         epoch, holder = self._tree.get_many([paths.epoch(operation_id), paths.holder(operation_id)])
-        return None if epoch is None else Holding(epoch.version, holder is not None)
+        return None if epoch is None else ExecutorHold(epoch.version, holder is not None)
 
     @contextmanager
     def hold(self, operation_id: str, epoch: int) -> Iterator[None]:

@@ -36,7 +36,7 @@ _NOTE_VERSION = 2
 _PLATFORM = "platform"
 
 
-class Stored(NamedTuple):
+class StoredQuota(NamedTuple):
     """A quota as it was read.
 
     :ivar entity: for whom it is; None: its name has to be looked at (`model.quota.named`).
@@ -108,7 +108,7 @@ def to_bytes(entity: QuotaEntity, limits: Limits, published: bool = False) -> by
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def from_bytes(path: str, data: bytes) -> Stored | None:
+def from_bytes(path: str, data: bytes) -> StoredQuota | None:
     """None: it limits nothing.
 
     :raises UnreadableDocumentError: not a quota that this version keeps.
@@ -134,7 +134,7 @@ def from_bytes(path: str, data: bytes) -> Stored | None:
         entity = _said(path, _object(path, document, "entity"))
         if path_of(entity) != path:
             raise UnreadableDocumentError(f"{path}: the quota inside is for {entity}")
-    return Stored(entity, name, limits, document.get("origin") == _PLATFORM)
+    return StoredQuota(entity, name, limits, document.get("origin") == _PLATFORM)
 
 
 def note_to_bytes(path: str) -> bytes:

@@ -9,7 +9,7 @@ from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, ch
 from ha_core.store import quota_nodes
 from ha_core.store.documents import readable
 from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError
-from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, Stored, note_path, number_of, path_of
+from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, StoredQuota, note_path, number_of, path_of
 from ha_core.store.quota_writes import noting, placing
 from ha_core.store.rereading import Rereading
 from ha_core.store.tree import Node, OnTree, Reads, Tree, once
@@ -25,7 +25,7 @@ class QuotasFound:
     """
 
     def __init__(self) -> None:
-        self.readable: dict[str, Stored] = {}
+        self.readable: dict[str, StoredQuota] = {}
         self.unreadable: dict[str, str] = {}
 
     def place(self, path: str, node: Node | None) -> None:

@@ -17,7 +17,7 @@ from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.expected_gateways import ExpectedGateways
 from ha_core.store.gateways import Registration, record_at
-from ha_core.store.known import Known
+from ha_core.store.known import KnownClusters
 from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
@@ -25,10 +25,10 @@ from ha_core.store.quota_publication import QuotaPublications
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
-from ha_core.store.watching import Replica, Watcher
+from ha_core.store.watching import StateReplica, StateWatcher
 
 D = TypeVar("D", bound=Document)
-P = TypeVar("P", bound="Watcher | Registration[Any]")
+P = TypeVar("P", bound="StateWatcher | Registration[Any]")
 
 
 class Store(
@@ -37,7 +37,7 @@ class Store(
     Deletions,
     Allocation,
     Usages,
-    Known,
+    KnownClusters,
     Mirroring,
     QuotaNodes,
     QuotaPublications,
@@ -52,7 +52,7 @@ class Store(
     def __init__(self, tree: Tree) -> None:
         """Take the tree, whose close the store's `close` includes, and create what an empty tree lacks."""
         super().__init__(tree)
-        self._open: list[Watcher | Registration[Any]] = []
+        self._open: list[StateWatcher | Registration[Any]] = []
         self._guard = threading.Lock()
         _create_skeleton(tree)
 
@@ -68,7 +68,7 @@ class Store(
         :raises UnreadableDocumentError: who decides on this view must not miss a document; watchers do not raise.
         """
         strict = [kind for kind in DOCUMENT_KINDS.values() if kind not in left_out]
-        replica = Replica(self._tree, strict)
+        replica = StateReplica(self._tree, strict)
         replica.load()
         return replica.view
 
@@ -87,13 +87,13 @@ class Store(
 
     def watch(
         self, on_view: Callable[[View, frozenset[str]], None], on_state: Callable[[State], object] = lambda state: None
-    ) -> Watcher:
+    ) -> StateWatcher:
         """Deliver the state and then each newer one, with the paths (`/topics/orders`) that differ from the one before.
 
         Returns at once; both callbacks come from one thread, in order. Several revisions may arrive as one view.
         Gateways register first and watch then: an operation that does not see them waits for nobody.
         """
-        return self._opened(Watcher(self._tree, on_view, on_state))
+        return self._opened(StateWatcher(self._tree, on_view, on_state))
 
     def gateways(self) -> list[GatewayRecord]:
         """All live gateways by id."""

@@ -18,7 +18,7 @@ POLL_S = 5.0
 _Tables = dict[type[Document], dict[str, Document]]
 
 
-class Replica:
+class StateReplica:
     """Documents by kind and name as of `view.revision`.
 
     :ivar unreadable: path → why. Such documents keep the last good state.
@@ -161,7 +161,7 @@ def no_search() -> Iterator[None]:
             gc.enable()
 
 
-class Watcher:
+class StateWatcher:
     """Calls back, from one thread, whenever there is another view."""
 
     def __init__(
@@ -171,7 +171,7 @@ class Watcher:
         on_state: Callable[[State], object],
         poll_s: float = POLL_S,
     ) -> None:
-        self._replica = Replica(tree.impatient())
+        self._replica = StateReplica(tree.impatient())
         self._on_view = on_view
         self._view: View | None = None
         self._rereading = Rereading(tree, "state", self._read, poll_s, on_state)

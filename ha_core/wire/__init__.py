@@ -15,7 +15,7 @@ from ha_core.wire.header import (
     read_request_header,
     response_body_at,
 )
-from ha_core.wire.limits import Limits, inline
+from ha_core.wire.limits import WireLimits, inline
 from ha_core.wire.sasl import SaslServer
 
 __all__ = [
@@ -23,12 +23,12 @@ __all__ = [
     "ApiKey",
     "ErrorCode",
     "ForeignProtocolError",
-    "Limits",
     "RemoteProtocolError",
     "RequestHeader",
     "Route",
     "SaslServer",
     "WireError",
+    "WireLimits",
     "advertised",
     "decode",
     "encode",

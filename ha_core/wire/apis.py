@@ -12,7 +12,17 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.rights import NOTHING, Asks, Each, Need, Operation, Resource, Shown, Told, When
+from ha_core.wire.rights import (
+    NOTHING,
+    Asks,
+    AuthorizedOperationsField,
+    Each,
+    Operation,
+    RequiredRight,
+    Resource,
+    Shown,
+    When,
+)
 
 
 class Route(Enum):
@@ -45,7 +55,7 @@ class Effect(NamedTuple):
 EVERYTHING = Effect(LOGS | GROUPS | TOPICS, LOGS | GROUPS | TOPICS)
 
 
-class Pace(IntEnum):
+class BrokerPace(IntEnum):
     """How long a broker takes. It works on one request per connection at a time, so each pace has its own."""
 
     QUICK = 0
@@ -113,7 +123,7 @@ class Api:
     """What is recorded of the client, with its group."""
     rebalance: Literal["waits", "follows"] | None = None
     """A coordinator answers it when the other members have asked too; or clients send it while such a one waits."""
-    pace: Pace = Pace.USUAL
+    pace: BrokerPace = BrokerPace.USUAL
     asks: Asks = NOTHING
     """The rights that it takes."""
     denial: ErrorShape | None = None
@@ -183,8 +193,8 @@ _composed = partial(Api, route=Route.COMPOSED)
 _local = partial(Api, route=Route.LOCAL, effect=Effect(0, 0))
 
 _NAMED, _UNNAMED = When("transactional_id", (None,), otherwise=True), When("transactional_id", (None,))
-_GROUP_READ = Asks((Need("READ", "GROUP", "group_id"),))
-_TRANSACTION_WRITE = (Need("WRITE", "TRANSACTIONAL_ID", "transactional_id"),)
+_GROUP_READ = Asks((RequiredRight("READ", "GROUP", "group_id"),))
+_TRANSACTION_WRITE = (RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id"),)
 _ENTERS = Asks(free="asked before anybody is known")
 
 
@@ -216,7 +226,7 @@ def _configs(operation: Operation, answers: str) -> Asks:
 _OFFERED = (
     _topic(_K.PRODUCE, 3, 9, 9, "10 brings node endpoints, i.e. broker addresses (KIP-951)", effect=Effect(LOGS, LOGS),
         vouched=True,
-        asks=Asks((Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
+        asks=Asks((RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
             (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
                 numbered="index"),))),
     _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, told_leased=True,
@@ -225,29 +235,30 @@ _OFFERED = (
         effect=_READS_LOGS, told_leased=True,
         asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.METADATA, 0, 8, 9, "from 9 on clients rely on leader epochs (KAFKA-9212), and gateways tell none",
-        effect=_READS_TOPICS, pace=Pace.QUICK,
+        effect=_READS_TOPICS, pace=BrokerPace.QUICK,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", asks_for_none=True),),
             shown=(Shown("DESCRIBE", "TOPIC", "topics", "name"),),
-            told=(Told("TOPIC", "topic_authorized_operations", "topics"),
-                Told("CLUSTER", "cluster_authorized_operations")))),
+            told=(AuthorizedOperationsField("TOPIC", "topic_authorized_operations", "topics"),
+                AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations")))),
     _group(_K.OFFSET_COMMIT, 2, 8, 8, "9 serves KIP-848 groups, 10 names topics by id", fenced=_LOADING,
         error=_BY_PARTITION, use="commit",
-        asks=Asks((Need("READ", "GROUP", "group_id"),), (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
+        asks=Asks((RequiredRight("READ", "GROUP", "group_id"),),
+        (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
     _group(_K.OFFSET_FETCH, 1, 7, 6, "8 asks for several groups at once (KIP-709), which may live in two clusters",
         effect=_READS_GROUPS, fenced=_LOADING,
         error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}),
         denial=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}, until=1),
         asks=Asks(
-            (Need("DESCRIBE", "GROUP", "group_id"),),
+            (RequiredRight("DESCRIBE", "GROUP", "group_id"),),
             (Each("DESCRIBE", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
                 more={"committed_offset": -1}),),
             (Shown("DESCRIBE", "TOPIC", "topics", "name"),))),
     _composed(_K.FIND_COORDINATOR, 0, 3, 3, "4 asks for several keys (KIP-699); one answer comes from one cluster",
-        effect=_READS_TOPICS, pace=Pace.QUICK,
+        effect=_READS_TOPICS, pace=BrokerPace.QUICK,
         denial=ErrorShape(more={"node_id": -1, "port": -1}, worded=True),
-        asks=Asks((Need("DESCRIBE", "GROUP", "key", When("key_type", (None, 0))),
-            Need("DESCRIBE", "TRANSACTIONAL_ID", "key", When("key_type", (1,)))))),
+        asks=Asks((RequiredRight("DESCRIBE", "GROUP", "key", When("key_type", (None, 0))),
+            RequiredRight("DESCRIBE", "TRANSACTIONAL_ID", "key", When("key_type", (1,)))))),
     _group(_K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join",
         rebalance="waits",
         denial=ErrorShape(null=("protocol_name", 7)), asks=_GROUP_READ),
@@ -261,33 +272,36 @@ _OFFERED = (
     # coordinator first, whom nobody names while the fence stands.
     _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits",
         asks=_GROUP_READ),
-    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS, pace=Pace.LONG,
+    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS,
+        pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
-            told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
-    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=Pace.LONG,
+            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
+    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
     _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
         asks=_ENTERS),
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
         asks=_ENTERS),
-    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, vouched=True,
+        pace=BrokerPace.SLOW,
         asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
             words="Authorization failed."),))),
     # Of one that may be seen its handler says whether it is there before whether it may be deleted.
-    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, vouched=True,
+        pace=BrokerPace.SLOW,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
                 worded=True),))),
-    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, vouched=True, pace=BrokerPace.SLOW,
         asks=Asks(
             each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
     # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
     _transaction(_K.INIT_PRODUCER_ID, 0, 4, 2, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
         error=ErrorShape(more={"producer_epoch": -1}),
         asks=Asks(
-            (Need("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
-                Need("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
+            (RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
+                RequiredRight("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
     _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, told_leased=True,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", "topic", partitions="partitions", numbered="partition",
@@ -302,44 +316,46 @@ _OFFERED = (
                 answered="results_by_partition", code="partition_error_code",
                 rest=ErrorCode.OPERATION_NOT_ATTEMPTED),))),
     _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)",
-        asks=Asks((*_TRANSACTION_WRITE, Need("READ", "GROUP", "group_id")))),
+        asks=Asks((*_TRANSACTION_WRITE, RequiredRight("READ", "GROUP", "group_id")))),
     # Composed where the transaction began in another cluster than the one that its client asks.
     _transaction(_K.END_TXN, 0, 3, 3, "5 raises the producer epoch on every end (KIP-890)",
         asks=Asks(_TRANSACTION_WRITE)),
     _transaction(_K.TXN_OFFSET_COMMIT, 0, 3, 3, "4 and 5 belong to the newer transactions (KIP-890)", fenced=_LOADING,
         error=_BY_PARTITION,
-        asks=Asks((*_TRANSACTION_WRITE, Need("READ", "GROUP", "group_id")),
+        asks=Asks((*_TRANSACTION_WRITE, RequiredRight("READ", "GROUP", "group_id")),
             (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS,
-        denial=ErrorShape(worded=True), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
+        denial=ErrorShape(worded=True), asks=Asks((RequiredRight("DESCRIBE", "CLUSTER"),))),
     _composed(_K.CREATE_ACLS, 1, 3, 2,
-        denial=ErrorShape(False, each=("creations", "results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
+        denial=ErrorShape(False, each=("creations", "results")), asks=Asks((RequiredRight("ALTER", "CLUSTER"),))),
     _composed(_K.DELETE_ACLS, 1, 3, 2,
-        denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((Need("ALTER", "CLUSTER"),))),
-    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS, pace=Pace.LONG,
+        denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((RequiredRight("ALTER", "CLUSTER"),))),
+    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS, pace=BrokerPace.LONG,
         asks=_configs("DESCRIBE_CONFIGS", "results")),
-    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, vouched=True, pace=BrokerPace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
-    _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW,
-        denial=ErrorShape(), asks=Asks((Need("DESCRIBE", "CLUSTER"),))),
+    _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=BrokerPace.SLOW,
+        denial=ErrorShape(), asks=Asks((RequiredRight("DESCRIBE", "CLUSTER"),))),
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
         asks=_ENTERS),
-    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, vouched=True, pace=BrokerPace.SLOW,
         asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
-    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, vouched=True, pace=Pace.SLOW,
+    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, vouched=True, pace=BrokerPace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
     _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
         denial=ErrorShape(),
-        asks=Asks((Need("DELETE", "GROUP", "group_id"),), (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
+        asks=Asks((RequiredRight("DELETE", "GROUP", "group_id"),),
+        (Each("READ", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1, effect=_READS_TOPICS,
-        denial=ErrorShape(worded=True, null=("entries", 0)), asks=Asks((Need("DESCRIBE_CONFIGS", "CLUSTER"),))),
+        denial=ErrorShape(worded=True, null=("entries", 0)),
+        asks=Asks((RequiredRight("DESCRIBE_CONFIGS", "CLUSTER"),))),
     _composed(_K.ALTER_CLIENT_QUOTAS, 0, 1, 1,
         denial=ErrorShape(False, each=("entries", "entries"), each_echo=("entity",)),
-        asks=Asks((Need("ALTER_CONFIGS", "CLUSTER"),))),
+        asks=Asks((RequiredRight("ALTER_CONFIGS", "CLUSTER"),))),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
-        asks=Asks(told=(Told("CLUSTER", "cluster_authorized_operations"),))),
+        asks=Asks(told=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),))),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
             worded=True),))),
@@ -355,10 +371,10 @@ _OFFERED = (
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
         asks=Asks(free="nobody is a member of such a group")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
-        effect=_READS_GROUPS, pace=Pace.LONG,
+        effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
-            told=(Told("GROUP", "authorized_operations", "groups", "group_id"),))),
+            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     "between brokers": (

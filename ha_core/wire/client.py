@@ -21,7 +21,7 @@ from ha_core.wire.encoding import Pieces
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError, WireError
 from ha_core.wire.frames import Event, FrameReader
 from ha_core.wire.header import encode_request, request_head, response_body_at
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
     frame: bytes | memoryview
     """A view where `receive_frame` took it: records of the message are views of the same memory then."""
 
-    def message(self, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+    def message(self, limits: WireLimits = DEFAULT_LIMITS) -> dict[str, Any]:
         """RemoteProtocolError: the frame came whole and in its turn, but cannot be read."""
         try:
             at = response_body_at(self.api_key, self.version, self.frame, 0)
@@ -68,7 +68,7 @@ class Client:
     :ivar asked: how many requests were made.
     """
 
-    def __init__(self, client_id: str, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, client_id: str, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self.versions: Mapping[int, tuple[int, int]] = {}
         self.asked = 0
         self._client_id = client_id

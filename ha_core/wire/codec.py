@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ha_core.wire import decoding, encoding
 from ha_core.wire.apis import flexible
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.tables import Field
 
@@ -42,7 +42,7 @@ def decode(
     kind: Kind,
     buf: bytes | bytearray | memoryview,
     pos: int = 0,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: WireLimits = DEFAULT_LIMITS,
 ) -> dict[str, Any]:
     """Reads the body that begins at `pos`. RemoteProtocolError for anything wrong in it.
 
@@ -52,14 +52,14 @@ def decode(
 
 
 def decode_in_place(
-    api_key: int, version: int, kind: Kind, buf: memoryview, pos: int = 0, limits: Limits = DEFAULT_LIMITS
+    api_key: int, version: int, kind: Kind, buf: memoryview, pos: int = 0, limits: WireLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
     """The same, but records are not copied: they are views of `buf`, which must not change while they are used."""
     return _decode(api_key, version, kind, buf, pos, limits, True)
 
 
 def _decode(
-    api_key: int, version: int, kind: Kind, data: bytes | memoryview, pos: int, limits: Limits, in_place: bool
+    api_key: int, version: int, kind: Kind, data: bytes | memoryview, pos: int, limits: WireLimits, in_place: bool
 ) -> dict[str, Any]:
     decoder = _decoders.get((api_key, version, kind, in_place))
     if decoder is None:

@@ -10,15 +10,15 @@ from struct import Struct, unpack_from
 from typing import Any
 
 from ha_core.wire.errors import RemoteProtocolError, TooManyElementsError
-from ha_core.wire.limits import Limits
-from ha_core.wire.source import Source
+from ha_core.wire.limits import WireLimits
+from ha_core.wire.source import CodecSource
 from ha_core.wire.tables import FIXED, WIDTH, Field
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 # Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
 SMALL_ARRAY = 16
 
-Decoder = Callable[[bytes | memoryview, int, Limits], tuple[dict[str, Any], int]]
+Decoder = Callable[[bytes | memoryview, int, WireLimits], tuple[dict[str, Any], int]]
 
 
 def _bad_length(path: str, length: int, at: int, end: int, limit: int) -> RemoteProtocolError:
@@ -56,7 +56,7 @@ def _read_tags(b: bytes | memoryview, p: int, end: int, path: str) -> tuple[dict
     return out, p
 
 
-class _Source(Source):
+class _DecoderSource(CodecSource):
     in_place = False
     """Whether the decoder reads a view, and leaves records where they lie."""
 
@@ -84,7 +84,7 @@ def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str, *
 
     :param in_place: it takes a memoryview, and records are views of the same memory.
     """
-    src = _Source(version, flexible)
+    src = _DecoderSource(version, flexible)
     src.in_place = in_place
     src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
     out = _struct(src, fields, "")
@@ -128,7 +128,7 @@ def smallest_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> 
     return sum(smallest(f, version, flexible) for f in fields) + flexible
 
 
-def _struct(src: _Source, fields: tuple[Field, ...], path: str) -> str:
+def _struct(src: _DecoderSource, fields: tuple[Field, ...], path: str) -> str:
     """Writes the reading of one struct; returns the name of the variable that holds it."""
     shown: list[str] = []
     tagged: list[tuple[Field, str]] = []
@@ -157,7 +157,7 @@ def _struct(src: _Source, fields: tuple[Field, ...], path: str) -> str:
     return out
 
 
-def _tagged(src: _Source, field: Field, var: str, extra: str, path: str) -> None:
+def _tagged(src: _DecoderSource, field: Field, var: str, extra: str, path: str) -> None:
     """Reads a field of a tagged section out of the bytes of its tag."""
     outer = src.var()
     src.add(f"{var} = {default_of(field)}")
@@ -168,7 +168,7 @@ def _tagged(src: _Source, field: Field, var: str, extra: str, path: str) -> None
         src.add(f"if p != end: raise bad_tag({path!r}, {field.tag}, p)", f"b, p, end = {outer}")
 
 
-def _value(src: _Source, field: Field, var: str, path: str) -> None:
+def _value(src: _DecoderSource, field: Field, var: str, path: str) -> None:
     if field.type in FIXED:
         src.fixed(var, FIXED[field.type])
     elif field.type == "uuid":
@@ -194,7 +194,7 @@ def _value(src: _Source, field: Field, var: str, path: str) -> None:
         _sized(src, field, var, path)
 
 
-def _length(src: _Source, length: str, short: bool) -> None:
+def _length(src: _DecoderSource, length: str, short: bool) -> None:
     """Reads a length or a count; afterwards -1 is null and anything below was impossible or stays negative."""
     if src.flexible:
         src.uvarint(length)
@@ -204,7 +204,7 @@ def _length(src: _Source, length: str, short: bool) -> None:
         src.flush()
 
 
-def _sized(src: _Source, field: Field, var: str, path: str) -> None:
+def _sized(src: _DecoderSource, field: Field, var: str, path: str) -> None:
     length, stop = src.var(), src.var()
     text = field.type == "string"
     _length(src, length, text)
@@ -219,7 +219,7 @@ def _sized(src: _Source, field: Field, var: str, path: str) -> None:
     src.add(f"    {var} = {src.taken(f'b[p:{stop}]', field.type)}", f"    p = {stop}")
 
 
-def _array(src: _Source, field: Field, var: str, path: str) -> None:
+def _array(src: _DecoderSource, field: Field, var: str, path: str) -> None:
     count = src.var()
     _length(src, count, False)
     element = field.element

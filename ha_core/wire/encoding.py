@@ -12,7 +12,7 @@ from typing import Any
 
 from ha_core.wire.decoding import SMALL_ARRAY, default_of
 from ha_core.wire.errors import LocalProtocolError
-from ha_core.wire.source import Source
+from ha_core.wire.source import CodecSource
 from ha_core.wire.tables import FIXED, Field
 from ha_core.wire.varint import write_tags, write_uvarint
 
@@ -57,7 +57,7 @@ class _InPieces(BytesIO):
         return [*self._pieces, self.getvalue()]
 
 
-class _Source(Source):
+class _EncoderSource(CodecSource):
     write = "w"
     in_pieces = False
 
@@ -79,7 +79,7 @@ class _Source(Source):
 
 def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> Encoder:
     """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
-    src = _Source(version, flexible)
+    src = _EncoderSource(version, flexible)
     # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
     encoder: Encoder = _compiled(src, fields, title, BytesIO, "getvalue")
     return encoder
@@ -87,13 +87,13 @@ def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -
 
 def build_in_pieces(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> PiecesEncoder:
     """The same in pieces, of which those that are records are views of what the message has."""
-    src = _Source(version, flexible)
+    src = _EncoderSource(version, flexible)
     src.in_pieces = True
     encoder: PiecesEncoder = _compiled(src, fields, title, _InPieces, "pieces")
     return encoder
 
 
-def _compiled(src: _Source, fields: tuple[Field, ...], title: str, out: type[BytesIO], result: str) -> Any:
+def _compiled(src: _EncoderSource, fields: tuple[Field, ...], title: str, out: type[BytesIO], result: str) -> Any:
     src.add("out = Out()", "w = out.write")
     _struct(src, fields, "m", title)
     src.flush()
@@ -111,7 +111,7 @@ def _compiled(src: _Source, fields: tuple[Field, ...], title: str, out: type[Byt
     return src.compiled(f"encode {title}", "m", scope)
 
 
-def _struct(src: _Source, fields: tuple[Field, ...], message: str, path: str, checked: bool = True) -> None:
+def _struct(src: _EncoderSource, fields: tuple[Field, ...], message: str, path: str, checked: bool = True) -> None:
     get = src.var()
     if checked:
         known = f"known_{get}"
@@ -145,7 +145,7 @@ def _struct(src: _Source, fields: tuple[Field, ...], message: str, path: str, ch
     src.add(f"{src.write}(put_tags({tags}))")
 
 
-def _value(src: _Source, field: Field, expression: str, path: str) -> None:
+def _value(src: _EncoderSource, field: Field, expression: str, path: str) -> None:
     if field.type in FIXED:
         src.fixed(expression, FIXED[field.type])
     elif field.type == "uuid":
@@ -167,7 +167,7 @@ def _value(src: _Source, field: Field, expression: str, path: str) -> None:
         _sized(src, field, expression, path)
 
 
-def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
+def _sized(src: _EncoderSource, field: Field, expression: str, path: str) -> None:
     value, length = src.var(), src.var()
     text = field.type == "string"
     src.add(f"{value} = {expression}")
@@ -183,7 +183,9 @@ def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
     src.add(f"{src.write_records() if field.type == 'records' else src.write}({value})")
 
 
-def _unless_null(src: _Source, field: Field, value: str, empty: str, length: str) -> AbstractContextManager[None]:
+def _unless_null(
+    src: _EncoderSource, field: Field, value: str, empty: str, length: str
+) -> AbstractContextManager[None]:
     """The block for a value that is there; one that may be null and is has the length -1 and nothing to be written."""
     if not field.nullable(src.version):
         return src.block(None)
@@ -191,7 +193,7 @@ def _unless_null(src: _Source, field: Field, value: str, empty: str, length: str
     return src.block("else:")
 
 
-def _length(src: _Source, length: str, code: str) -> None:
+def _length(src: _EncoderSource, length: str, code: str) -> None:
     """Writes a length or a count."""
     if src.flexible:
         src.flush()
@@ -202,7 +204,7 @@ def _length(src: _Source, length: str, code: str) -> None:
         src.flush()
 
 
-def _array(src: _Source, field: Field, expression: str, path: str) -> None:
+def _array(src: _EncoderSource, field: Field, expression: str, path: str) -> None:
     value, count = src.var(), src.var()
     src.add(f"{value} = {expression}")
     with _unless_null(src, field, value, "()", count):

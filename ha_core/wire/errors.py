@@ -1,6 +1,6 @@
 """What can go wrong between two peers that speak Kafka's protocol."""
 
-from ha_core.wire.beginnings import Speech
+from ha_core.wire.protocol_detection import Speech
 
 
 class WireError(Exception):

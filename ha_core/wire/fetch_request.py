@@ -50,7 +50,7 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
     """Reads the body of a whole fetch request. RemoteProtocolError for anything wrong in it."""
     if not _VERSIONS[0] <= version <= _VERSIONS[1]:
         raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
-    cursor = _Cursor(buf, body_at, end, version, version >= _FLEXIBLE)
+    cursor = _FetchCursor(buf, body_at, end, version, version >= _FLEXIBLE)
     try:
         found = _read(cursor)
     except (struct_error, IndexError):
@@ -70,7 +70,7 @@ def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
 
 
 @dataclass(slots=True)
-class _Cursor:
+class _FetchCursor:
     """A position in the body, moved by what is read. The bytes after `end` may be anything: `read` checks last."""
 
     buf: Any
@@ -112,7 +112,7 @@ class _Cursor:
             self.at = skip_tags(self.buf, self.at, self.end)
 
 
-def _read(cursor: _Cursor) -> FetchScan:
+def _read(cursor: _FetchCursor) -> FetchScan:
     replica_id, max_wait_ms = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
     cursor.at += _SESSION_AT  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
@@ -143,7 +143,7 @@ def _read(cursor: _Cursor) -> FetchScan:
     )
 
 
-def _pass_partitions(cursor: _Cursor) -> TopicEntries | None:
+def _pass_partitions(cursor: _FetchCursor) -> TopicEntries | None:
     """None: one has tags."""
     version = cursor.version
     # partition, (epoch), offset, (epoch of the last fetched), (start of the log), size

@@ -4,10 +4,10 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final, Literal
 
-from ha_core.wire.beginnings import HEAD_BYTES, WITHOUT_TLS, speech
-from ha_core.wire.beginnings import LEAST as LEAST_FOREIGN
 from ha_core.wire.errors import ForeignProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.protocol_detection import HEAD_BYTES, WITHOUT_TLS, speech
+from ha_core.wire.protocol_detection import LEAST as LEAST_FOREIGN
 
 _SIZE = Struct(">i").unpack_from
 

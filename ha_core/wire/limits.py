@@ -7,7 +7,7 @@ from ha_core.wire.errors import LocalProtocolError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WireLimits:
     """Sizes in bytes, counts in elements. Every field must be positive (`LocalProtocolError` otherwise).
 
     max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
@@ -37,7 +37,7 @@ class Limits:
                 raise LocalProtocolError(f"limit {name}={value}: give a positive number")
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = WireLimits()
 
 
 FEW = 400
@@ -48,12 +48,12 @@ more partitions at one broker."""
 
 
 @lru_cache(maxsize=16)
-def few(limits: Limits) -> Limits:
+def few(limits: WireLimits) -> WireLimits:
     """The bounds of a message that is gone through on an event loop."""
     return replace(limits, max_elements=min(limits.max_elements, FEW))
 
 
 @lru_cache(maxsize=16)
-def inline(limits: Limits) -> Limits:
+def inline(limits: WireLimits) -> WireLimits:
     """The bounds of a message that is decoded by the thread beside an event loop, which others wait for."""
     return replace(limits, max_elements=min(limits.max_elements, limits.max_inline))

@@ -1,6 +1,6 @@
 """What a request asks a right for, and what is said where it is missing: columns of the rows in `apis`.
 
-Words are Kafka's. Nothing here knows a rule: `gateway/rights` judges by these columns.
+Words are Kafka's. Nothing here knows a rule: `gateway/model/rights` judges by these columns.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class When(NamedTuple):
         return (said.get(self.field) in self.values) is not self.otherwise
 
 
-class Need(NamedTuple):
+class RequiredRight(NamedTuple):
     """Without it nothing of a request goes on: the whole answer says so."""
 
     operation: Operation
@@ -110,7 +110,7 @@ class Shown(NamedTuple):
     on_cluster: Operation | None = None
 
 
-class Told(NamedTuple):
+class AuthorizedOperationsField(NamedTuple):
     """A bit field that says what whoever asks may do."""
 
     resource: Resource
@@ -124,11 +124,11 @@ class Told(NamedTuple):
 class Asks:
     """All that is asked of one API. Nothing at all: `free` says why."""
 
-    needs: tuple[Need, ...] = ()
+    needs: tuple[RequiredRight, ...] = ()
     """In this order."""
     each: tuple[Each, ...] = ()
     shown: tuple[Shown, ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[AuthorizedOperationsField, ...] = ()
     free: str = ""
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 from ha_core.wire.sasl_oauth import OAUTHBEARER, oauth_client, oauth_server
 from ha_core.wire.sasl_plain import plain_client, plain_server
 from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, scram_client, scram_server
@@ -79,7 +79,7 @@ class SaslServer:
     to check. After an error nothing goes on: the connection has to be closed.
     """
 
-    def __init__(self, mechanisms: Collection[str] = (PLAIN,), limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, mechanisms: Collection[str] = (PLAIN,), limits: WireLimits = DEFAULT_LIMITS) -> None:
         self.mechanisms = tuple(mechanisms)
         self.mechanism = ""
         """The one that the client has named."""

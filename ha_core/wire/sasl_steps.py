@@ -27,7 +27,7 @@ class ScramKey(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Is this the user's password? authzid is "" where the user acts for itself. Answered by a `Verdict`."""
+    """Is this the user's password? authzid is "" where the user acts for itself. Answered by a `LoginVerdict`."""
 
     authzid: str
     user: str
@@ -38,7 +38,7 @@ class Plain(NamedTuple):
 
 
 class Bearer(NamedTuple):
-    """Whose token is this? Answered by a `Verdict`."""
+    """Whose token is this? Answered by a `LoginVerdict`."""
 
     authzid: str
     token: str
@@ -56,7 +56,7 @@ class KeyOf(NamedTuple):
     user: str
 
 
-class Verdict(NamedTuple):
+class LoginVerdict(NamedTuple):
     """:ivar user: who it is; None: the claim is wrong.
     :ivar why: what is wrong, for the log; never told to the client.
     :ivar good_for_s: how long the proof is good by itself; None: it does not say.
@@ -103,18 +103,18 @@ class UnjudgedError(RemoteProtocolError):
 
 
 Question = Plain | Bearer | KeyOf
-Reply = Verdict | Candidate
+Reply = LoginVerdict | Candidate
 ServerExchange = Generator[Question | Challenge, Reply | bytes, Proved]
 
 
-def user_of(verdict: Reply | bytes, authzid: str) -> Verdict:
+def user_of(verdict: Reply | bytes, authzid: str) -> LoginVerdict:
     """What a claim comes to, with what it asks to be: one may act for oneself only.
 
     :raises UnjudgedError: nobody could tell.
     """
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, LoginVerdict)
     if verdict.unsure:
         raise UnjudgedError(verdict.why)
     if verdict.user is not None and authzid not in ("", verdict.user):
-        return Verdict(None, f"user {verdict.user!r} asks to be somebody else")
+        return LoginVerdict(None, f"user {verdict.user!r} asks to be somebody else")
     return verdict

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Source:
+class CodecSource:
     """Lines, the names that they use, and a run of fixed fields which one struct will read or write."""
 
     def __init__(self, version: int, flexible: bool) -> None:

@@ -23,7 +23,7 @@ Topic = tuple[str, str]
 """(cluster, topic)"""
 
 
-class Counts:
+class PartitionCounts:
     """Counts never fall: partitions do not vanish, and what is said of a topic that was deleted is its copier's."""
 
     def __init__(self, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:

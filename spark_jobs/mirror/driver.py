@@ -27,12 +27,12 @@ from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreErr
 from ha_core.store.gateways import Registration
 from ha_core.store.mirroring import MirrorsFound
 from ha_core.store.store import Store
-from spark_jobs.mirror.counts import Counts
-from spark_jobs.mirror.metrics import Metrics
+from spark_jobs.driver_watchdog import SparkGoneError, first_line, within
+from spark_jobs.mirror.counts import PartitionCounts
+from spark_jobs.mirror.metrics import MirrorMetrics
 from spark_jobs.mirror.planning import Key, Placement, partitions, shares, split
+from spark_jobs.mirror.progress_log import ProgressLog
 from spark_jobs.mirror.task import NOT_OURS
-from spark_jobs.mirror.telling import Telling
-from spark_jobs.pulse import SparkGoneError, first_line, within
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -83,11 +83,11 @@ class Driver:
     def __init__(
         self,
         store: Store,
-        counts: Counts,
+        counts: PartitionCounts,
         session: Callable[[], AbstractContextManager[Spark]],
         follow: Follow = _nobody,
         max_bytes_s: int | None = None,
-        metrics: Metrics | None = None,
+        metrics: MirrorMetrics | None = None,
     ) -> None:
         """:param session: opens one.
         :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads; None
@@ -95,7 +95,7 @@ class Driver:
         :param max_bytes_s: of all mirrors together.
         """
         self._store, self._counts, self._session, self._follow = store, counts, session, follow
-        self._max_bytes_s, self._metrics = max_bytes_s, metrics or Metrics()
+        self._max_bytes_s, self._metrics = max_bytes_s, metrics or MirrorMetrics()
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -141,14 +141,14 @@ class Lead:
     def __init__(
         self,
         store: Store,
-        counts: Counts,
+        counts: PartitionCounts,
         spark: Spark,
         job: str,
         claim: Registration[MirrorJob],
         ending: threading.Event,
         follow: Follow,
         max_bytes_s: int | None,
-        metrics: Metrics,
+        metrics: MirrorMetrics,
     ) -> None:
         self._store, self._counts, self._spark, self._follow = store, counts, spark, follow
         self._max_bytes_s, self._metrics = max_bytes_s, metrics
@@ -156,7 +156,7 @@ class Lead:
         self._over = threading.Event()
         self._doubted = threading.Event()
         self._placement = Placement()
-        self._telling = Telling()
+        self._telling = ProgressLog()
         self._threads: dict[int, threading.Thread] = {}
         self._heard_s: dict[int, float] = {}
         """Slot → when its task has reported last; missing before its first report."""

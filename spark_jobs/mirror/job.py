@@ -17,15 +17,15 @@ from ha_core.kafka.security import load_profiles
 from ha_core.metrics.http import HttpServer
 from ha_core.model.shown import ShownFormatter
 from ha_core.store.zookeeper import connect
-from spark_jobs.asking import Reach
+from spark_jobs.broker_queries import Reach
+from spark_jobs.driver_watchdog import DriverWatchdog
 from spark_jobs.inputs import InputError
-from spark_jobs.mirror.counts import Counts
+from spark_jobs.mirror.counts import PartitionCounts
 from spark_jobs.mirror.driver import Driver, Spark
-from spark_jobs.mirror.metrics import Metrics
+from spark_jobs.mirror.metrics import MirrorMetrics
 from spark_jobs.mirror.syncing import EVERY_S, Syncing
-from spark_jobs.mirror.task import Ended, Settings, Slot
+from spark_jobs.mirror.task import Slot, TaskEnded, TaskSettings
 from spark_jobs.mirror.task import run as run_task
-from spark_jobs.pulse import Pulse
 from spark_jobs.rows import frame_of, from_batches, map_rows
 from spark_jobs.session import SparkConnectError, listens, naming, open_session
 
@@ -63,9 +63,13 @@ def run(
         return Reach(store.clusters(), profiles, timeout_s).open(cluster)
 
     try:
-        metrics = Metrics()
-        with serving(metrics, metrics_at), Counts(opens) as counts, Syncing(store, opens, sync_every_s) as syncing:
-            settings = Settings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
+        metrics = MirrorMetrics()
+        with (
+            serving(metrics, metrics_at),
+            PartitionCounts(opens) as counts,
+            Syncing(store, opens, sync_every_s) as syncing,
+        ):
+            settings = TaskSettings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
             sessions = partial(_session, settings, tasks, remote)
             driver = Driver(store, counts, sessions, syncing.follow, max_bytes_s, metrics)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -76,7 +80,7 @@ def run(
 
 
 @contextmanager
-def serving(metrics: Metrics, at: tuple[str, int] | None) -> Iterator[None]:
+def serving(metrics: MirrorMetrics, at: tuple[str, int] | None) -> Iterator[None]:
     """:raises InputError: the port cannot be bound."""
     if at is None:
         yield
@@ -94,7 +98,7 @@ def serving(metrics: Metrics, at: tuple[str, int] | None) -> Iterator[None]:
 
 
 @contextmanager
-def _session(settings: Settings, tasks: int | None, remote: str | None) -> Iterator[Spark]:
+def _session(settings: TaskSettings, tasks: int | None, remote: str | None) -> Iterator[Spark]:
     with open_session(remote) as spark:
 
         def run(job: str, slot: int) -> str:
@@ -133,14 +137,14 @@ def _tags(spark: Any) -> _Tags:
     return _Tags(context.clearJobTags, context.addJobTag, context.cancelJobsWithTag)
 
 
-def _on_spark(spark: Any, settings: Settings, job: str, slot: int) -> str:
+def _on_spark(spark: Any, settings: TaskSettings, job: str, slot: int) -> str:
     """A Spark job of one task, for as long as that runs."""
     tags = _tags(spark)
     tags.clear()
     tags.add(_tag(job, slot))  # of this thread
     rows = frame_of(spark, Slot, [Slot(slot)]).coalesce(1)
-    answers = map_rows(rows, partial(run_task, settings._replace(job=job)), Slot, Ended)
-    ended = list(from_batches(Ended, answers.toArrow().to_batches()))
+    answers = map_rows(rows, partial(run_task, settings._replace(job=job)), Slot, TaskEnded)
+    ended = list(from_batches(TaskEnded, answers.toArrow().to_batches()))
     return ", ".join(one.why for one in ended)
 
 
@@ -154,7 +158,7 @@ def _counting(spark: Any, tasks: int | None, remote: str | None) -> Iterator[Cal
         assert tasks is not None
         yield lambda: tasks
         return
-    pulse = Pulse(lambda: max(int(spark.sparkContext.defaultParallelism), 1))
+    pulse = DriverWatchdog(lambda: max(int(spark.sparkContext.defaultParallelism), 1))
 
     def slots() -> int:
         runs = pulse.answer()  # also where it was said how many: somebody has to run them

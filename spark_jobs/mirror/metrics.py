@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 
 from ha_core.metrics.text import Families, render
 from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
-from ha_core.plan.mirror_total import MirrorTotal
+from ha_core.plan.mirror.total import MirrorTotal
 
 MOST_PARTITIONS = 5_000
 _MOST_KNOWN = 10_000
@@ -41,25 +41,25 @@ class _Counted(NamedTuple):
         return _Counted(*(a + b - c for a, b, c in zip(self, more, less, strict=True)))
 
 
-class _Seen(NamedTuple):
+class _DriverState(NamedTuple):
     leads: bool = False
     mirrors: int = 0
     partitions: tuple[tuple[Pair, PartitionReport], ...] = ()
     left_out: int = 0
 
 
-class Metrics:
+class MirrorMetrics:
     """`follow` and `leave` are for the driver, `render` for any thread."""
 
     def __init__(self) -> None:
-        self._seen = _Seen()
+        self._seen = _DriverState()
         self._known: dict[str, _Counted] = {}
         """Id of a task's count → what was added of it."""
         self._sums: dict[Pair, _Counted] = {}
 
     def leave(self) -> None:
         """Another driver leads, or nobody."""
-        self._seen = _Seen()
+        self._seen = _DriverState()
 
     def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport]) -> None:
         """What tasks say now."""
@@ -75,7 +75,7 @@ class Metrics:
         self._sums = sums
         told = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
         left_out = sum(report.left_out for report in reports.values())
-        self._seen = _Seen(True, len(mirrors), tuple((pairs[one.mirror], one) for one in told), left_out)
+        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in told), left_out)
 
     def render(self) -> bytes:
         return render(self)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import BUFFER_BYTES, ELSEWHERE, TAKEN_OVER, Copying, Work
+from ha_core.kafka.copying import BUFFER_BYTES, ELSEWHERE, TAKEN_OVER, Copying, CopyTotals
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.mirror.pace import LinkedTopic
 from ha_core.model import CopiedPartition, MirrorShare, PairWork, PartitionReport
@@ -27,7 +27,7 @@ _MAX_REASON = 300
 _STOP_S = 20.0
 
 
-class Pair:
+class CopyPair:
     """Copies from `source` to `target`. Used by one thread, beside its own."""
 
     def __init__(
@@ -41,13 +41,13 @@ class Pair:
         self._opens, self._still_ours = opens, still_ours
         self._shares: tuple[MirrorShare, ...] = ()
         self._max_bytes_s: float | None = None
-        self._copies: dict[CopyId, Copy] = {}
+        self._copies: dict[CopyId, CopyPartition] = {}
         self._mirrors: dict[CopyId, str] = {}
         self._log_partitions: dict[str, int] = {}
         self._logs_there: set[str] = set()
         self._buffer_bytes = BUFFER_BYTES
         self._copying: Copying | None = None
-        self._work, self._work_id = Work(), uuid.uuid4().hex[:12]
+        self._work, self._work_id = CopyTotals(), uuid.uuid4().hex[:12]
         self._reason = "it has not begun"
         self._lost_s: dict[CopyId, float] = {}
         self._guard, self._log_guard = threading.Lock(), threading.Lock()
@@ -192,10 +192,10 @@ class Pair:
                 self._logs_there.add(name)
 
 
-def copies_of(share: MirrorShare) -> Iterable[Copy]:
+def copies_of(share: MirrorShare) -> Iterable[CopyPartition]:
     for partition in share.partitions:
         id_ = CopyId(share.link, share.topic, partition)
-        yield Copy(id_, (share.log, log_partition(id_, share.log_partitions)))
+        yield CopyPartition(id_, (share.log, log_partition(id_, share.log_partitions)))
 
 
 def _report(mirror: str, id_: CopyId, state: str, reason: str) -> PartitionReport:

@@ -36,8 +36,8 @@ from ha_core.store.gateways import Registration
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from ha_core.wire.sasl import SecurityProfile
-from spark_jobs.asking import Reach
-from spark_jobs.mirror.pair import Pair
+from spark_jobs.broker_queries import Reach
+from spark_jobs.mirror.pair import CopyPair
 from spark_jobs.mirror.planning import split
 
 log = logging.getLogger(__name__)
@@ -57,12 +57,12 @@ class Slot(NamedTuple):
     slot: int
 
 
-class Ended(NamedTuple):
+class TaskEnded(NamedTuple):
     slot: int
     why: str
 
 
-class Settings(NamedTuple):
+class TaskSettings(NamedTuple):
     """What a task needs to begin. It travels with the task, accounts included, and is in no plan or log."""
 
     zookeeper: str
@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     """The lead that it belongs to."""
 
 
-def run(settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
+def run(settings: TaskSettings, slots: Iterator[Slot]) -> Iterator[TaskEnded]:
     """The function of the Spark job, on an executor."""
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler()
@@ -84,17 +84,17 @@ def run(settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
     for one in slots:
         store = connect(settings.zookeeper, settings.root, settings.session_timeout_s, create=False)
         try:
-            yield Ended(one.slot, Task(store, settings, one.slot).run())
+            yield TaskEnded(one.slot, SlotTask(store, settings, one.slot).run())
         finally:
             store.close()
 
 
-class Task:
-    def __init__(self, store: Store, settings: Settings, slot: int) -> None:
+class SlotTask:
+    def __init__(self, store: Store, settings: TaskSettings, slot: int) -> None:
         self._store, self._settings, self._slot = store, settings, slot
         self._followed = store.follow_mirror_task(slot)
-        self._pairs: dict[tuple[str, str], Pair] = {}
-        self._ended: list[Pair] = []
+        self._pairs: dict[tuple[str, str], CopyPair] = {}
+        self._ended: list[CopyPair] = []
         self._told: MirrorReport | None = None
         self._copies: MirrorCopies | None = None
         self._told_s = self._next_s = 0.0
@@ -171,7 +171,7 @@ class Task:
         for key, its in by_pair.items():
             pair = self._pairs.get(key)
             if pair is None:
-                pair = self._pairs[key] = Pair(*key, self._open, still_ours)
+                pair = self._pairs[key] = CopyPair(*key, self._open, still_ours)
             pair.follow(tuple(its), split(task.max_bytes_s, its, task.shares))
             pair.hold(BUFFER_BYTES // len(by_pair))
 

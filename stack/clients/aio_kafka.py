@@ -17,9 +17,9 @@ from stack.clients.python_clients import (
     not_committed,
     producer_settings,
 )
-from stack.clients.recorder import Ending, Pace, Recorder, key_of, name_in, value_of
+from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, name_in, value_of
 from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import Acked, Delivered, Failed, Noted, Positioned, Sent, Started, Stopped
+from stack.history.events import Acked, ClientStarted, ClientStopped, Delivered, Failed, LibraryRemark, Positioned, Sent
 
 
 def produce(options: Options) -> int:
@@ -35,9 +35,9 @@ async def _produce(options: Options) -> int:
     from aiokafka.errors import KafkaError
 
     settings = producer_settings(options)
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(
-            Started(
+            ClientStarted(
                 options.client,
                 time.time(),
                 "producer",
@@ -48,7 +48,7 @@ async def _produce(options: Options) -> int:
                 value_prefix=f"{options.client}-",
             )
         )
-        producer, ending, pace, number = AIOKafkaProducer(**settings), Ending(options), Pace(options.rate), 0
+        producer, ending, pace, number = AIOKafkaProducer(**settings), Ending(options), RecordPace(options.rate), 0
         await producer.start()
         answers: set[asyncio.Future[Any]] = set()
         while not ending.reached(number):
@@ -74,9 +74,9 @@ async def _produce(options: Options) -> int:
             _, left = await asyncio.wait(answers, timeout=FLUSH_S)
         if left:
             text = f"{len(left)} records without an answer at the end"
-            recorder.write(Noted(options.client, time.time(), text, fatal=True))
+            recorder.write(LibraryRemark(options.client, time.time(), text, fatal=True))
         await producer.stop()
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 1 if left else 0
 
 
@@ -93,7 +93,7 @@ async def _consume(options: Options) -> int:
     from aiokafka import AIOKafkaConsumer
 
     reset = "latest" if options.seek == "end" else options.reset  # assign() begins to reset before a seek can follow
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(started_consumer(options, "aiokafka"))
         ending = Ending(options)
         consumer = AIOKafkaConsumer(**consumer_settings(options, reset))
@@ -118,7 +118,7 @@ async def _consume(options: Options) -> int:
             if options.to_end and await _at(consumer, ends):
                 break
         await consumer.stop()
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0
 
 
@@ -129,7 +129,7 @@ async def _at(consumer: Any, ends: dict[Any, int]) -> bool:
     return True
 
 
-def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> None:
+def _subscribe(consumer: Any, options: Options, recorder: EventRecorder) -> None:
     from aiokafka import ConsumerRebalanceListener
 
     class Listener(Rebalances, ConsumerRebalanceListener):  # type: ignore[misc]
@@ -141,7 +141,7 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> None:
         consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
 
 
-async def _commit(consumer: Any, recorder: Recorder, options: Options, batches: Any) -> None:
+async def _commit(consumer: Any, recorder: EventRecorder, options: Options, batches: Any) -> None:
     from aiokafka.errors import KafkaError
 
     offsets = {part: records[-1].offset + 1 for part, records in batches.items()}
@@ -153,7 +153,7 @@ async def _commit(consumer: Any, recorder: Recorder, options: Options, batches: 
     committed(recorder, options, offsets)
 
 
-async def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[Any, int]:
+async def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[Any, int]:
     from aiokafka import TopicPartition
 
     point = StartPoint.parse(options.seek)

@@ -7,9 +7,9 @@ from typing import Any
 
 from stack.clients import confluent_settings
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Pace, Recorder, name_in
+from stack.clients.recorder import Ending, EventRecorder, RecordPace, name_in
 from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import Assigned, Committed, Delivered, Noted, Positioned, Revoked, Stopped
+from stack.history.events import Assigned, ClientStopped, Committed, Delivered, LibraryRemark, Positioned, Revoked
 
 _BATCH = 500
 _POLL_S = 0.1
@@ -19,7 +19,7 @@ _PAUSE_S = 0.02
 def run(options: Options) -> int:
     from confluent_kafka import Consumer
 
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(started_consumer(options, "confluent", isolation="read_committed"))
         ending = Ending(options)
         settings = confluent_settings.consumer(options, recorder)
@@ -29,7 +29,7 @@ def run(options: Options) -> int:
             settings["enable.partition.eof"] = True
         consumer = Consumer(settings)
         ends = _seek(consumer, options, recorder) if options.seek else _subscribe(consumer, options, recorder)
-        count, pace = 0, Pace(options.pace)
+        count, pace = 0, RecordPace(options.pace)
         while not ending.reached(count):
             due = min(_BATCH, pace.due(None))
             if not due:
@@ -44,11 +44,11 @@ def run(options: Options) -> int:
             if options.to_end and not ends:
                 break
         consumer.close()
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0
 
 
-def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[tuple[str, int], int]:
+def _subscribe(consumer: Any, options: Options, recorder: EventRecorder) -> dict[tuple[str, int], int]:
     def spots(parts: Any) -> tuple[tuple[str, int], ...]:
         return tuple((part.topic, part.partition) for part in parts)
 
@@ -63,7 +63,7 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[tupl
     return {}
 
 
-def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[tuple[str, int], int]:
+def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[tuple[str, int], int]:
     """Assign every partition where the option says; the ends as they are now."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
@@ -85,7 +85,7 @@ def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[tuple[str
     return ends
 
 
-def _record(recorder: Recorder, options: Options, message: Any, ends: dict[tuple[str, int], int]) -> bool:
+def _record(recorder: EventRecorder, options: Options, message: Any, ends: dict[tuple[str, int], int]) -> bool:
     """Whether it was a record; a partition whose end was reached leaves `ends`."""
     now = time.time()
     if (error := message.error()) is not None:
@@ -94,7 +94,7 @@ def _record(recorder: Recorder, options: Options, message: Any, ends: dict[tuple
             if message.offset() >= ends.get(spot, 0):
                 ends.pop(spot, None)
         else:
-            recorder.write(Noted(options.client, now, str(error)))
+            recorder.write(LibraryRemark(options.client, now, str(error)))
         return False
     name, epoch = name_in(message.value()), message.leader_epoch()
     place = (message.topic(), message.partition(), message.offset())
@@ -102,19 +102,19 @@ def _record(recorder: Recorder, options: Options, message: Any, ends: dict[tuple
     return True
 
 
-def _commit(consumer: Any, recorder: Recorder, options: Options) -> None:
+def _commit(consumer: Any, recorder: EventRecorder, options: Options) -> None:
     from confluent_kafka import KafkaException
 
     try:
         _committed(recorder, options, None, consumer.commit(asynchronous=False))
     except KafkaException as error:
-        recorder.write(Noted(options.client, time.time(), f"commit: {error}"))
+        recorder.write(LibraryRemark(options.client, time.time(), f"commit: {error}"))
 
 
-def _committed(recorder: Recorder, options: Options, error: Any, parts: Any) -> None:
+def _committed(recorder: EventRecorder, options: Options, error: Any, parts: Any) -> None:
     now = time.time()
     if error is not None:
-        recorder.write(Noted(options.client, now, f"commit: {error}"))
+        recorder.write(LibraryRemark(options.client, now, f"commit: {error}"))
         return
     for part in parts:
         if part.error is None and part.offset >= 0:

@@ -7,8 +7,8 @@ from typing import Any
 
 from stack.clients import confluent_settings
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Pace, Recorder, key_of, value_of
-from stack.history.events import Acked, Failed, Noted, Sent, Started, Stopped
+from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, value_of
+from stack.history.events import Acked, ClientStarted, ClientStopped, Failed, LibraryRemark, Sent
 
 _NOT_APPENDED = frozenset(
     {
@@ -24,9 +24,9 @@ _NOT_APPENDED = frozenset(
 _FLUSH_S = 60.0
 
 
-def started(options: Options, kind: str, settings: dict[str, Any]) -> Started:
+def started(options: Options, kind: str, settings: dict[str, Any]) -> ClientStarted:
     idempotent = str(settings.get("enable.idempotence", False)).lower() == "true" or "transactional.id" in settings
-    return Started(
+    return ClientStarted(
         options.client,
         time.time(),
         "producer",
@@ -38,7 +38,7 @@ def started(options: Options, kind: str, settings: dict[str, Any]) -> Started:
     )
 
 
-def report(recorder: Recorder, client: str, topic: str, name: str, transaction: int | None = None) -> Any:
+def report(recorder: EventRecorder, client: str, topic: str, name: str, transaction: int | None = None) -> Any:
     """A delivery callback for one record."""
 
     def delivered(error: Any, message: Any) -> None:
@@ -55,10 +55,10 @@ def report(recorder: Recorder, client: str, topic: str, name: str, transaction: 
 def run(options: Options) -> int:
     from confluent_kafka import Producer
 
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         settings = confluent_settings.producer(options, recorder)
         recorder.write(started(options, "confluent", settings))
-        producer, ending, pace, number = Producer(settings), Ending(options), Pace(options.rate), 0
+        producer, ending, pace, number = Producer(settings), Ending(options), RecordPace(options.rate), 0
         unanswered = options.acks == "0"  # then the library's reports say nothing of the broker
         while not ending.reached(number):
             due = pace.due(options.count - number if options.count else None)
@@ -74,8 +74,10 @@ def run(options: Options) -> int:
             producer.poll(0.005)
         left = producer.flush(_FLUSH_S)
         if left:
-            recorder.write(Noted(options.client, time.time(), f"{left} records without an answer at the end", True))
-        recorder.write(Stopped(options.client, time.time()))
+            recorder.write(
+                LibraryRemark(options.client, time.time(), f"{left} records without an answer at the end", True)
+            )
+        recorder.write(ClientStopped(options.client, time.time()))
         return 1 if left else 0
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.options import Options
-from stack.clients.recorder import Recorder
-from stack.history.events import Noted
+from stack.clients.recorder import EventRecorder
+from stack.history.events import LibraryRemark
 
 
 def client_settings(profile: SecurityProfile) -> dict[str, Any]:
@@ -53,11 +53,11 @@ def token_in(file: Path) -> tuple[str, float]:
     return token, float(claims["exp"])
 
 
-def common(options: Options, recorder: Recorder) -> dict[str, Any]:
+def common(options: Options, recorder: EventRecorder) -> dict[str, Any]:
     """What producers and consumers share; remarks of the library go into the history."""
 
     def remark(error: Any) -> None:
-        recorder.write(Noted(options.client, time.time(), str(error), fatal=bool(error.fatal())))
+        recorder.write(LibraryRemark(options.client, time.time(), str(error), fatal=bool(error.fatal())))
 
     settings: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap,
@@ -79,7 +79,7 @@ def common(options: Options, recorder: Recorder) -> dict[str, Any]:
     return settings
 
 
-def producer(options: Options, recorder: Recorder) -> dict[str, Any]:
+def producer(options: Options, recorder: EventRecorder) -> dict[str, Any]:
     settings = common(options, recorder)
     if options.compression:
         settings["compression.type"] = options.compression
@@ -92,7 +92,7 @@ def producer(options: Options, recorder: Recorder) -> dict[str, Any]:
     return settings | options.own_settings
 
 
-def consumer(options: Options, recorder: Recorder) -> dict[str, Any]:
+def consumer(options: Options, recorder: EventRecorder) -> dict[str, Any]:
     settings = common(options, recorder)
     settings["group.id"] = options.group or f"{options.client}-alone"  # the library wants one even for assign()
     settings["auto.offset.reset"] = options.reset

@@ -8,8 +8,8 @@ from typing import Any
 from stack.clients import confluent_settings
 from stack.clients.confluent_producer import produce, report, started
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Pace, Recorder, key_of, value_of
-from stack.history.events import Noted, Outcome, Sent, Stopped, TransactionEnded
+from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, value_of
+from stack.history.events import ClientStopped, LibraryRemark, Outcome, Sent, TransactionEnded
 
 _TIMEOUT_S = 30.0
 _FLUSH_S = 2.0
@@ -22,10 +22,10 @@ def run(options: Options) -> int:
     """
     from confluent_kafka import KafkaException
 
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         settings = confluent_settings.producer(options, recorder) | {"transactional.id": options.client}
         recorder.write(started(options, "confluent-transactional", settings))
-        ending, pace = Ending(options), Pace(options.rate)
+        ending, pace = Ending(options), RecordPace(options.rate)
         producer: Any = None
         number = due = transaction = 0
         while not ending.reached(number):
@@ -47,7 +47,7 @@ def run(options: Options) -> int:
                     _send(producer, options, recorder, numbers, transaction)
                 outcome = _end(producer, transaction, options)
             except KafkaException as error:
-                recorder.write(Noted(options.client, time.time(), str(error)))
+                recorder.write(LibraryRemark(options.client, time.time(), str(error)))
                 outcome, keep = _give_up(producer, error, options, recorder)
                 producer = producer if keep else None
             number, due = numbers.stop, 0
@@ -55,25 +55,25 @@ def run(options: Options) -> int:
             recorder.flush()
         if producer is not None:
             producer.flush(_FLUSH_S)
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0
 
 
-def _new_producer(settings: dict[str, Any], options: Options, recorder: Recorder) -> Any:
+def _new_producer(settings: dict[str, Any], options: Options, recorder: EventRecorder) -> Any:
     from confluent_kafka import KafkaException, Producer
 
     producer = Producer(settings)
     try:
         producer.init_transactions(_TIMEOUT_S)
     except KafkaException as error:
-        recorder.write(Noted(options.client, time.time(), str(error)))
+        recorder.write(LibraryRemark(options.client, time.time(), str(error)))
         recorder.flush()
         time.sleep(0.2)
         return None
     return producer
 
 
-def _send(producer: Any, options: Options, recorder: Recorder, numbers: range, transaction: int) -> None:
+def _send(producer: Any, options: Options, recorder: EventRecorder, numbers: range, transaction: int) -> None:
     names = [(n, *value_of(options.client, n, options.size_bytes)) for n in numbers]
     for n, name, _ in names:
         key = key_of(n, options.keys)
@@ -84,8 +84,8 @@ def _send(producer: Any, options: Options, recorder: Recorder, numbers: range, t
         produce(producer, options.topic, value, key_of(n, options.keys), callback)
 
 
-def _send_as_due(producer: Any, options: Options, recorder: Recorder, numbers: range, transaction: int) -> None:
-    pace, at = Pace(options.rate), numbers.start
+def _send_as_due(producer: Any, options: Options, recorder: EventRecorder, numbers: range, transaction: int) -> None:
+    pace, at = RecordPace(options.rate), numbers.start
     while at < numbers.stop:
         due = pace.due(numbers.stop - at)
         _send(producer, options, recorder, range(at, at + due), transaction)
@@ -114,7 +114,7 @@ def _retriable(error: Exception) -> bool:
     return isinstance(error, KafkaException) and bool(error.args[0].retriable())
 
 
-def _give_up(producer: Any, error: Exception, options: Options, recorder: Recorder) -> tuple[Outcome, bool]:
+def _give_up(producer: Any, error: Exception, options: Options, recorder: EventRecorder) -> tuple[Outcome, bool]:
     """(outcome, whether the producer can go on)."""
     from confluent_kafka import KafkaException
 
@@ -123,6 +123,6 @@ def _give_up(producer: Any, error: Exception, options: Options, recorder: Record
     try:
         producer.abort_transaction(_TIMEOUT_S)
     except KafkaException as failed:
-        recorder.write(Noted(options.client, time.time(), f"abort: {failed}"))
+        recorder.write(LibraryRemark(options.client, time.time(), f"abort: {failed}"))
         return "unknown", False
     return "aborted", True

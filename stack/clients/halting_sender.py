@@ -24,8 +24,8 @@ import google_crc32c
 from ha_core.wire import ApiKey, ErrorCode, decode, encode, encode_request, response_body_at
 from ha_core.wire.varint import write_uvarint
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Recorder, value_of
-from stack.history.events import Acked, Failed, Noted, Sent, Started, Stopped
+from stack.clients.recorder import Ending, EventRecorder, value_of
+from stack.history.events import Acked, ClientStarted, ClientStopped, Failed, LibraryRemark, Sent
 
 _METADATA, _PRODUCE, _CREATE_TOPICS = 1, 7, 2
 """Versions: not flexible, so the records of a single partition are the end of the request."""
@@ -107,7 +107,7 @@ class _Broker:
 class HaltingSender:
     """Sends records one after the other, each in two halves."""
 
-    def __init__(self, options: Options, recorder: Recorder) -> None:
+    def __init__(self, options: Options, recorder: EventRecorder) -> None:
         self._options, self._recorder = options, recorder
         self._chance = random.Random(options.seed or zlib.crc32(options.client.encode()))
         self._bootstrap = [_address(one) for one in options.bootstrap.split(",")]
@@ -160,7 +160,7 @@ class HaltingSender:
             self._fail(name, f"error {error_code}")
             if error_code in _DAMAGED:
                 text = f"{name}: a sound request was damaged on its way: error {error_code}"
-                self._recorder.write(Noted(self._options.client, time.time(), text, fatal=True))
+                self._recorder.write(LibraryRemark(self._options.client, time.time(), text, fatal=True))
         return True
 
     def _ask(
@@ -242,9 +242,9 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def run(options: Options) -> int:
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(
-            Started(
+            ClientStarted(
                 options.client,
                 time.time(),
                 "producer",
@@ -258,5 +258,5 @@ def run(options: Options) -> int:
             producer.send(number)
             recorder.flush()
             number += 1
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0

@@ -9,7 +9,7 @@ from stack.clients.java_compiler import COMPILER, compiler_jars
 from stack.clients.java_tools import CLIENT_VERSION, run_java
 from stack.clients.options import Options
 from stack.clients.start_point import started_consumer
-from stack.history.events import Assigned, Committed, Delivered, Event, Noted, Revoked
+from stack.history.events import Assigned, Committed, Delivered, Event, LibraryRemark, Revoked
 
 _PROGRAM = Path(__file__).with_name("JavaPatternReader.java")
 
@@ -28,13 +28,13 @@ def run(options: Options) -> int:
         settings,
         options,
         started_consumer(options, "java"),
-        _Lines(options),
+        _PatternLines(options),
         CLIENT_VERSION,
         compiler_jars(),
     )
 
 
-class _Lines:
+class _PatternLines:
     """Turns the program's lines into events."""
 
     def __init__(self, options: Options) -> None:
@@ -55,4 +55,4 @@ class _Lines:
             kind = Assigned if what == "assigned" else Revoked
             yield kind(self._client, t, spots, self._group)
         else:
-            yield Noted(self._client, t, rest[0])
+            yield LibraryRemark(self._client, t, rest[0])

@@ -20,20 +20,20 @@ from typing import IO, Protocol
 
 from stack.certificates import write_private
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Recorder
+from stack.clients.recorder import Ending, EventRecorder
 from stack.clients.start_point import started_consumer
 from stack.history.events import (
     Acked,
     Assigned,
+    ClientStarted,
+    ClientStopped,
     Committed,
     Delivered,
     Event,
     Failed,
-    Noted,
+    LibraryRemark,
     Revoked,
     Sent,
-    Started,
-    Stopped,
 )
 from stack.jars import class_path, kafka_jars
 from stack.java import SHORT_LIVED, find_java
@@ -57,7 +57,7 @@ def produce(options: Options) -> int:
     arguments += ["--acks", {"all": "-1"}.get(options.acks, options.acks or "-1")]
     if options.keys:
         arguments += ["--repeating-keys", str(options.keys)]
-    first = Started(
+    first = ClientStarted(
         options.client,
         time.time(),
         "producer",
@@ -134,7 +134,7 @@ class _ConsumerLines:
             yield Delivered(self._client, t, line["topic"], line["partition"], line["offset"], value, self._group)
         elif name == "offsets_committed":
             if not line["success"]:
-                yield Noted(self._client, t, f"commit: {line.get('error')}")
+                yield LibraryRemark(self._client, t, f"commit: {line.get('error')}")
                 return
             for one in line["offsets"]:
                 yield Committed(self._client, t, self._group, one["topic"], one["partition"], one["offset"])
@@ -149,7 +149,7 @@ def _run(
     arguments: list[str],
     settings: dict[str, str],
     options: Options,
-    first: Started,
+    first: ClientStarted,
     reader: _ProducerLines | _ConsumerLines,
 ) -> int:
     main = [f"org.apache.kafka.tools.{tool}", "--bootstrap-server", options.bootstrap]
@@ -158,7 +158,7 @@ def _run(
     )
 
 
-class Lines(Protocol):
+class LineReader(Protocol):
     """Reads what the program prints."""
 
     @property
@@ -172,8 +172,8 @@ def run_java(
     main: Callable[[Path], list[str]],
     settings: dict[str, str],
     options: Options,
-    first: Started,
-    reader: Lines,
+    first: ClientStarted,
+    reader: LineReader,
     version: str = CLIENT_VERSION,
     more_jars: Sequence[Path] = (),
 ) -> int:
@@ -190,7 +190,7 @@ def run_java(
             f' username="{options.user}" password="{options.password}";'
         )
     settings |= options.own_settings
-    with Recorder(options.out) as recorder, tempfile.TemporaryDirectory(prefix="switchyard-client-") as folder:
+    with EventRecorder(options.out) as recorder, tempfile.TemporaryDirectory(prefix="switchyard-client-") as folder:
         if options.certificate_file:
             both = Path(folder, "client.pem")
             write_private(both, Path(options.key_file).read_bytes() + Path(options.certificate_file).read_bytes())
@@ -225,8 +225,8 @@ def run_java(
         good = process.returncode in (0, 128 + signal.SIGTERM)
         if not good:
             text = f"{main(config)[0]} ended with {process.returncode}"
-            recorder.write(Noted(options.client, time.time(), text, fatal=True))
-        recorder.write(Stopped(options.client, time.time()))
+            recorder.write(LibraryRemark(options.client, time.time(), text, fatal=True))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0 if good else 1
 
 
@@ -245,11 +245,11 @@ def _java(folder: str, version: str, more_jars: Sequence[Path]) -> list[str]:
     return [java.binary, *small, f"-Dlog4j2.configurationFile={log4j}", "-cp", path]
 
 
-def _follow(output: IO[str], reader: Lines, recorder: Recorder, client: str) -> None:
+def _follow(output: IO[str], reader: LineReader, recorder: EventRecorder, client: str) -> None:
     for text in output:
         try:
             events = list(reader.events(text))
         except (ValueError, KeyError, TypeError) as error:
-            recorder.write(Noted(client, time.time(), f"not understood ({error!r}): {text.strip()[:500]}"))
+            recorder.write(LibraryRemark(client, time.time(), f"not understood ({error!r}): {text.strip()[:500]}"))
             continue
         recorder.write(*events)

@@ -9,7 +9,7 @@ from pathlib import Path
 from stack.clients.java_compiler import COMPILER, compiler_jars
 from stack.clients.java_tools import CLIENT_VERSION, run_java
 from stack.clients.options import Options
-from stack.history.events import Acked, Event, Noted, Outcome, Sent, Started, TransactionEnded
+from stack.history.events import Acked, ClientStarted, Event, LibraryRemark, Outcome, Sent, TransactionEnded
 
 OLD_VERSION = "3.9.2"
 _PROGRAM = Path(__file__).with_name("JavaTransactions.java")
@@ -34,7 +34,7 @@ def _run(options: Options, version: str) -> int:
         "linger.ms": str(max(0, options.linger_ms)),
     }
     arguments = [options.topic, options.client, str(options.transaction_records), str(options.abort_every)]
-    first = Started(
+    first = ClientStarted(
         options.client,
         time.time(),
         "producer",
@@ -46,13 +46,13 @@ def _run(options: Options, version: str) -> int:
     )
     command = [COMPILER, str(_PROGRAM), _PROGRAM.stem]
     arguments.append(str(max(1.0, options.rate)))
-    reader = _Lines(options)
+    reader = _TransactionLines(options)
     return run_java(
         lambda config: [*command, str(config), *arguments], settings, options, first, reader, version, compiler_jars()
     )
 
 
-class _Lines:
+class _TransactionLines:
     """The program's lines as events."""
 
     def __init__(self, options: Options) -> None:
@@ -70,4 +70,4 @@ class _Lines:
         elif what == "ended":
             yield TransactionEnded(self._client, t, number, _OUTCOMES[rest[0]])
         else:
-            yield Noted(self._client, t, rest[0], fatal=what == "fatal")
+            yield LibraryRemark(self._client, t, rest[0], fatal=what == "fatal")

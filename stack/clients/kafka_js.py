@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stack.clients.options import Options
-from stack.clients.recorder import Recorder
+from stack.clients.recorder import EventRecorder
 from stack.clients.start_point import started_consumer
-from stack.history.events import Event, Started
+from stack.history.events import ClientStarted, Event
 from stack.npm import node, node_modules
 
 PROJECT = Path(__file__).with_name("kafkajs")
 
 
 def produce(options: Options) -> int:
-    started = Started(
+    started = ClientStarted(
         options.client,
         time.time(),
         "producer",
@@ -56,7 +56,7 @@ def _become(do: str, options: Options, started: Event, role: dict[str, Any], mor
         "connection": _connection(options) | own,
         "role": role | own,
     }
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(started)
     program = str(node())
     environment = {**os.environ, "NODE_PATH": str(node_modules(PROJECT))}

@@ -16,20 +16,20 @@ from stack.clients.python_clients import (
     not_committed,
     producer_settings,
 )
-from stack.clients.recorder import Ending, Pace, Recorder, key_of, name_in, value_of
+from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, name_in, value_of
 from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import Acked, Delivered, Noted, Positioned, Sent, Started, Stopped
+from stack.history.events import Acked, ClientStarted, ClientStopped, Delivered, LibraryRemark, Positioned, Sent
 
 
 def produce(options: Options) -> int:
     from kafka import KafkaProducer
     from kafka.errors import KafkaError
 
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         settings = producer_settings(options)
         idempotent = bool(settings.get("enable_idempotence", KafkaProducer.DEFAULT_CONFIG["enable_idempotence"]))
         recorder.write(
-            Started(
+            ClientStarted(
                 options.client,
                 time.time(),
                 "producer",
@@ -40,7 +40,7 @@ def produce(options: Options) -> int:
                 value_prefix=f"{options.client}-",
             )
         )
-        producer, ending, pace, number = KafkaProducer(**settings), Ending(options), Pace(options.rate), 0
+        producer, ending, pace, number = KafkaProducer(**settings), Ending(options), RecordPace(options.rate), 0
         while not ending.reached(number):
             for n in range(number, number + pace.due(options.count - number if options.count else None)):
                 name, value = value_of(options.client, n, options.size_bytes)
@@ -63,26 +63,26 @@ def produce(options: Options) -> int:
         try:
             producer.flush(timeout=FLUSH_S)
         except KafkaError as error:
-            recorder.write(Noted(options.client, time.time(), f"flush at the end: {error!r}", fatal=True))
+            recorder.write(LibraryRemark(options.client, time.time(), f"flush at the end: {error!r}", fatal=True))
             code = 1
         producer.close(timeout=5)
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return code
 
 
-def _acked(recorder: Recorder, options: Options, name: str, place: Any) -> None:
+def _acked(recorder: EventRecorder, options: Options, name: str, place: Any) -> None:
     offset = place.offset if place.offset is not None and place.offset >= 0 else -1
     recorder.write(Acked(options.client, time.time(), place.topic, place.partition, offset, name))
 
 
-def _failed(recorder: Recorder, options: Options, name: str, error: BaseException) -> None:
+def _failed(recorder: EventRecorder, options: Options, name: str, error: BaseException) -> None:
     recorder.write(failure(options, name, error))
 
 
 def consume(options: Options) -> int:
     from kafka import KafkaConsumer, TopicPartition
 
-    with Recorder(options.out) as recorder:
+    with EventRecorder(options.out) as recorder:
         recorder.write(started_consumer(options, "kafka-python"))
         settings = consumer_settings(options, options.reset)
         if options.group:
@@ -109,11 +109,11 @@ def consume(options: Options) -> int:
             if options.to_end and all(consumer.position(TopicPartition(*part)) >= end for part, end in ends.items()):
                 break
         consumer.close()
-        recorder.write(Stopped(options.client, time.time()))
+        recorder.write(ClientStopped(options.client, time.time()))
         return 0
 
 
-def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[Any, int]:
+def _subscribe(consumer: Any, options: Options, recorder: EventRecorder) -> dict[Any, int]:
     from kafka import ConsumerRebalanceListener
 
     class Listener(Rebalances, ConsumerRebalanceListener):  # type: ignore[misc]
@@ -130,7 +130,7 @@ def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[Any,
     return {}
 
 
-def _commit(consumer: Any, recorder: Recorder, options: Options, batches: Any) -> None:
+def _commit(consumer: Any, recorder: EventRecorder, options: Options, batches: Any) -> None:
     from kafka.errors import KafkaError
     from kafka.structs import OffsetAndMetadata
 
@@ -143,14 +143,14 @@ def _commit(consumer: Any, recorder: Recorder, options: Options, batches: Any) -
     _committed(recorder, options, offsets, answer)
 
 
-def _committed(recorder: Recorder, options: Options, offsets: Any, answer: Any) -> None:
+def _committed(recorder: EventRecorder, options: Options, offsets: Any, answer: Any) -> None:
     if isinstance(answer, Exception):
         not_committed(recorder, options, answer)
     else:
         committed(recorder, options, {part: place.offset for part, place in offsets.items()})
 
 
-def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[Any, int]:
+def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[Any, int]:
     from kafka import TopicPartition
 
     point = StartPoint.parse(options.seek)

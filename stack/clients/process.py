@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stack.clients.options import Options
-from stack.history.events import Acked, Delivered, Event, Noted, Sent, Stopped, decode, read_events
+from stack.history.events import Acked, ClientStopped, Delivered, Event, LibraryRemark, Sent, decode, read_events
 from stack.history.history import History, read_histories
 from stack.processes import die_with_parent
 
@@ -27,7 +27,7 @@ class ClientError(Exception):
     """A client that did not do what was waited for; the text has its last words."""
 
 
-class Client:
+class ClientProcess:
     """A running client. It dies with the thread that started it."""
 
     def __init__(self, kind: str, options: Options, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -95,7 +95,7 @@ class Client:
         except subprocess.TimeoutExpired as error:
             raise ClientError(f"{self} still runs after {timeout_s:.0f} s: {self._last_words()}") from error
         self._read()
-        if code == -signal.SIGTERM and Stopped in self._last:
+        if code == -signal.SIGTERM and ClientStopped in self._last:
             return  # asked to end when it had just done so by itself
         if code != 0:
             raise ClientError(f"{self} ended with code {code}: {self._last_words()}")
@@ -150,11 +150,11 @@ class Client:
                 self._counts[kind] += 1
 
     def _last_words(self) -> str:
-        noted = self._last.get(Noted)
+        noted = self._last.get(LibraryRemark)
         words = self.log.read_text("utf-8", "replace").splitlines()[-10:] if self.log.exists() else []
-        return "\n".join([noted.text if isinstance(noted, Noted) else "", *words])
+        return "\n".join([noted.text if isinstance(noted, LibraryRemark) else "", *words])
 
 
-def history_of(clients: Iterable[Client]) -> History:
+def history_of(clients: Iterable[ClientProcess]) -> History:
     """One history of several clients."""
     return read_histories([client.options.out for client in clients])

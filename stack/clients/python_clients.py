@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from stack.clients.options import Options
-from stack.clients.recorder import Recorder
-from stack.history.events import Assigned, Committed, Failed, Noted, Revoked
+from stack.clients.recorder import EventRecorder
+from stack.history.events import Assigned, Committed, Failed, LibraryRemark, Revoked
 
 POLL_MS = 100
 FLUSH_S = 60.0
@@ -65,21 +65,21 @@ def failure(options: Options, name: str, error: BaseException) -> Failed:
     return Failed(options.client, time.time(), options.topic, name, definite, repr(error))
 
 
-def committed(recorder: Recorder, options: Options, offsets: dict[Any, int]) -> None:
+def committed(recorder: EventRecorder, options: Options, offsets: dict[Any, int]) -> None:
     """`offsets`: partition → the next offset to read."""
     now = time.time()
     for part, offset in offsets.items():
         recorder.write(Committed(options.client, now, options.group, part.topic, part.partition, offset))
 
 
-def not_committed(recorder: Recorder, options: Options, error: Exception) -> None:
-    recorder.write(Noted(options.client, time.time(), f"commit: {error!r}"))
+def not_committed(recorder: EventRecorder, options: Options, error: Exception) -> None:
+    recorder.write(LibraryRemark(options.client, time.time(), f"commit: {error!r}"))
 
 
 class Rebalances:
     """The methods of a rebalance listener. Both libraries take only children of their own class: mix it in."""
 
-    def __init__(self, recorder: Recorder, options: Options) -> None:
+    def __init__(self, recorder: EventRecorder, options: Options) -> None:
         self._recorder = recorder
         self._options = options
 

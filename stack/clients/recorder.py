@@ -13,7 +13,7 @@ from stack.clients.options import Options
 from stack.history.events import Event, encode
 
 
-class Recorder:
+class EventRecorder:
     """Appends events to a file; any thread may call it. What is not flushed is lost with a killed process."""
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class Ending:
         return False
 
 
-class Pace:
+class RecordPace:
     """How many records are due."""
 
     _MAX_AT_ONCE = 500

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from stack.clients.options import Options
-from stack.history.events import Isolation, Started
+from stack.history.events import ClientStarted, Isolation
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class StartPoint:
         raise ValueError(f"--seek {text!r} is none of beginning, end, offset:N, timestamp:MILLISECONDS")
 
 
-def started_consumer(options: Options, kind: str, isolation: Isolation = "read_uncommitted") -> Started:
+def started_consumer(options: Options, kind: str, isolation: Isolation = "read_uncommitted") -> ClientStarted:
     """`isolation`: the library's default."""
     chosen: dict[str, Isolation] = {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"}
-    return Started(
+    return ClientStarted(
         options.client,
         time.time(),
         "consumer",

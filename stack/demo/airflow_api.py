@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from stack.parts import NotReadyError, get_json
+from stack.parts import PartNotReadyError, get_json
 
 POLL_S = 0.2
 ANSWER_TIMEOUT_S = 20.0
@@ -116,7 +116,7 @@ class AirflowApi:
         for tries_left in reversed(range(1 if body else TRIES)):  # what changes something is asked for once
             try:
                 return get_json(f"{self.url}/api/v2/{path}", self.token(), body, timeout_s=ANSWER_TIMEOUT_S)
-            except NotReadyError as error:
+            except PartNotReadyError as error:
                 if not tries_left or "HTTP Error 4" in str(error):
                     raise AirflowError(str(error)) from error
         raise AssertionError("unreachable")

@@ -15,7 +15,7 @@ from stack.errors import StackError
 from stack.harness import Stack
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
+    from ha_core.operations.engine.environment import Environment
 
 COMMAND_TIMEOUT_S = 120.0
 PROGRESS_S = 2.0
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def open_environment(stack: Stack) -> Environment:
-    from ha_core.operations.environment import EnvironmentSettings, connect
+    from ha_core.operations.engine.environment import EnvironmentSettings, connect
 
     security = stack.document["security_file"]
     return connect(EnvironmentSettings(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")

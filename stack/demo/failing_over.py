@@ -25,10 +25,10 @@ from stack.history.blackout import Move
 from stack.history.events import Acked, Delivered
 from stack.history.evidence import dump_topic
 from stack.history.history import History
-from stack.history.lost_tails import Loss, account, tail_violations, what_is_left
+from stack.history.lost_tails import ForcedLoss, account, tail_violations, what_is_left
 
 if TYPE_CHECKING:
-    from ha_core.operations.environment import Environment
+    from ha_core.operations.engine.environment import Environment
 
 ORIGIN, TARGET = "east", "west"
 AUDITOR = "settlement-audit"
@@ -175,7 +175,7 @@ def _go_on(workload: Workload) -> None:
 
 def _until_copied(environment: Environment, target: str, lag_records: int) -> int:
     """Until all partitions are copied to `target` and together lag by so little; the lag. Raises StackError."""
-    from ha_core.operations.mirrors import mirrors_now
+    from ha_core.operations.mirror.status import mirrors_now
 
     deadline = time.monotonic() + MIRRORED_TIMEOUT_S
     while True:
@@ -189,7 +189,7 @@ def _until_copied(environment: Environment, target: str, lag_records: int) -> in
         time.sleep(LOOK_S)
 
 
-def _loss(environment: Environment, operation: str, moments: _Moments) -> Loss:
+def _loss(environment: Environment, operation: str, moments: _Moments) -> ForcedLoss:
     from ha_core.model import Topic
 
     found = environment.store.read(Topic, PAYMENTS.topic)
@@ -197,10 +197,10 @@ def _loss(environment: Environment, operation: str, moments: _Moments) -> Loss:
     (tail,) = (one for one in environment.store.lost_tails() if one.operation == operation)
     entries = environment.store.history(operation)
     cut_at = next(datetime.fromisoformat(o.at).timestamp() for o in entries if (o.step, o.outcome) == ("cut", "done"))
-    return Loss(found[0], tail, cut_at, moments.killed - KNOWN_COMMITS_S)
+    return ForcedLoss(found[0], tail, cut_at, moments.killed - KNOWN_COMMITS_S)
 
 
-def _until_read(workload: Workload, loss: Loss) -> None:
+def _until_read(workload: Workload, loss: ForcedLoss) -> None:
     """Until the group and the auditor have all that is not in the tail; what never comes is named by the check."""
     readers = [tuple(PAYMENTS.consumers), (AUDITOR,)]
     deadline = time.monotonic() + READ_TIMEOUT_S
@@ -216,6 +216,6 @@ def _until_read(workload: Workload, loss: Loss) -> None:
         time.sleep(LOOK_S)
 
 
-def _in_tail(ack: Acked, loss: Loss) -> bool:
+def _in_tail(ack: Acked, loss: ForcedLoss) -> bool:
     known = loss.tail.partitions[ack.partition]
     return known.client <= ack.offset < known.client + (known.end or 0) - known.mirrored

@@ -16,7 +16,7 @@ from ha_core.present.colours import INK
 from stack.demo.plot import HOLDERS, READER, Mark, Points, apart, draw_marks, draw_points, plain, save
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
-from stack.history.lost_tails import Loss, tail_records
+from stack.history.lost_tails import ForcedLoss, tail_records
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def acks(history: History) -> list[Acked]:
     return sorted(found, key=lambda ack: ack.t)
 
 
-def track_of(history: History, loss: Loss, group: str) -> FailoverTrack:
+def track_of(history: History, loss: ForcedLoss, group: str) -> FailoverTrack:
     lying = tail_records(history, loss.tail)
     cuts = {partition: extents[-1].start for partition, extents in loss.topic.partitions.items()}
     found: dict[str, list[tuple[float, int]]] = {"mirrored": [], "lost": [], "after": []}

@@ -14,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
 from stack.demo.command import Say, open_environment, switchyard
 from stack.demo.plot import Mark, draw, tracks_of
-from stack.demo.report import Migration, Reader, client_lines
+from stack.demo.report import LaggingReader, MigrationReport, client_lines
 from stack.demo.workload import INVOICES, Workload, prepare, service_account, service_settings
 from stack.errors import StackError
 from stack.harness import Stack
@@ -31,7 +31,7 @@ from stack.history.standstill import bound_ms, longest
 
 if TYPE_CHECKING:
     from ha_core.model import HistoryEntry
-    from ha_core.operations.environment import Environment
+    from ha_core.operations.engine.environment import Environment
 
 ORIGIN, TARGET = "east", "west"
 PREPARATION_S = 4.0
@@ -47,7 +47,7 @@ NEEDED_TIMEOUT_S = 120.0
 class Migrating:
     """What the act came to."""
 
-    migration: Migration
+    migration: MigrationReport
     history: History
 
 
@@ -94,7 +94,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     # Without the reader that lags on purpose: it says nothing of how long the others stand still without a move.
     others = History({name: events for name, events in history.clients.items() if name != LAGGING})
     lines = tuple(line for line in lines if line.name != LAGGING)
-    migration = Migration(
+    migration = MigrationReport(
         operation=operation.id,
         topic=topic,
         origin=ORIGIN,
@@ -114,7 +114,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     return Migrating(migration, history)
 
 
-def reader_of(history: History, settled: float) -> Reader:
+def reader_of(history: History, settled: float) -> LaggingReader:
     """How the lagging reader came over the cut."""
     cuts = {cut.partition: cut.cut for cut in history.cuts}
     given = [e for e in history.clients.get(LAGGING, ()) if isinstance(e, Delivered)]
@@ -128,10 +128,10 @@ def reader_of(history: History, settled: float) -> Reader:
             first.setdefault(event.partition, event.t)
     crossed = max(first.values()) - settled if cuts and first.keys() == cuts.keys() else None
     below = sum(event.offset < cuts.get(event.partition, 0) for event in given)
-    return Reader(LAGGING, behind, None if crossed is None else round(crossed, 1), below, len(given) - below)
+    return LaggingReader(LAGGING, behind, None if crossed is None else round(crossed, 1), below, len(given) - below)
 
 
-def _start_lagging(workload: Workload, say: Say) -> Client:
+def _start_lagging(workload: Workload, say: Say) -> ClientProcess:
     """It reads ahead by little, so that what it is given is what it has just fetched."""
     settings = ("fetch.message.max.bytes=20000", "queued.min.messages=500")
     lagging = workload.consume(
@@ -160,7 +160,7 @@ def _bring_groups(stack: Stack, say: Say) -> None:
 
 
 def _say_status(environment: Environment, say: Say) -> None:
-    from ha_core.plan.migration_status import status_of
+    from ha_core.plan.migration.status import status_of
 
     status = status_of(environment.store.load().topics[INVOICES.topic])
     assert status is not None
@@ -168,9 +168,9 @@ def _say_status(environment: Environment, say: Say) -> None:
     say(f"{status.topic} is {status.status}: partition {cuts}")
 
 
-def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: Client, say: Say) -> None:
+def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: ClientProcess, say: Say) -> None:
     """Until every group has committed beyond the cut, and the lagging reader is with the others."""
-    from ha_core.operations.lifecycle.aging import age
+    from ha_core.operations.migration.aging import age
 
     said = ""
     deadline = time.monotonic() + NEEDED_TIMEOUT_S

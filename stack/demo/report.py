@@ -16,12 +16,12 @@ from stack.history.blackout import Move, blackouts
 from stack.history.checker import Result
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
-from stack.history.lost_tails import Account
+from stack.history.lost_tails import LostTailCounts
 from stack.history.standstill import LongestStandstills
 
 
 @dataclass(frozen=True)
-class Operation:
+class MoveReport:
     """One move as Airflow reported it."""
 
     operation: str
@@ -60,7 +60,7 @@ class ClientLine:
 
 
 @dataclass(frozen=True)
-class Reader:
+class LaggingReader:
     """How a reader that lags came over the cut. Counts are of records that it was given."""
 
     name: str
@@ -73,7 +73,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Migration:
+class MigrationReport:
     """A topic's migration by a cut that lay ahead."""
 
     operation: str
@@ -89,7 +89,7 @@ class Migration:
     """Of each consumer in each partition."""
     standstill_bound_ms: float
     """How long none of them may last while the topic crosses over."""
-    reader: Reader
+    reader: LaggingReader
     aged: bool
     deleted: bool
     """The topic in the origin."""
@@ -123,7 +123,7 @@ class Failover:
     origin: str
     target: str
     result: str
-    account: Account
+    account: LostTailCounts
     counted: int
     """Records that `mirror reconcile` has counted."""
     violations: tuple[str, ...]
@@ -160,9 +160,9 @@ class Failover:
 
 @dataclass(frozen=True)
 class DemoReport:
-    operations: tuple[Operation, ...]
+    operations: tuple[MoveReport, ...]
     clients: tuple[ClientLine, ...]
-    migration: Migration
+    migration: MigrationReport
     failover: Failover
     result: Result
     """Over all acts, without what was lost with a cluster and reported."""
@@ -256,7 +256,7 @@ def _clients(lines: Sequence[ClientLine], columns: Sequence[str]) -> Table:
     return clients
 
 
-def _show_migration(console: Console, migration: Migration) -> None:
+def _show_migration(console: Console, migration: MigrationReport) -> None:
     heads = _table("migration", "from", "to", "cut", "fence", "operation")
     cuts = ", ".join(f"{one['partition']} at {one['cut']}" for one in migration.partitions)
     row = (migration.topic, migration.origin, migration.target, f"predicted: {cuts}", "none", migration.operation)

@@ -10,7 +10,7 @@ from typing import Any
 
 from stack.clients.process import history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
-from stack.demo.report import ClientLine, Operation, client_lines
+from stack.demo.report import ClientLine, MoveReport, client_lines
 from stack.demo.workload import ORDERS, ROOT, Workload, prepare, service_settings
 from stack.harness import Stack
 from stack.history.blackout import Move
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 class Switching:
     """What the act came to."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[MoveReport, ...]
     clients: tuple[ClientLine, ...]
     history: History
 
@@ -88,7 +88,7 @@ def _dry_run(airflow: AirflowApi, say: Say) -> None:
         say(f"  {verdict['level']}: {verdict['about']}: {verdict['text']}")
 
 
-def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) -> Operation:
+def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) -> MoveReport:
     run_id = f"demo-{number}-{origin}-to-{target}"
     scope, reason = [f"user:{ORDERS.user}"], f"demo: {origin} to {target}"
     conf = {"scope": scope, "from": origin, "to": target, "reason": reason, "dry_run": False}
@@ -98,7 +98,7 @@ def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) 
     tell_tasks(airflow, "switch", run_id, say)
     ended = time.time()
     told: dict[str, Any] = airflow.returned("switch", run_id, "report")
-    return Operation(
+    return MoveReport(
         told["operation"],
         ORDERS.user,
         origin,

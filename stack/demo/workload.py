@@ -10,7 +10,7 @@ from typing import Any
 
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.placing import client_id_at
 
@@ -90,11 +90,11 @@ class Workload:
         self._stack = stack
         self._directory = directory
         self.application = application
-        self.producers: list[Client] = []
-        self.consumers: list[Client] = []
+        self.producers: list[ClientProcess] = []
+        self.consumers: list[ClientProcess] = []
 
     @property
-    def clients(self) -> list[Client]:
+    def clients(self) -> list[ClientProcess]:
         return [*self.producers, *self.consumers]
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Workload:
         for consumer in self.consumers:
             consumer.wait_for(20, "delivered")
 
-    def consume(self, kind: str, name: str, group: str, **options: Any) -> Client:
+    def consume(self, kind: str, name: str, group: str, **options: Any) -> ClientProcess:
         """One more consumer; `options` are the fields of stack.clients.options.Options."""
         self.consumers.append(self._client(kind, name, group=group, **options))
         return self.consumers[-1]
@@ -135,13 +135,13 @@ class Workload:
         for client in self.clients:
             client.kill()
 
-    def _client(self, kind: str, name: str, **options: Any) -> Client:
+    def _client(self, kind: str, name: str, **options: Any) -> ClientProcess:
         user, apart = self.application.user, self.application.apart
         if apart:
             gateways = [gateway["id"] for gateway in self._stack.gateways]
             place = gateways[0] if name in apart else gateways[-1]
             options["client_id"] = client_id_at(place, gateways, name, user)
-        return Client.start(
+        return ClientProcess.start(
             kind,
             directory=self._directory,
             client=name,
@@ -176,8 +176,8 @@ def prepare(stack: Stack, application: Application, cluster: str) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
-    from ha_core.operations.environment import EnvironmentSettings, connect
+    from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_level
+    from ha_core.operations.engine.environment import EnvironmentSettings, connect
 
     settings = {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], "log_level": 0, **service_settings(stack)}
     admin = AdminClient(settings)

@@ -62,7 +62,7 @@ def check(
     if unknown:
         raise ValueError(f"no consumer of this history reads as {sorted(unknown)[0]!r}; there is {sorted(readers)}")
     values, truth = Values(history), Truth.of(history)
-    sightings = placement.Sightings(history, truth)
+    sightings = placement.ValuePlacements(history, truth)
     promised = delivery.acknowledged(history, values)
     found: list[Violation] = [
         *delivery.lost(history, promised, complete_readers, values, truth),

@@ -9,8 +9,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from stack.history.events import Acked, Assigned, Committed, Delivered, Event, Failed, Positioned, Revoked, Started
-from stack.history.history import Cut, History, Spot, Truth, Values, stays
+from stack.history.events import (
+    Acked,
+    Assigned,
+    ClientStarted,
+    Committed,
+    Delivered,
+    Event,
+    Failed,
+    Positioned,
+    Revoked,
+)
+from stack.history.history import History, HistoryCut, Spot, Truth, Values, stays
 from stack.history.violation import Violation
 
 Redelivery = Literal["uncommitted", "never"]
@@ -29,9 +39,9 @@ def acknowledged(history: History, values: Values) -> dict[str, Acked]:
     }
 
 
-def readers_of(history: History) -> dict[str, list[Started]]:
+def readers_of(history: History) -> dict[str, list[ClientStarted]]:
     """The consumers by group; one without a group reads for itself, under its own name."""
-    readers: dict[str, list[Started]] = defaultdict(list)
+    readers: dict[str, list[ClientStarted]] = defaultdict(list)
     for name, started in history.started().items():
         if started.role == "consumer":
             readers[started.group or name].append(started)
@@ -183,7 +193,7 @@ class Gaps:
     """
 
     def __init__(self, history: History, values: Values, truth: Truth) -> None:
-        self._cuts: tuple[Cut, ...] = history.cuts
+        self._cuts: tuple[HistoryCut, ...] = history.cuts
         self._values = values
         self._truth = truth
         self._marked = values.transactional_topics()

@@ -17,7 +17,7 @@ Outcome = Literal["committed", "aborted", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ClientStarted:
     """A client's first line: what may be expected of it."""
 
     client: str
@@ -136,7 +136,7 @@ class Positioned:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class LibraryRemark:
     """An error or a remark of the library. `fatal`: the client could not go on."""
 
     client: str
@@ -146,7 +146,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class ClientStopped:
     """The last line of a client that ended in order: flushed, committed, closed."""
 
     client: str
@@ -154,7 +154,7 @@ class Stopped:
 
 
 Event = (
-    Started
+    ClientStarted
     | Sent
     | Acked
     | Failed
@@ -164,13 +164,13 @@ Event = (
     | Assigned
     | Revoked
     | Positioned
-    | Noted
-    | Stopped
+    | LibraryRemark
+    | ClientStopped
 )
 _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        Started,
+        ClientStarted,
         Sent,
         Acked,
         Failed,
@@ -180,8 +180,8 @@ _KINDS: dict[str, type[Event]] = {
         Assigned,
         Revoked,
         Positioned,
-        Noted,
-        Stopped,
+        LibraryRemark,
+        ClientStopped,
     )
 }
 

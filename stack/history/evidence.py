@@ -9,7 +9,7 @@ from typing import Any
 
 from ha_core.model import HistoryEntry, MigrateOperation, Operation, Topic
 from stack.clients.recorder import name_in
-from stack.history.history import Cut, LogDump
+from stack.history.history import HistoryCut, LogDump
 
 _TIMEOUT_S = 30.0
 _POLL_S = 0.1
@@ -75,13 +75,15 @@ def _take(
         unfinished.discard(partition)
 
 
-def cuts_of(topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]] = frozenset()) -> tuple[Cut, ...]:
+def cuts_of(
+    topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]] = frozenset()
+) -> tuple[HistoryCut, ...]:
     """The cuts that published maps tell of.
 
     :param ahead: (topic, partition, origin, target) of those that the log ran into by itself, see `cuts_ahead`.
     """
     return tuple(
-        Cut(
+        HistoryCut(
             topic=topic.name,
             partition=partition,
             cut=right.start,

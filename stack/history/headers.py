@@ -11,7 +11,7 @@ from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.records import Batch, batches
 from ha_core.wire.sasl import SecurityProfile
-from stack.history.history import Cut
+from stack.history.history import HistoryCut
 
 _TIMEOUT_S = 20.0
 _MAX_BYTES = 1 << 20
@@ -45,14 +45,14 @@ def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch
 
 
 def between_batches(
-    cuts: Iterable[Cut], bootstraps: Mapping[str, str], account: SecurityProfile = NO_SECURITY
-) -> tuple[Cut, ...]:
+    cuts: Iterable[HistoryCut], bootstraps: Mapping[str, str], account: SecurityProfile = NO_SECURITY
+) -> tuple[HistoryCut, ...]:
     """The cuts, and of those that a log ran into by itself the end of the batches that end below: the one through which
     the cut runs lies in the target."""
     return tuple(_between(cut, bootstraps[cut.origin], account) if cut.ahead else cut for cut in cuts)
 
 
-def _between(cut: Cut, bootstrap: str, account: SecurityProfile) -> Cut:
+def _between(cut: HistoryCut, bootstrap: str, account: SecurityProfile) -> HistoryCut:
     brokers = Brokers(Cluster(name=cut.origin, bootstrap=bootstrap), account, _TIMEOUT_S)
     try:
         batch = batch_at(brokers, cut.topic, cut.partition, cut.origin_end)

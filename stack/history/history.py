@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack.history.events import Event, Sent, Started, TransactionEnded, read_events
+from stack.history.events import ClientStarted, Event, Sent, TransactionEnded, read_events
 
 Spot = tuple[str, int]
 """A partition: (topic, partition)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class HistoryCut:
     """One partition changed its writer.
 
     `cut` is a client offset. `origin_end` is the end of the origin's log when its last stay was over, `target_base`
@@ -73,21 +73,21 @@ class History:
     """Everything that the checks need; `clients` maps a client's name to its events in the order it wrote them."""
 
     clients: Mapping[str, tuple[Event, ...]]
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[HistoryCut, ...] = ()
     """In the order in which they were made."""
     faults: tuple[Fault, ...] = ()
     logs: tuple[LogDump, ...] = ()
 
-    def started(self) -> dict[str, Started]:
+    def started(self) -> dict[str, ClientStarted]:
         """Every client's first line, by client."""
         return {
             name: first
             for name, events in self.clients.items()
-            if (first := next((event for event in events if isinstance(event, Started)), None)) is not None
+            if (first := next((event for event in events if isinstance(event, ClientStarted)), None)) is not None
         }
 
     def with_evidence(
-        self, cuts: Iterable[Cut] = (), faults: Iterable[Fault] = (), logs: Iterable[LogDump] = ()
+        self, cuts: Iterable[HistoryCut] = (), faults: Iterable[Fault] = (), logs: Iterable[LogDump] = ()
     ) -> History:
         return History(self.clients, (*self.cuts, *cuts), (*self.faults, *faults), (*self.logs, *logs))
 
@@ -101,7 +101,7 @@ def read_histories(paths: Iterable[Path]) -> History:
     return History({name: tuple(events) for name, events in clients.items()})
 
 
-def stays(cuts: Iterable[Cut], topic: str, partition: int) -> tuple[Stay, ...]:
+def stays(cuts: Iterable[HistoryCut], topic: str, partition: int) -> tuple[Stay, ...]:
     """Where client offsets of one partition lie, rebuilt from its cuts; empty for one that was never moved."""
     found: list[Stay] = []
     for cut in cuts:

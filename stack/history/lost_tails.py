@@ -18,7 +18,7 @@ from stack.history.violation import Violation
 
 
 @dataclass(frozen=True)
-class Loss:
+class ForcedLoss:
     """A forced switch of one topic, and what the lost cluster was found to hold when it was back."""
 
     topic: Topic
@@ -31,7 +31,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Account:
+class LostTailCounts:
     """Counts of distinct records."""
 
     acknowledged: int
@@ -73,7 +73,7 @@ def tail_records(history: History, tail: LostTail) -> dict[Spot, dict[int, str]]
     return found
 
 
-def what_is_left(history: History, loss: Loss) -> History:
+def what_is_left(history: History, loss: ForcedLoss) -> History:
     """The history without the tail, and with the logs that the map serves, in client offsets."""
     lying = tail_records(history, loss.tail)
     clients = {
@@ -84,7 +84,7 @@ def what_is_left(history: History, loss: Loss) -> History:
     return History(clients, history.cuts, history.faults, (*others, *_served(history, loss.topic)))
 
 
-def account(history: History, loss: Loss, reader: str) -> Account:
+def account(history: History, loss: ForcedLoss, reader: str) -> LostTailCounts:
     """What became of everything that was acknowledged.
 
     :param reader: a group, or a consumer without one, that began when the switch was over and read all of the topic.
@@ -95,7 +95,7 @@ def account(history: History, loss: Loss, reader: str) -> Account:
     lying = {value for records in tail_records(history, loss.tail).values() for value in records.values()}
     members = [started.client for started in readers_of(history)[reader]]
     given = {event.value for name in members for event in history.clients[name] if isinstance(event, Delivered)}
-    return Account(
+    return LostTailCounts(
         acknowledged=len(promised),
         reported=sum(known.records or 0 for known in loss.tail.partitions.values()),
         lost=len(promised - kept),
@@ -106,7 +106,7 @@ def account(history: History, loss: Loss, reader: str) -> Account:
     )
 
 
-def tail_violations(history: History, loss: Loss) -> Iterator[Violation]:
+def tail_violations(history: History, loss: ForcedLoss) -> Iterator[Violation]:
     """A tail that is read, or counted wrongly, and records that the copy took past its map."""
     lying = tail_records(history, loss.tail)
     for (topic, partition), records in lying.items():
@@ -130,7 +130,7 @@ def tail_violations(history: History, loss: Loss) -> Iterator[Violation]:
                 yield Violation("late append", dump.cluster, dump.topic, dump.partition, value, (at,), text)
 
 
-def _is_gone(event: Event, loss: Loss, lying: Mapping[Spot, Mapping[int, str]]) -> bool:
+def _is_gone(event: Event, loss: ForcedLoss, lying: Mapping[Spot, Mapping[int, str]]) -> bool:
     if isinstance(event, Acked | Delivered):
         return _lies_in(event, lying)
     return (

@@ -12,7 +12,7 @@ from stack.history.violation import Violation
 _LOG = "log"
 
 
-class Sightings:
+class ValuePlacements:
     """Everybody who saw a value at an offset: acknowledgements, deliveries, and the logs."""
 
     def __init__(self, history: History, truth: Truth) -> None:
@@ -37,7 +37,7 @@ class Sightings:
         self.by_offset[spot][offset].setdefault(value, who)
 
 
-def renumbered(sightings: Sightings, truth: Truth) -> Iterator[Violation]:
+def renumbered(sightings: ValuePlacements, truth: Truth) -> Iterator[Violation]:
     """A record has one offset for ever: the log's; without the log the acknowledged one, else the one first seen."""
     for spot, values in sightings.by_value.items():
         for value, offsets in values.items():
@@ -50,7 +50,7 @@ def renumbered(sightings: Sightings, truth: Truth) -> Iterator[Violation]:
                 yield Violation("renumbered", offsets[offset], *spot, value, (min(right), offset), text)
 
 
-def overwritten(sightings: Sightings) -> Iterator[Violation]:
+def overwritten(sightings: ValuePlacements) -> Iterator[Violation]:
     """An offset holds one record for ever."""
     for spot, offsets in sightings.by_offset.items():
         for offset, values in offsets.items():
@@ -98,7 +98,7 @@ def _flights(history: History) -> dict[str, tuple[float, float]]:
     return flights
 
 
-def disordered(sightings: Sightings, truth: Truth, values: Values) -> Iterator[Violation]:
+def disordered(sightings: ValuePlacements, truth: Truth, values: Values) -> Iterator[Violation]:
     """Within a partition the records of an ordered producer lie in the order of sending."""
     for spot, everything in sightings.by_offset.items():
         seen = {offset: tuple(there) for offset, there in everything.items()}
@@ -120,7 +120,7 @@ def disordered(sightings: Sightings, truth: Truth, values: Values) -> Iterator[V
                 latest[producer] = (number, offset, value)
 
 
-def late_appends(history: History, sightings: Sightings, truth: Truth) -> Iterator[tuple[Violation, bool]]:
+def late_appends(history: History, sightings: ValuePlacements, truth: Truth) -> Iterator[tuple[Violation, bool]]:
     """What the old cluster took after a cut, and whether that is excused.
 
     A gateway that is stopped between its last look at the clock and its sending sends when it goes on, and brokers take

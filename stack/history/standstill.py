@@ -24,7 +24,7 @@ TOLERANCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class ReaderStandstill:
     """The time from `t` to `until` (seconds since the epoch), in which a reader waited for a record that was there."""
 
     reader: str
@@ -53,7 +53,7 @@ class LongestStandstills:
     moving_ms: float
 
 
-def standstills(history: History) -> Iterator[Standstill]:
+def standstills(history: History) -> Iterator[ReaderStandstill]:
     """One for each record that a reader was given after another one of its partition."""
     there: dict[tuple[Spot, str], float] = {}
     for events in history.clients.values():
@@ -74,7 +74,7 @@ def standstills(history: History) -> Iterator[Standstill]:
                 last[spot] = event.t
                 if before is not None and acked_at is not None:
                     since = min(max(before, acked_at), event.t)
-                    yield Standstill(name, spot, since, event.t, event.offset, event.value)
+                    yield ReaderStandstill(name, spot, since, event.t, event.offset, event.value)
 
 
 def bound_ms(history: History, moves: Sequence[Move]) -> float:

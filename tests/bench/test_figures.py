@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.blackout import fence_to_cut_ms
-from bench.figures import Table, number, paired_ratio, percentile, slope, spread, turns
+from bench.figures import FigureTable, number, paired_ratio, percentile, slope, spread, turns
 from bench.gateway_cost import Cost
 
 
@@ -70,7 +70,7 @@ def test_numbers_keep_three_digits_that_mean_something(value: float, text: str) 
 
 
 def test_a_table_is_aligned_markdown() -> None:
-    table = Table("Title", ("a", "b"), (("long cell", "1"), ("x", "22")))
+    table = FigureTable("Title", ("a", "b"), (("long cell", "1"), ("x", "22")))
 
     assert table.text().splitlines() == [
         "**Title**",
@@ -84,7 +84,7 @@ def test_a_table_is_aligned_markdown() -> None:
 
 def test_a_row_with_a_missing_cell_is_refused() -> None:
     with pytest.raises(ValueError, match="row 1 has 1 cells, the header 2"):
-        Table("Title", ("a", "b"), (("1", "2"), ("3",))).text()
+        FigureTable("Title", ("a", "b"), (("1", "2"), ("3",))).text()
 
 
 def test_cost_of_a_window_is_what_was_added_in_it() -> None:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from ha_core.cli import command
 from ha_core.cli.app import build
 from ha_core.model import Document
-from ha_core.operations.environment import Environment, utc_now
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.engine.environment import Environment, utc_now
+from ha_core.store.commits import StateChange, key_of
 from stack.memory_store import MemoryStore
 
 
@@ -21,7 +21,7 @@ def seeded(*documents: Document) -> MemoryStore:
     """A store at revision 1 that holds the documents."""
     store = MemoryStore()
     expected: dict[tuple[type[Document], str], int | None] = {key_of(put): None for put in documents}
-    store.commit(Change(change_id="seed", puts=documents, expected=expected))
+    store.commit(StateChange(change_id="seed", puts=documents, expected=expected))
     return store
 
 

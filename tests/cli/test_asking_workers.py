@@ -9,7 +9,7 @@ import pytest
 
 from ha_core.metrics.http import HttpServer
 from ha_core.model import GatewayRecord, Use, UserBindings
-from ha_core.store.commits import Change, key_of
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, seeded, shown, use
@@ -106,7 +106,7 @@ def test_status_notices_shared_and_changing_client_ids_of_users_with_bound_insta
     store.client().record_usage("shop", [Sighting("topic", "orders", use) for use in seen])
     instances = {"app": "east"} if bound else {}
     bindings = UserBindings(user="shop", cluster="east", instances=instances)
-    store.commit(Change(change_id="bound", puts=(bindings,), expected={key_of(bindings): None}))
+    store.commit(StateChange(change_id="bound", puts=(bindings,), expected={key_of(bindings): None}))
     # When an operator asks for the status
     said = [notice["text"] for notice in document("status")["notices"]]
     # Then notices name both if a binding goes by client ids

@@ -30,9 +30,9 @@ from ha_core.model import (
     Use,
     WaitingApproval,
 )
-from ha_core.operations import health
-from ha_core.operations.environment import utc_now
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import utc_now
+from ha_core.operations.overview import health
+from ha_core.store.commits import StateChange
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
@@ -411,7 +411,7 @@ def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
 ) -> None:
     # Given clusters that do not answer, no live gateway, and the fence of an operation that has ended
     fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})
-    store.commit(Change(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
+    store.commit(StateChange(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
     # When the status is checked
     code, status = run("status", "--check")
     # Then each problem is named, and the last one with the way out; without the check the code is 0
@@ -472,7 +472,7 @@ def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_aga
         for name, ignored in (("bills", False), ("skipped", True))
     )
     for topic in (bills, skipped):
-        store.commit(Change(change_id=topic.name, puts=(topic,), expected={(Topic, topic.name): None}))
+        store.commit(StateChange(change_id=topic.name, puts=(topic,), expected={(Topic, topic.name): None}))
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=3, records_facts=True)
     store.client().register_gateway(record)
     # When the status is checked

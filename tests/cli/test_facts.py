@@ -12,10 +12,10 @@ import pytest
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
-from ha_core.operations import last_seen
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.store.commits import Change
+from ha_core.operations.absence import last_seen
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.store.commits import StateChange
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 from stack.memory_store import MemoryStore
 
@@ -41,7 +41,7 @@ def make(said: list[str]) -> Callable[[list[float]], Environment]:
         store = MemoryStore()
         east = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
         expected: dict[tuple[type[Document], str], int | None] = {(Cluster, "east"): None}
-        store.commit(Change(change_id="seed", puts=(east,), expected=expected))
+        store.commit(StateChange(change_id="seed", puts=(east,), expected=expected))
         clock = [0.0]
 
         def sleep(seconds: float) -> None:

@@ -8,11 +8,12 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Topic, UserBindings
 from ha_core.model.extent import append, identity
-from ha_core.operations import given_up, single
-from ha_core.operations.environment import Environment
-from ha_core.operations.given_up import give_up, plan_giving_up
-from ha_core.operations.report import Report
-from ha_core.store.commits import Change
+from ha_core.operations.absence import given_up
+from ha_core.operations.absence.given_up import give_up, plan_giving_up
+from ha_core.operations.engine import one_revision
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.report import Report
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, use
 from tests.kit.operations import a_switch
@@ -57,7 +58,7 @@ def connected(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
 def put(store: MemoryStore, document: Topic | UserBindings, name: str) -> None:
     found = store.read(type(document), name)
     key: tuple[type[Document], str] = (type(document), name)
-    store.commit(Change(change_id=f"put-{name}", puts=(document,), expected={key: found[1] if found else None}))
+    store.commit(StateChange(change_id=f"put-{name}", puts=(document,), expected={key: found[1] if found else None}))
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
@@ -229,7 +230,7 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
 ) -> None:
     # Given a run for one topic that has died after its revision
     with monkeypatch.context() as patched, opened(store) as environment:
-        patched.setattr(single, "await_served", lambda journal: Report(journal.operation.id, "failed", 0))
+        patched.setattr(one_revision, "await_served", lambda journal: Report(journal.operation.id, "failed", 0))
         give_up(environment, plan_giving_up(environment, "east", ["orders"]), "fire")
     left = store.locks()
     monkeypatch.setattr(given_up, "QUIET_S", 0.0)

@@ -10,10 +10,10 @@ from ha_core.cli.commands import moves
 from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import Extents
-from ha_core.operations import engine
-from ha_core.operations.migration.planning import Batch
-from ha_core.operations.report import Report
-from ha_core.operations.whole_cluster import ClusterProposal
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.report import Report
+from ha_core.operations.migration.planning import MigrationBatch
+from ha_core.operations.move.whole_cluster import ClusterProposal
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
@@ -111,7 +111,7 @@ def test_bad_input_of_migrate_exits_with_code_2_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--rates" in words:  # rates are read when everything else is sound
-        monkeypatch.setattr("ha_core.operations.migration.judging.Judged.judge", lambda *_: None)
+        monkeypatch.setattr("ha_core.operations.migration.judging.JudgedTopics.judge", lambda *_: None)
     before = store.load()
 
     code, data = run("migrate", "payments-2", "--from", "east", "--to", "west", "--reason", "t", "--yes", *words)
@@ -197,10 +197,10 @@ def test_a_part_that_is_refused_behind_others_that_have_moved_is_no_refusal_of_w
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given all of a cluster in two parts, of which the second has a topic that another operation works on
-    def batch(number: int, topic: str) -> Batch:
+    def batch(number: int, topic: str) -> MigrationBatch:
         scope = Scope(topics=(topic,))
         request = MoveRequest(scope=scope, origin="east", target="west", reason="test", include_other_users=True)
-        return Batch(number=number, request=request, moves=MoveSet(topics=(topic,)))
+        return MigrationBatch(number=number, request=request, moves=MoveSet(topics=(topic,)))
 
     parts = (batch(1, "stays"), batch(2, "orders"))
     whole = ClusterProposal(revision=1, origin="east", target="west", reason="test", mode="planned", batches=parts)

@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Document, Mirror
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import run, use
 
@@ -20,7 +20,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> None:
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
     expected |= {(Cluster, one.name): None for one in clusters}
     store = MemoryStore()
-    store.commit(Change(change_id="seed", puts=(*clusters, *mirrors), expected=expected))
+    store.commit(StateChange(change_id="seed", puts=(*clusters, *mirrors), expected=expected))
     use(store, monkeypatch)
 
 

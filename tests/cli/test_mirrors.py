@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
 from ha_core.model.operation import MoveEvidence
-from ha_core.operations.environment import utc_now
+from ha_core.operations.engine.environment import utc_now
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, SUCCESS
 from ha_core.model import GatewayRecord
-from ha_core.operations import enforcement
+from ha_core.operations.access import enforcement
 from tests.cli.invoking import document, run, seeded, shown, use
 
 WHY = ("--reason", "a test")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from gateway.authenticating.users import accounts
+from gateway.authentication.users import accounts
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.wire.sasl_scram import fits

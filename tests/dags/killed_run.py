@@ -14,8 +14,8 @@ from typing import Any
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.operations.switch.window import Window
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.operations.move.fenced_reads import FencedReads
 
 
 def die(_argument: Any) -> Any:
@@ -26,7 +26,7 @@ def main() -> None:
     where, user, run_after = sys.argv[1], sys.argv[2], datetime.fromisoformat(sys.argv[3])
     DagRun.generate_run_id = lambda **_: user
     if where == "fenced":
-        Window.read = die  # type: ignore[assignment, method-assign]
+        FencedReads.read = die  # type: ignore[assignment, method-assign]
     else:
         SwitchSteps.verify = die  # type: ignore[assignment, method-assign]
     conf = {"scope": [f"user:{user}"], "from": "east", "to": "west", "reason": "a test", "dry_run": False}

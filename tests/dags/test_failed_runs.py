@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import TriggerRule
 
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.spark import SparkJobOperator

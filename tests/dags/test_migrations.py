@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ha_core.operations.crossing import cuts as choosing
-from ha_core.operations.environment import Environment
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.migration.crossing import cuts as choosing
 from ha_core.operations.migration.listing import migrations
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
@@ -78,7 +78,7 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("ha_core.operations.switch.steps.cut_change", fails)
+    monkeypatch.setattr("ha_core.operations.move.switch_steps.cut_change", fails)
 
     outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ha_core.kafka.admin import Admin
-from ha_core.operations.environment import Environment
-from ha_core.operations.last_seen import record
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.engine.environment import Environment
 from stack.harness import Stack
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 from tests.kit.consumed import value_of
@@ -22,7 +22,10 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.airflow,
     pytest.mark.long(
-        "dags", "ha_core/operators/mirrors.py", "ha_core/operations/linking.py", "ha_core/operations/reconciling.py"
+        "dags",
+        "ha_core/operators/mirrors.py",
+        "ha_core/operations/mirror/linking.py",
+        "ha_core/operations/absence/reconciling.py",
     ),
     pytest.mark.timeout(900),
 ]

@@ -12,9 +12,9 @@ import logging
 import pytest
 
 from ha_core.operators import platform as served
-from ha_core.registry.changing import put
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
+from ha_core.platform.changing import put
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
 from ha_core.wire.sasl_scram import key_text, scram_key
 from tests.dags.conftest import Outcome
 
@@ -31,11 +31,11 @@ CHANGE = {
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
     """Over the database of the connection."""
     document = {"conn_type": "switchyard_platform", "extra": {"sqlite_file": str(tmp_path / "platform.db")}}
     monkeypatch.setenv("AIRFLOW_CONN_SWITCHYARD_PLATFORM", json.dumps(document))
-    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as opened:
+    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as opened:
         yield opened
 
 
@@ -78,12 +78,12 @@ def plugin() -> Any:
 
 
 @pytest.fixture
-def api(metadata_db: None, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Api:
+def api(metadata_db: None, registry: Platform, monkeypatch: pytest.MonkeyPatch) -> Api:
     return Api()
 
 
 def test_who_may_run_the_dag_may_change_who_may_see_it_may_read_and_nobody_else_anything(
-    api: Api, registry: Registry
+    api: Api, registry: Platform
 ) -> None:
     # Given
     new = {"value": {"name": "alice"}, "reason": "a test"}
@@ -138,12 +138,12 @@ def test_while_the_database_is_away_nobody_is_told_where_it_is_and_later_it_is_s
 Run = Callable[..., Outcome]
 
 
-def names(registry: Registry, kind: str) -> set[str]:
+def names(registry: Platform, kind: str) -> set[str]:
     return {one.key for one in registry.read.page(kind).stored}
 
 
 def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_run(
-    run_alone: Run, registry: Registry
+    run_alone: Run, registry: Platform
 ) -> None:
     # When
     shown = run_alone("change_access", {**CHANGE, "dry_run": True})
@@ -172,7 +172,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
 
 def test_keys_come_from_a_file_and_are_in_nothing_that_the_run_leaves(
     run_alone: Run,
-    registry: Registry,
+    registry: Platform,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
@@ -186,7 +186,7 @@ def test_keys_come_from_a_file_and_are_in_nothing_that_the_run_leaves(
     # Then
     assert outcome.results["report"]["users_without_a_password"] == ["bob"]
     entry = registry.read.get("users", "alice").entry
-    assert isinstance(entry, User)
+    assert isinstance(entry, UserEntry)
     assert set(entry.scram) == {"SCRAM-SHA-512"}
     secrets = [part.partition("=")[2] for part in key.split(",")[:3]]
     left = "".join([caplog.text, *capsys.readouterr(), json.dumps(outcome.results), *database_texts()])
@@ -208,7 +208,7 @@ def database_texts() -> list[str]:
     ],
 )
 def test_what_cannot_be_is_refused_with_every_reason_and_nothing_is_changed(
-    run_alone: Run, registry: Registry, form: dict[str, Any], words: str
+    run_alone: Run, registry: Platform, form: dict[str, Any], words: str
 ) -> None:
     outcome = run_alone("change_access", {**form, "reason": "a test", "dry_run": False})
 
@@ -218,13 +218,13 @@ def test_what_cannot_be_is_refused_with_every_reason_and_nothing_is_changed(
     assert names(registry, "users") == names(registry, "rules") == set()
 
 
-def test_users_are_disabled_and_enabled(run_alone: Run, registry: Registry) -> None:
-    registry.apply([put(User(name=name)) for name in ("alice", "bob")], "somebody", "a test")
+def test_users_are_disabled_and_enabled(run_alone: Run, registry: Platform) -> None:
+    registry.apply([put(UserEntry(name=name)) for name in ("alice", "bob")], "somebody", "a test")
 
     run_alone("change_access", {"disable": ["alice"], "reason": "has left", "dry_run": False})
 
     found = {name: registry.read.get("users", name).entry for name in ("alice", "bob")}
-    assert {name: entry.disabled for name, entry in found.items() if isinstance(entry, User)} == {
+    assert {name: entry.disabled for name, entry in found.items() if isinstance(entry, UserEntry)} == {
         "alice": True,
         "bob": False,
     }

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ha_core.model import GatewayRecord, Mirror, MirrorReport, PartitionReport
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
@@ -19,7 +19,7 @@ from tests.dags.conftest import Workload
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.airflow,
-    pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/engine.py"),
+    pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/engine/engine.py"),
 ]
 
 
@@ -116,7 +116,7 @@ def page(stack: Stack, path: str, **headers: str) -> tuple[int, str, str]:
 
 def mirrored(environment: Environment, topic: str) -> Mirror:
     mirror = Mirror.of(topic, "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
-    environment.store.commit(Change(change_id=topic, puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    environment.store.commit(StateChange(change_id=topic, puts=(mirror,), expected={(Mirror, mirror.key): None}))
     return mirror
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import KnownTopic
-from ha_core.operations.crossing.cuts import from_summary
-from ha_core.operations.environment import Environment
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.migration.crossing.cuts import from_summary
 from ha_core.operators.spark import fresh_rates
 from stack.java import find_java
 from stack.spark_java import spark_environment

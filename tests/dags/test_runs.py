@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import Group, UserBindings
-from ha_core.operations.environment import Environment
+from ha_core.operations.engine.environment import Environment
 from tests.dags import airflow_home
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
@@ -183,12 +183,12 @@ def test_a_run_killed_after_its_cut_is_finished_by_a_rerun(
 def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     run_dag: Run, environment: Environment, workload: Workload, monkeypatch: Any
 ) -> None:
-    from ha_core.operations.switch.window import Window
+    from ha_core.operations.move.fenced_reads import FencedReads
 
-    def broken(_window: Window) -> Any:
+    def broken(_window: FencedReads) -> Any:
         raise ConnectionError("the line was cut")
 
-    monkeypatch.setattr(Window, "read", broken)
+    monkeypatch.setattr(FencedReads, "read", broken)
 
     outcome = run_dag("switch", form(workload))
 

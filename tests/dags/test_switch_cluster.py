@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT
-from ha_core.operations import engine
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
-from ha_core.operations.environment import Environment
-from ha_core.operations.registry import declare_usage
-from ha_core.operations.whole_cluster import plan_cluster
+from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_level
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.move.whole_cluster import plan_cluster
+from ha_core.operations.overview.clusters import declare_usage
 from stack.harness import Stack
 from tests.dags.conftest import Outcome
 from tests.kit.running import create_topic
@@ -133,7 +133,7 @@ def test_where_one_part_fails_it_is_undone_and_no_other_is_started(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("ha_core.operations.switch.steps.cut_change", fails)
+    monkeypatch.setattr("ha_core.operations.move.switch_steps.cut_change", fails)
     # When all of the cluster is to move
     form = {"from": "east", "to": "west", "reason": "a test", "topics_per_batch": 2, "dry_run": False}
     outcome = run_dag("switch_cluster", form)

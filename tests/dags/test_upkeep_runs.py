@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ha_core.operations.environment import Environment
+from ha_core.operations.engine.environment import Environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]

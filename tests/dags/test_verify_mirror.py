@@ -13,8 +13,8 @@ from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror
-from ha_core.operations.environment import Environment
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment
+from ha_core.store.commits import StateChange
 from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
@@ -48,7 +48,9 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
             TopicSpec(mirror.log, mirror.log_partitions, 1, {"cleanup.policy": "compact"}),
         ]
     )
-    environment.store.commit(Change(change_id="test:mirror", puts=(mirror,), expected={(Mirror, mirror.key): None}))
+    environment.store.commit(
+        StateChange(change_id="test:mirror", puts=(mirror,), expected={(Mirror, mirror.key): None})
+    )
     form = {"topics": [workload.topic], "to": "west"}
     # When it is verified, then the run fails and names the first offset
     failed = run_dag("verify_mirror", form)

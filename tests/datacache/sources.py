@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import Any
 
 from ha_core.datacache.core import digest
-from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.packed import record_of
 from ha_core.datacache.core.source import Changes, Row
+from ha_core.datacache.core.uncommitted import Content
 
 _TIME = attrgetter("changed_us")
 

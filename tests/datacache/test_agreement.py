@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ha_core.datacache.core.agreement import Agreement, Member
-from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.agreement import Agreement, CacheMember
+from ha_core.datacache.core.uncommitted import Interval
 
 HOLD_S = 10.0
 
 
-def member(node: str, through_us: int | None, from_us: int = 0, created: int = 0, main_us: int = 0) -> Member:
+def member(node: str, through_us: int | None, from_us: int = 0, created: int = 0, main_us: int = 0) -> CacheMember:
     """Created in the order of their names, unless said otherwise."""
     holds = None if through_us is None else Interval(from_us, through_us)
-    return Member(node, created or ord(node[-1]), holds, main_us)
+    return CacheMember(node, created or ord(node[-1]), holds, main_us)
 
 
 def test_the_commit_time_is_the_smallest_up_to_which_all_have_read() -> None:

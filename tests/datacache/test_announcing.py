@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.datacache.announcing import Announcer
+from ha_core.datacache.change_notifier import ChangeNotifier
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.store import Store
@@ -22,7 +22,7 @@ class World:
         self.newest = {"users": 1, "rules": 0}
         self.fails: Exception | None = None
         self.said: list[str] = []
-        self.announcer = Announcer(self.read, self.connect, self.said.append, look_s=0.05)
+        self.announcer = ChangeNotifier(self.read, self.connect, self.said.append, look_s=0.05)
 
     def read(self) -> dict[str, int]:
         if isinstance(self.fails, ValueError):
@@ -37,7 +37,7 @@ class World:
 
 @pytest.fixture
 def world(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr("ha_core.datacache.looking.RETRY_S", 0.05)
+    monkeypatch.setattr("ha_core.datacache.poller.RETRY_S", 0.05)
     made = World(backend)
     yield made
     made.announcer.close()

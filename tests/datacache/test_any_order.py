@@ -24,12 +24,12 @@ from hypothesis.stateful import (
 )
 
 from ha_core.datacache.cache import DataCache
-from ha_core.datacache.core.cache import Cache, Commit, Moved
+from ha_core.datacache.core.cache import Cache, CommitOutcome, ContentCommit
 from ha_core.datacache.core.errors import DataCacheError
-from ha_core.datacache.core.held import Held
 from ha_core.datacache.core.source import Changes
+from ha_core.datacache.core.uncommitted import UncommittedChanges
 from ha_core.datacache.nodes import Paths, commit_from_bytes, commit_to_bytes
-from ha_core.datacache.state import Settings
+from ha_core.datacache.state import CacheSettings
 from ha_core.store.errors import StoreError
 from stack.memory_store import MemoryStore
 
@@ -85,7 +85,7 @@ class World(RuleBasedStateMachine):
             f"gw-{number}",
             self.history,
             store.tree,
-            Settings(hold_s=HOLD_S, page_rows=PAGE),
+            CacheSettings(hold_s=HOLD_S, page_rows=PAGE),
             clock_s=lambda: self.now_s,
         )
         cache._nodes.create()
@@ -311,29 +311,29 @@ def _all_well() -> World:
     return world
 
 
-def _adds_up_whatever_is_missing(held: Held, changes: Changes) -> None:
+def _adds_up_whatever_is_missing(held: UncommittedChanges, changes: Changes) -> None:
     _ADD(held, changes._replace(exact_from_us=0))
 
 
-def _commits_whatever_was_read(cache: Cache, commit: Commit) -> Moved:
+def _commits_whatever_was_read(cache: Cache, commit: ContentCommit) -> CommitOutcome:
     if cache._held is None or (cache.main is not None and commit.at_us <= cache.main.at_us):
-        return Moved.THERE
+        return CommitOutcome.THERE
     cache.main = cache._held.at(commit.at_us)
     cache._held.let_go(cache.main)
-    return Moved.COMMITTED
+    return CommitOutcome.COMMITTED
 
 
 def _keeps_keys_whose_deletion_was_forgotten(cache: Cache, changes: Changes, after_us: int, limit: int) -> bool:
     return _TAKE(cache, changes._replace(deletions_from_us=0), after_us, limit)
 
 
-def _proposes_nothing(cache: Cache, at_us: int) -> Commit | None:
+def _proposes_nothing(cache: Cache, at_us: int) -> ContentCommit | None:
     return None
 
 
-_ADD, _TAKE = Held.add, Cache.take
+_ADD, _TAKE = UncommittedChanges.add, Cache.take
 PLANTED = [
-    (_a_commit_between_two_versions, Held, "add", _adds_up_whatever_is_missing, "not the content of 2"),
+    (_a_commit_between_two_versions, UncommittedChanges, "add", _adds_up_whatever_is_missing, "not the content of 2"),
     (_a_commit_without_one_that_cannot_read, Cache, "commit", _commits_whatever_was_read, "two contents of 2"),
     (_a_deletion_that_was_forgotten, Cache, "take", _keeps_keys_whose_deletion_was_forgotten, "not the content of 2"),
     (_all_well, Cache, "proposal", _proposes_nothing, "serves nothing"),
@@ -366,7 +366,7 @@ def test_a_commit_time_that_goes_back_is_found_and_put_right_by_the_nodes() -> N
     # Given a commit time of 2, and somebody with a shell
     world = _a_commit_without_one_that_cannot_read()
     world.the_commit_time_never_goes_back()
-    world.first.plant(Paths("users").commit, commit_to_bytes(Commit(1, 1), "somebody"))
+    world.first.plant(Paths("users").commit, commit_to_bytes(ContentCommit(1, 1), "somebody"))
     with pytest.raises(AssertionError, match="went from 2 to 1"):
         world.the_commit_time_never_goes_back()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ha_core.datacache.core import digest, source
-from ha_core.datacache.core.cache import Cache, Commit, Moved
+from ha_core.datacache.core.cache import Cache, CommitOutcome, ContentCommit
 from ha_core.datacache.core.errors import BrokenSourceError, SourceWentBackError
-from ha_core.datacache.core.held import Interval
 from ha_core.datacache.core.source import Changes, Row
+from ha_core.datacache.core.uncommitted import Interval
 
 from .sources import History, damage, values
 
@@ -22,7 +22,7 @@ def read(cache: Cache, history: History, limit: int = 100) -> None:
     cache.adopt()
 
 
-def agreed(history: History, at_us: int) -> Commit:
+def agreed(history: History, at_us: int) -> ContentCommit:
     """What a node that has read all would propose."""
     cache = Cache()
     read(cache, history)
@@ -47,7 +47,7 @@ def test_a_commit_between_two_versions_of_a_key_serves_the_first_one_also_to_who
 
     moved = cache.commit(agreed(history, 2))
 
-    assert moved is Moved.COMMITTED
+    assert moved is CommitOutcome.COMMITTED
     assert cache.main is not None
     assert values(cache.main.rows) == {"a": {"is": "old"}, "b": {"is": "x"}}
 
@@ -61,9 +61,9 @@ def test_a_node_that_may_lack_the_version_of_a_commit_time_waits_for_a_later_one
     read(cache, history)
 
     assert cache.holds == Interval(2, 2)
-    assert cache.commit(commit) is Moved.AHEAD
+    assert cache.commit(commit) is CommitOutcome.AHEAD
     assert cache.main is None
-    assert cache.commit(agreed(history, 2)) is Moved.COMMITTED
+    assert cache.commit(agreed(history, 2)) is CommitOutcome.COMMITTED
 
 
 def test_a_node_that_has_not_read_so_far_keeps_what_it_serves_and_goes_straight_to_the_newest_commit_later() -> None:
@@ -74,14 +74,14 @@ def test_a_node_that_has_not_read_so_far_keeps_what_it_serves_and_goes_straight_
     cache.commit(agreed(history, 1))
     history.change("a", "new")
     history.change("b", "x")
-    assert cache.commit(agreed(history, 2)) is Moved.BEHIND
-    assert cache.commit(agreed(history, 3)) is Moved.BEHIND
+    assert cache.commit(agreed(history, 2)) is CommitOutcome.BEHIND
+    assert cache.commit(agreed(history, 3)) is CommitOutcome.BEHIND
     assert cache.main is not None
     assert (cache.main.at_us, values(cache.main.rows)) == (1, {"a": {"is": "old"}})
 
     read(cache, history)
 
-    assert cache.commit(agreed(history, 3)) is Moved.COMMITTED
+    assert cache.commit(agreed(history, 3)) is CommitOutcome.COMMITTED
     assert values(cache.main.rows) == {"a": {"is": "new"}, "b": {"is": "x"}}
 
 
@@ -108,7 +108,7 @@ def test_a_main_part_goes_back_for_no_commit() -> None:
     read(cache, history)
     cache.commit(agreed(history, 2))
 
-    assert cache.commit(agreed(history, 1)) is Moved.THERE
+    assert cache.commit(agreed(history, 1)) is CommitOutcome.THERE
     assert cache.main is not None
     assert cache.main.at_us == 2
 
@@ -125,7 +125,7 @@ def test_a_node_that_was_away_longer_than_deletions_are_kept_reads_everything_an
     read(cache, history)
 
     assert cache.reloads == 1
-    assert cache.commit(agreed(history, 3)) is Moved.COMMITTED
+    assert cache.commit(agreed(history, 3)) is CommitOutcome.COMMITTED
     assert cache.main is not None
     assert values(cache.main.rows) == {"b": {"is": "x"}}
 
@@ -137,7 +137,7 @@ def test_a_first_read_in_pages_keeps_what_a_commit_needs() -> None:
     read(cache, history, limit=3)
 
     for at_us in (40, 41, 99):
-        assert cache.commit(agreed(history, at_us)) is Moved.COMMITTED
+        assert cache.commit(agreed(history, at_us)) is CommitOutcome.COMMITTED
         assert cache.main is not None
         assert values(cache.main.rows) == history.content(at_us)
 
@@ -150,7 +150,7 @@ def test_a_first_read_in_pages_of_a_source_that_has_forgotten_deletions_comes_to
     read(cache, history, limit=2)
 
     assert cache.reloads == 0
-    assert cache.commit(agreed(history, 6)) is Moved.COMMITTED
+    assert cache.commit(agreed(history, 6)) is CommitOutcome.COMMITTED
 
 
 def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
@@ -165,7 +165,7 @@ def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
         read(cache, history, limit=2)
     read(cache, history, limit=2)
 
-    assert cache.commit(agreed(history, 4)) is Moved.COMMITTED
+    assert cache.commit(agreed(history, 4)) is CommitOutcome.COMMITTED
     assert cache.main is not None
     assert values(cache.main.rows) == history.content(4)
 
@@ -220,10 +220,10 @@ def test_a_content_that_is_not_what_was_agreed_is_refused_and_read_anew_once() -
     cache = Cache()
     read(cache, ours)
 
-    assert cache.commit(agreed(theirs, 5)) is Moved.REFUSED
+    assert cache.commit(agreed(theirs, 5)) is CommitOutcome.REFUSED
     assert cache.reads_anew()
     read(cache, ours)
-    assert cache.commit(agreed(theirs, 5)) is Moved.REFUSED
+    assert cache.commit(agreed(theirs, 5)) is CommitOutcome.REFUSED
 
     assert not cache.reads_anew()
     assert cache.main is None
@@ -234,12 +234,12 @@ def test_after_a_refusal_the_next_commit_that_agrees_is_taken() -> None:
     ours = made(("a", "x"), ("c", "x"))
     cache = Cache()
     read(cache, ours)
-    wrong = Commit(2, agreed(ours, 2).fingerprint + 1)
-    assert cache.commit(wrong) is Moved.REFUSED
+    wrong = ContentCommit(2, agreed(ours, 2).fingerprint + 1)
+    assert cache.commit(wrong) is CommitOutcome.REFUSED
     ours.change("d", "x")
     read(cache, ours)
 
-    assert cache.commit(agreed(ours, 3)) is Moved.COMMITTED
+    assert cache.commit(agreed(ours, 3)) is CommitOutcome.COMMITTED
 
 
 def test_a_source_that_has_lost_what_it_told_is_named_and_what_is_served_stays() -> None:

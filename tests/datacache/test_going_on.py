@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from ha_core.datacache.cache import DataCache
+from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
-from ha_core.datacache.kept_file import KeptFile
-from ha_core.datacache.state import Settings
+from ha_core.datacache.state import CacheSettings
 from tests.store.sessions import Backend
 from tests.store.waiting import DEADLINE_S, until
 
 from .sources import History, values
 
-SETTINGS = Settings(every_s=0.2, hold_s=1.0, check_s=3600.0)
+SETTINGS = CacheSettings(every_s=0.2, hold_s=1.0, check_s=3600.0)
 Start = Callable[[History, str], DataCache]
 
 
@@ -28,7 +28,7 @@ def start(backend: Backend, tmp_path: Path) -> Iterator[Start]:
     begun: list[DataCache] = []
 
     def make(source: History, node: str) -> DataCache:
-        file = KeptFile(tmp_path / node, "here")
+        file = CacheFile(tmp_path / node, "here")
         cache = DataCache("users", node, source, backend.open().store.tree, SETTINGS, file=file)
         cache.start()
         begun.append(cache)
@@ -107,12 +107,12 @@ def test_what_was_changed_in_the_file_is_healed_by_the_first_read(
     source = History()
     source.change("a", "x")
     kept(start, source)
-    file = KeptFile(tmp_path / "gw-1", "here")
+    file = CacheFile(tmp_path / "gw-1", "here")
     found = file.load()
     assert found is not None
     rows = rows_of(Row(key, row.changed_us, {"is": "planted"}) for key, row in found.content.rows.items())
     (tmp_path / "gw-1").unlink()
-    KeptFile(tmp_path / "gw-1", "here").keep(
+    CacheFile(tmp_path / "gw-1", "here").keep(
         type(found.content)(found.content.at_us, rows, found.content.fingerprint), 0
     )
 

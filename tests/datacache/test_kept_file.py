@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.datacache import kept_file
+from ha_core.datacache import cache_file
+from ha_core.datacache.cache_file import CacheFile, CacheFileError
 from ha_core.datacache.core import blocks, packed
 from ha_core.datacache.core.digest import fingerprint
-from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
-from ha_core.datacache.kept_file import KeptFile, KeptFileError
+from ha_core.datacache.core.uncommitted import Content
 
 SOURCE = "https://platform.example.org"
 
@@ -28,7 +28,7 @@ def content(at_us: int, **rows: int) -> Content:
 
 
 def kept(path: Path) -> Content | None:
-    found = KeptFile(path, SOURCE).load()
+    found = CacheFile(path, SOURCE).load()
     return None if found is None else found.content
 
 
@@ -39,9 +39,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_kept_comes_back_with_its_time_and_its_age(path: Path) -> None:
     served = content(9, a=3, b=9)
-    KeptFile(path, SOURCE).keep(served, time.time() - 100)
+    CacheFile(path, SOURCE).keep(served, time.time() - 100)
 
-    found = KeptFile(path, SOURCE).load()
+    found = CacheFile(path, SOURCE).load()
 
     assert found is not None
     assert found.content == served
@@ -59,13 +59,13 @@ def test_values_of_every_shape_come_back(path: Path) -> None:
     rows = rows_of(Row(str(number), number, value) for number, value in enumerate(values, 1))
     served = Content(9, rows, fingerprint(range(1, len(values) + 1)))
 
-    KeptFile(path, SOURCE).keep(served, time.time())
+    CacheFile(path, SOURCE).keep(served, time.time())
 
     assert kept(path) == served
 
 
 def test_nobody_else_can_read_it(path: Path) -> None:
-    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o077 == 0
@@ -76,8 +76,8 @@ def test_later_states_are_appended_until_the_file_has_grown_and_the_newest_comes
 ) -> None:
     # Given
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 2)
-    monkeypatch.setattr(kept_file, "BLOCK_ROWS", 2)
-    file = KeptFile(path, SOURCE)
+    monkeypatch.setattr(cache_file, "BLOCK_ROWS", 2)
+    file = CacheFile(path, SOURCE)
     file.keep(content(3, a=1, b=2, c=3), time.time())
     inode = path.stat().st_ino
     # When
@@ -92,9 +92,9 @@ def test_later_states_are_appended_until_the_file_has_grown_and_the_newest_comes
 
 
 def test_a_process_that_goes_on_appends_to_what_it_has_found(path: Path) -> None:
-    KeptFile(path, SOURCE).keep(content(3, a=1, b=3), time.time())
+    CacheFile(path, SOURCE).keep(content(3, a=1, b=3), time.time())
     inode = path.stat().st_ino
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     file.load()
 
     file.keep(content(4, a=4, b=3), time.time())
@@ -105,14 +105,14 @@ def test_a_process_that_goes_on_appends_to_what_it_has_found(path: Path) -> None
 
 @pytest.mark.parametrize("cut", range(1, 120, 7))
 def test_a_torn_end_leaves_the_state_before(path: Path, cut: int) -> None:
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     file.keep(content(3, a=1, b=3), time.time())
     whole = path.stat().st_size
     file.keep(content(4, a=4, b=3), time.time())
     os.truncate(path, path.stat().st_size - cut)
     assert path.stat().st_size > whole
 
-    found = KeptFile(path, SOURCE)
+    found = CacheFile(path, SOURCE)
     again = found.load()
 
     assert again is not None
@@ -123,7 +123,7 @@ def test_a_torn_end_leaves_the_state_before(path: Path, cut: int) -> None:
 
 
 def test_whatever_byte_is_damaged_nothing_else_comes_back_than_what_was_once_kept(path: Path) -> None:
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     first, second = content(3, a=1, b=3), content(4, a=4, b=3)
     file.keep(first, time.time())
     file.keep(second, time.time())
@@ -166,7 +166,7 @@ def test_a_file_of_the_first_schema_is_read_and_what_comes_next_is_written_anew(
     # Given
     path.parent.mkdir()
     path.write_bytes(FIRST_SCHEMA)
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     # When
     found = file.load()
     # Then
@@ -187,7 +187,7 @@ def test_wherever_a_file_ends_a_state_comes_back_that_was_once_kept_or_none(path
     path.write_bytes(FIRST_SCHEMA)
     if schema == 2:
         path.unlink()
-        file = KeptFile(path, SOURCE)
+        file = CacheFile(path, SOURCE)
         for state in OF_FIRST_SCHEMA:
             file.keep(state, time.time())
     whole, first, second = path.read_bytes(), *OF_FIRST_SCHEMA
@@ -195,7 +195,7 @@ def test_wherever_a_file_ends_a_state_comes_back_that_was_once_kept_or_none(path
     for end in range(len(whole) + 1):
         # When
         path.write_bytes(whole[:end])
-        file = KeptFile(path, SOURCE)
+        file = CacheFile(path, SOURCE)
         found = file.load()
         seen.append(None if found is None else found.content.at_us)
         # Then
@@ -208,7 +208,7 @@ def test_wherever_a_file_ends_a_state_comes_back_that_was_once_kept_or_none(path
 
 @pytest.mark.parametrize("schema", [0, 3, None, "2", [2], {"2": 2}])
 def test_a_file_of_another_schema_is_not_used(path: Path, schema: object) -> None:
-    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
     head, rest = path.read_bytes().split(b"\n", 1)
     said = json.dumps(json.loads(head[33:]) | {"schema": schema}).encode()
     path.write_bytes(blake2b(said, digest_size=16).hexdigest().encode() + b" " + said + b"\n" + rest)
@@ -222,7 +222,7 @@ def test_what_is_no_such_file_is_not_used(path: Path, foreign: bytes) -> None:
     path.write_bytes(foreign)
 
     assert kept(path) is None
-    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
     assert kept(path) == content(9, a=9)
 
 
@@ -231,7 +231,7 @@ def test_a_text_that_many_rows_have_is_in_memory_once_whatever_it_is_beside(path
         {"owner": "".join(["te", "am"]), "at": at} for at in (1, True, 1.0, None, "1", [1])
     ]
     rows = rows_of(Row(str(number), number, value) for number, value in enumerate(values, 1))
-    KeptFile(path, SOURCE).keep(Content(9, rows, fingerprint(range(1, 7))), time.time())
+    CacheFile(path, SOURCE).keep(Content(9, rows, fingerprint(range(1, 7))), time.time())
 
     found = kept(path)
 
@@ -256,7 +256,7 @@ def test_rows_of_many_shapes_come_back_however_few_are_remembered(
         for at in range(1, 60)
     )
     first = Content(99, rows, fingerprint(range(1, 60)))
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     # When
     file.keep(first, time.time())
     second = first.after([Row(f"key-{at}", 100 + at, {"a0": f"text {at % 5}"}) for at in range(1, 60, 2)], 200)
@@ -266,7 +266,7 @@ def test_rows_of_many_shapes_come_back_however_few_are_remembered(
 
 
 def test_a_line_that_is_missing_in_between_is_found_by_the_fingerprint(path: Path) -> None:
-    file = KeptFile(path, SOURCE)
+    file = CacheFile(path, SOURCE)
     file.keep(content(3, a=1, b=3), time.time())
     file.keep(content(4, a=4, b=3), time.time())
     lines = path.read_bytes().splitlines(keepends=True)
@@ -277,9 +277,9 @@ def test_a_line_that_is_missing_in_between_is_found_by_the_fingerprint(path: Pat
 
 
 def test_what_was_kept_of_another_source_is_not_used(path: Path) -> None:
-    KeptFile(path, SOURCE).keep(content(9, a=9), time.time())
+    CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
 
-    assert KeptFile(path, "https://another.example.org").load() is None
+    assert CacheFile(path, "https://another.example.org").load() is None
 
 
 def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> None:
@@ -289,7 +289,7 @@ def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> 
     (path.parent / "gw-1.new").mkdir()
 
     for number, place in enumerate(others, 5):
-        KeptFile(place, SOURCE).keep(content(number, a=number), time.time())
+        CacheFile(place, SOURCE).keep(content(number, a=number), time.time())
 
     assert [kept(place) for place in others] == [content(5, a=5), content(6, a=6)]
 
@@ -297,8 +297,8 @@ def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> 
 def test_where_nothing_can_be_written_that_is_said_and_the_next_time_all_is_written(path: Path) -> None:
     # Given a folder that is a file
     path.parent.write_text("")
-    file = KeptFile(path, SOURCE)
-    with pytest.raises(KeptFileError, match="cannot be written"):
+    file = CacheFile(path, SOURCE)
+    with pytest.raises(CacheFileError, match="cannot be written"):
         file.keep(content(3, a=3), time.time())
 
     path.parent.unlink()
@@ -317,5 +317,5 @@ def test_a_file_of_whole_blocks_that_say_something_else_is_none(path: Path, said
     path.write_text("".join(lines))
 
     assert kept(path) is None
-    KeptFile(path, SOURCE).keep(content(9, a=3), time.time())
+    CacheFile(path, SOURCE).keep(content(9, a=3), time.time())
     assert kept(path) == content(9, a=3)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.datacache.core.cache import Commit
-from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.cache import ContentCommit
 from ha_core.datacache.core.source import MAX_US
+from ha_core.datacache.core.uncommitted import Interval
 from ha_core.datacache.nodes import (
     MAX_BYTES,
     Paths,
@@ -36,7 +36,9 @@ def test_what_a_node_publishes_is_read_as_it_was_written(published: Published) -
 
 @given(TIMES, st.integers(0, 1 << 61))
 def test_a_commit_is_read_as_it_was_written(at_us: int, fingerprint: int) -> None:
-    assert commit_from_bytes(commit_to_bytes(Commit(at_us, fingerprint), "gw-1"), "p") == Commit(at_us, fingerprint)
+    assert commit_from_bytes(commit_to_bytes(ContentCommit(at_us, fingerprint), "gw-1"), "p") == ContentCommit(
+        at_us, fingerprint
+    )
 
 
 @given(st.binary(max_size=200))

@@ -12,9 +12,9 @@ import pytest
 
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.core.errors import NodeIdTakenError
-from ha_core.datacache.core.held import Content
 from ha_core.datacache.core.source import MAX_US, Changes
-from ha_core.datacache.state import Settings
+from ha_core.datacache.core.uncommitted import Content
+from ha_core.datacache.state import CacheSettings
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.store.tree import Create, Node, Put
 from tests.store.sessions import Backend, Session
@@ -22,7 +22,7 @@ from tests.store.waiting import DEADLINE_S, until
 
 from .sources import History, damage, values
 
-QUICK = Settings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
+QUICK = CacheSettings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
 """Nothing is read because time has passed."""
 
 
@@ -48,7 +48,7 @@ class Fleet:
         self.caches: list[DataCache] = []
         self.sessions: list[Session] = []
 
-    def start(self, node: str, source: History | Slow, settings: Settings = QUICK) -> DataCache:
+    def start(self, node: str, source: History | Slow, settings: CacheSettings = QUICK) -> DataCache:
         session = self._backend.open()
         cache = DataCache("users", node, source, session.store.tree, settings)
         cache.start()
@@ -109,7 +109,7 @@ def test_a_node_that_cannot_read_keeps_what_it_serves_and_is_left_out_after_a_wh
     # Given two nodes, one of which is cut off from the source
     source = history(a="x")
     slow = Slow(source)
-    settings = Settings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
+    settings = CacheSettings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
     stuck, well = fleet.start("gw-1", slow, settings), fleet.start("gw-2", source, settings)
     for cache in (stuck, well):
         until(partial(serves, cache, {"a": {"is": "x"}}), "served")
@@ -185,7 +185,7 @@ def test_a_node_without_zookeeper_serves_on_and_catches_up(fleet: Fleet) -> None
 def test_a_damaged_main_part_is_found_by_comparing_and_healed(fleet: Fleet) -> None:
     # Given a main part that was damaged in memory
     source = history(a="x")
-    cache = fleet.start("gw-1", source, Settings(every_s=0.05, hold_s=5.0, check_s=0.05))
+    cache = fleet.start("gw-1", source, CacheSettings(every_s=0.05, hold_s=5.0, check_s=0.05))
     assert cache.wait(DEADLINE_S)
     assert cache.main is not None
 
@@ -246,7 +246,7 @@ def test_a_new_main_part_is_told_in_order_and_a_failing_listener_costs_nothing(s
 )
 def test_a_setting_out_of_bounds_is_refused(setting: str, value: Any) -> None:
     with pytest.raises(ValueError, match=setting):
-        Settings(**{setting: value})
+        CacheSettings(**{setting: value})
 
 
 def node_at(session: Session, path: str) -> Node:
@@ -290,7 +290,7 @@ def test_a_node_that_claims_to_have_read_what_there_is_not_keeps_nobody_from_goi
     fleet: Fleet, other: Session
 ) -> None:
     source = history(a="x")
-    settings = Settings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
+    settings = CacheSettings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
     caches = [fleet.start(f"gw-{number}", source, settings) for number in range(2)]
     for cache in caches:
         assert cache.wait(DEADLINE_S)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.datacache.core.cache import Commit
+from ha_core.datacache.core.cache import ContentCommit
 from ha_core.datacache.core.errors import NodeIdTakenError, UnknownNodeError
-from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.uncommitted import Interval
 from ha_core.datacache.nodes import LiveNode, Published
 from ha_core.datacache.zookeeper import CacheNodes, Members
 from ha_core.store.errors import StoreUnavailableError
@@ -115,10 +115,10 @@ def test_of_two_that_write_a_commit_at_once_the_second_one_writes_nothing(sessio
     own, theirs = nodes(session), nodes(other)
     read, read_too = own.commit(session.store.tree)[1], theirs.commit(other.store.tree)[1]
 
-    assert own.write_commit(Commit(9, 1), "gw-1", read)
-    assert not theirs.write_commit(Commit(5, 2), "gw-2", read_too)
+    assert own.write_commit(ContentCommit(9, 1), "gw-1", read)
+    assert not theirs.write_commit(ContentCommit(5, 2), "gw-2", read_too)
 
-    assert theirs.commit(other.store.tree)[0] == Commit(9, 1)
+    assert theirs.commit(other.store.tree)[0] == ContentCommit(9, 1)
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -127,9 +127,9 @@ def test_a_commit_whose_reply_is_lost_is_looked_for(session: Session, other: Ses
     read = own.commit(session.store.tree)[1]
     session.lose_next_reply(made)
 
-    assert not own.write_commit(Commit(9, 1), "gw-1", read)
+    assert not own.write_commit(ContentCommit(9, 1), "gw-1", read)
 
-    assert nodes(other).commit(other.store.tree)[0] == (Commit(9, 1) if made else None)
+    assert nodes(other).commit(other.store.tree)[0] == (ContentCommit(9, 1) if made else None)
 
 
 def test_watchers_are_woken_by_a_commit_a_reload_a_change_and_by_nodes_that_come_change_and_go(
@@ -146,7 +146,7 @@ def test_watchers_are_woken_by_a_commit_a_reload_a_change_and_by_nodes_that_come
     members.read()
 
     # When others do all that
-    theirs.write_commit(Commit(1, 1), "gw-2", theirs.commit(other.store.tree)[1])
+    theirs.write_commit(ContentCommit(1, 1), "gw-2", theirs.commit(other.store.tree)[1])
     until(lambda: "commit" in woken, "commit")
     theirs.announce()
     until(lambda: "changed" in woken, "changed")

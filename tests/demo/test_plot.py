@@ -8,8 +8,8 @@ import pytest
 
 from stack.demo.migrating import LAGGING, reader_of
 from stack.demo.plot import Mark, Track, draw, tracks_of
-from stack.history.events import Acked, Delivered, Started
-from stack.history.history import Cut, History, LogDump
+from stack.history.events import Acked, ClientStarted, Delivered
+from stack.history.history import History, HistoryCut, LogDump
 
 CUT = 5
 SETTLED = 108.0
@@ -24,10 +24,10 @@ def recorded() -> History:
     reader = [Delivered(LAGGING, 107.0 + n, "invoices", 0, n, f"p-{n}", "audit") for n in range(10)]
     return History(
         {
-            "p": (Started("p", 99.0, "producer", "test", ("invoices",)), *producer),
-            LAGGING: (Started(LAGGING, 99.0, "consumer", "test", ("invoices",), "audit"), *reader),
+            "p": (ClientStarted("p", 99.0, "producer", "test", ("invoices",)), *producer),
+            LAGGING: (ClientStarted(LAGGING, 99.0, "consumer", "test", ("invoices",), "audit"), *reader),
         },
-        (Cut("invoices", 0, CUT, "east", "west", origin_end=CUT, target_base=0, ahead=True),),
+        (HistoryCut("invoices", 0, CUT, "east", "west", origin_end=CUT, target_base=0, ahead=True),),
         (),
         (
             LogDump("east", "invoices", 0, 0, CUT + 2, {n: f"p-{n}" for n in range(CUT + 2)}),

@@ -7,17 +7,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stack.demo.report import ClientLine, DemoReport, Failover, Migration, Operation, Reader, client_lines, show
+from stack.demo.report import (
+    ClientLine,
+    DemoReport,
+    Failover,
+    LaggingReader,
+    MigrationReport,
+    MoveReport,
+    client_lines,
+    show,
+)
 from stack.history.blackout import Move
 from stack.history.checker import Result
-from stack.history.events import Acked, Delivered, Event, Started
+from stack.history.events import Acked, ClientStarted, Delivered, Event
 from stack.history.history import History
-from stack.history.lost_tails import Account
+from stack.history.lost_tails import LostTailCounts
 from stack.history.standstill import LongestStandstills
 from stack.history.violation import Violation
 
 MOVE = Move(10.0, 11.0)
-OPERATION = Operation(
+OPERATION = MoveReport(
     "switch-1",
     "orders-app",
     "east",
@@ -30,7 +39,7 @@ OPERATION = Operation(
     MOVE,
 )
 SOUND = Result((), acknowledged=2, delivered=2, lost=0, doubled=0, repeated=0, excused=0)
-MIGRATION = Migration(
+MIGRATION = MigrationReport(
     operation="migrate-1",
     topic="invoices",
     origin="east",
@@ -41,14 +50,14 @@ MIGRATION = Migration(
     clients=(ClientLine("two", "producer", (21.0, 23.5), 3, 3),),
     standstills=(LongestStandstills("four", "invoices", 1, 120.0, 210.0),),
     standstill_bound_ms=2000.0,
-    reader=Reader("slow", 500, 4.2, 700, 90),
+    reader=LaggingReader("slow", 500, 4.2, 700, 90),
     aged=True,
     deleted=True,
     airflow_url="http://airflow/age",
     plot="/plots/report.png",
 )
 CLIENTS = (ClientLine("one", "producer", (12.5,), 2, 2),)
-ACCOUNT = Account(acknowledged=12, reported=4, lost=3, came_again=1, delivered=9, missing=(), strange=())
+ACCOUNT = LostTailCounts(acknowledged=12, reported=4, lost=3, came_again=1, delivered=9, missing=(), strange=())
 FAILOVER = Failover(
     operation="switch-3",
     topic="payments",
@@ -157,14 +166,14 @@ def test_a_failover_is_sound_only_when_every_record_is_accounted_for_and_everybo
 def test_a_client_line_has_its_blackout_and_its_counts() -> None:
     # Given a producer with a pause over the move, and a consumer with a longer one
     producer: tuple[Event, ...] = (
-        Started("p", 1.0, "producer", "test", ("orders",)),
+        ClientStarted("p", 1.0, "producer", "test", ("orders",)),
         acked(9.9, "p-1"),
         acked(10.4, "p-2"),
         acked(11.5, "p-3"),
         acked(11.6, "p-3"),
     )
     consumer: tuple[Event, ...] = (
-        Started("c", 1.0, "consumer", "test", ("orders",), "billing"),
+        ClientStarted("c", 1.0, "consumer", "test", ("orders",), "billing"),
         given(9.9, "p-1"),
         given(12.0, "p-2"),
     )

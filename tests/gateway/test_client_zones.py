@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from gateway.client_zones import NOWHERE, ClientZones
+from gateway.model.client_zones import NOWHERE, ClientZones
 
 ZONES = ClientZones.of(
     {

@@ -11,9 +11,9 @@ import yaml
 from pydantic import BaseModel
 
 from gateway.__main__ import main
-from gateway.authenticating.accounts import Account
+from gateway.authentication.accounts import LoginAccount
 from gateway.config import Config, ConfigError, load, open_passwords
-from ha_core.operations.user_entries import entry
+from ha_core.operations.access.user_entries import entry
 from ha_core.store.security import StoreSecurity, parse
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
@@ -66,7 +66,7 @@ def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: 
 
     config = load(written(tmp_path, document))
 
-    assert config.authentication.users == {"alice": Account("wonder"), "1001": Account("number")}
+    assert config.authentication.users == {"alice": LoginAccount("wonder"), "1001": LoginAccount("number")}
     assert config.profiles["sasl"].password == "s3cret"
 
 

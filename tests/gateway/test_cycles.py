@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.cycles import MIN_PAUSE_S, Need
+from gateway.runtime.gc_policy import MIN_PAUSE_S, SearchDue
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
 from tests.gateway.driver.host import FakeHost
@@ -52,7 +52,7 @@ def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
 
 
 def test_everything_is_searched_when_memory_has_grown_by_half_and_not_more_often_than_once_an_hour() -> None:
-    need = Need(100 * MIB, at=50.0)
+    need = SearchDue(100 * MIB, at=50.0)
     assert not need.due(149 * MIB, 50.0 + MIN_PAUSE_S)
     assert not need.due(150 * MIB, 49.0 + MIN_PAUSE_S)
     assert need.due(150 * MIB, 50.0 + MIN_PAUSE_S)

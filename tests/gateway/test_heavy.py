@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gateway.heavy import Bulk
+from gateway.runtime.offload import DeferredFreeList
 
 
 class Item:
@@ -21,7 +21,7 @@ class Item:
 
 def test_the_items_of_a_long_list_are_freed_by_another_thread_than_the_one_that_had_it_last() -> None:
     freed_by, all_freed = list[str](), threading.Event()
-    topics = Bulk(Item(freed_by, all_freed) for _ in range(100))
+    topics = DeferredFreeList(Item(freed_by, all_freed) for _ in range(100))
     del topics
     assert all_freed.wait(10)
     assert threading.current_thread().name not in freed_by

@@ -15,11 +15,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.counts import Counts
-from gateway.metrics import Metrics
+from gateway.model.counts import Counts
+from gateway.model.topology import ClusterTopology, Topology
+from gateway.process.metrics import GatewayMetrics
 from gateway.quotas.charges import Meters
 from gateway.session.snapshot import Lease, Snapshot
-from gateway.topology import ClusterTopology, Topology
 from ha_core.metrics.http import HttpServer
 from ha_core.model import Cluster, Mask, View
 
@@ -78,7 +78,7 @@ def counts() -> Counts:
 @pytest.fixture
 def address(reasons: list[str], counts: Counts) -> Iterator[str]:
     observed = gateway(reasons, counts)
-    server = HttpServer("127.0.0.1", 0, Metrics(observed).render, lambda: observed.unready, "http.port")
+    server = HttpServer("127.0.0.1", 0, GatewayMetrics(observed).render, lambda: observed.unready, "http.port")
     yield f"http://127.0.0.1:{server.start()}"
     server.stop()
 
@@ -167,7 +167,7 @@ def test_callers_that_say_nothing_do_not_keep_others_out_once_they_hang_up(addre
 
 def test_a_port_that_is_taken_is_named(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    second = HttpServer("127.0.0.1", port, Metrics(gateway([], Counts())).render, list, "http.port")
+    second = HttpServer("127.0.0.1", port, GatewayMetrics(gateway([], Counts())).render, list, "http.port")
 
     with pytest.raises(OSError, match=rf"http 127\.0\.0\.1:{port}: Address already in use; change http\.port"):
         second.start()

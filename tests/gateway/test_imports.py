@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OPTIONAL = ("httpx", "jwt", "cryptography", "sqlalchemy", "fastapi", "gateway.platform.following")
+OPTIONAL = ("httpx", "jwt", "cryptography", "sqlalchemy", "fastapi", "gateway.follow.platform.following")
 
 
 def test_a_gateway_loads_the_platforms_client_and_ciphers_of_tokens_only_where_they_are_configured() -> None:

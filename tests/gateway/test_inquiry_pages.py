@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.config import Http, load
-from gateway.inquiry_pages import pages
+from gateway.model.topology import Topology
+from gateway.process.inquiry_pages import pages
 from gateway.session.snapshot import Snapshot
-from gateway.topology import Topology
 from ha_core.metrics.http import Asked
 from ha_core.model import Cluster, View
 

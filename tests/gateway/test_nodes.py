@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.composed.handlers import NodeAddress
-from gateway.nodes import NodeBook, NodePortError, broker_key, gateway_key, parse_key
+from gateway.model.nodes import NodeBook, NodePortError, broker_key, gateway_key, parse_key
 
 
 class Allocator:

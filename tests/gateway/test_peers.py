@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import Lately, addresses, own_port, ranked
+from gateway.process.peers import Lately, addresses, own_port, ranked
 from ha_core.model import GatewayRecord, Identity
 
 OWN = {("east", 1): NodeAddress(7, "a", 20_007)}

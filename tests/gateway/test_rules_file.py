@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load, read_rules
-from gateway.driver.rules import FollowingRules
+from gateway.follow.rules import FollowingRules
 from ha_core.model.access import AclOperation, ResourceType
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 
 READ, TOPIC = AclOperation.READ, ResourceType.TOPIC
 RULE = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read", "effect": "allow"}

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load, read_settings
-from gateway.driver.settings import FollowingSettings
-from gateway.session.rates import Settings
-from gateway.settings_file import TYPES, SettingsError, parse, readable
-from ha_core.registry.kinds.settings import TYPES as OF_THE_PLATFORM
+from gateway.follow.settings import FollowingSettings
+from gateway.follow.settings_file import TYPES, SettingsError, parse, readable
+from gateway.session.discovery_rates import DiscoverySettings
+from ha_core.platform.kinds.settings import TYPES as OF_THE_PLATFORM
 
 CONFIG: dict[str, Any] = {
     "id": "gw-1",
@@ -74,7 +74,7 @@ def test_of_many_faults_the_first_ones_are_told() -> None:
 
 
 def test_what_a_newer_platform_says_besides_is_left_out() -> None:
-    assert readable({"user_rate": {"*": 3}, "colour": {"*": 1}}) == Settings(user_rate={"*": 3})
+    assert readable({"user_rate": {"*": 3}, "colour": {"*": 1}}) == DiscoverySettings(user_rate={"*": 3})
 
 
 def test_the_configuration_names_a_file_or_says_it_itself_and_not_both(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ class Following:
     """Looks at the file as often as a test says."""
 
     def __init__(self, file: Path) -> None:
-        self.told: list[Settings] = []
+        self.told: list[DiscoverySettings] = []
         self.settings = FollowingSettings(file, read_settings(file), self.told.append)
 
     def look(self, times: int = 2) -> None:
@@ -122,7 +122,7 @@ def test_another_version_is_told_once_when_it_stays_as_it_is(tmp_path: Path) -> 
     following.look(1)
     assert following.told == []
     following.look(5)
-    assert following.told == [Settings(user_rate={"*": 1})]
+    assert following.told == [DiscoverySettings(user_rate={"*": 1})]
 
 
 def test_a_version_that_cannot_be_read_changes_nothing_and_says_why(tmp_path: Path) -> None:
@@ -140,5 +140,5 @@ def test_a_version_that_cannot_be_read_changes_nothing_and_says_why(tmp_path: Pa
     assert following.settings.unreadable
     written(tmp_path, {})
     following.look()
-    assert following.told == [Settings()]
+    assert following.told == [DiscoverySettings()]
     assert following.settings.unreadable == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.topology import ClusterTopology, Topology
+from gateway.model.topology import ClusterTopology, Topology
 
 
 @pytest.mark.parametrize(

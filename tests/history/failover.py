@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ha_core.model import Extent, LostTail, Tail, Topic
-from stack.history.events import Acked, Assigned, Committed, Delivered, Event, Sent, Started
+from stack.history.events import Acked, Assigned, ClientStarted, Committed, Delivered, Event, Sent
 from stack.history.history import History, LogDump
-from stack.history.lost_tails import Loss
+from stack.history.lost_tails import ForcedLoss
 from tests.history.world import TOPIC
 
 KILLED, CUT_AT = 200.0, 205.0
@@ -16,7 +16,7 @@ EAST = {n: f"p-{n}" for n in range(EAST_END)} | {11: "p-9", 12: "p-10", 13: "p-1
 """Behind a marker what it was copied when it was back."""
 WEST = {1 + n: f"p-{n}" for n in range(MIRRORED)} | {8: "p-9", 9: "p-10", 10: "p-11"}
 """A copier's markers lie at 0 and 7."""
-LOSS = Loss(
+LOSS = ForcedLoss(
     Topic(
         name=TOPIC,
         writer="west",
@@ -74,13 +74,13 @@ def member() -> list[Event]:
 
 
 def recorded() -> History:
-    writer = Started("p", 99.0, "producer", "test", (TOPIC,), idempotent=True, ordered=True, value_prefix="p-")
+    writer = ClientStarted("p", 99.0, "producer", "test", (TOPIC,), idempotent=True, ordered=True, value_prefix="p-")
     sent = [Sent("p", 99.5, TOPIC, f"p-{n}") for n in range(12)]
     return History(
         {
             "p": (writer, *sent, *(acked(n) for n in range(12))),
-            READER: (Started(READER, 299.0, "consumer", "test", (TOPIC,)), *read_from_the_beginning()),
-            "m": (Started("m", 99.0, "consumer", "test", (TOPIC,), "billing"), *member()),
+            READER: (ClientStarted(READER, 299.0, "consumer", "test", (TOPIC,)), *read_from_the_beginning()),
+            "m": (ClientStarted("m", 99.0, "consumer", "test", (TOPIC,), "billing"), *member()),
         },
         logs=(LogDump("east", TOPIC, 0, 0, 14, EAST), LogDump("west", TOPIC, 0, 0, 11, WEST)),
     )

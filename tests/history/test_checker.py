@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stack.history.checker import Result, check
-from stack.history.events import Acked, Assigned, Delivered, Event, Failed, Positioned, Sent, Started
-from stack.history.history import Cut, Fault, History, LogDump
+from stack.history.events import Acked, Assigned, ClientStarted, Delivered, Event, Failed, Positioned, Sent
+from stack.history.history import Fault, History, HistoryCut, LogDump
 from tests.history.world import TOPIC, World, rewrite, worlds
 
 READERS = ("billing", "audit")
@@ -244,8 +244,8 @@ def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_tol
     what: str, told: str | None, sound: bool
 ) -> None:
     # Given a record that was on its way when something was stopped, and lies in the origin above its cut
-    where = Cut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
-    producer = Started("p", 0.0, "producer", "any", (TOPIC,))
+    where = HistoryCut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
+    producer = ClientStarted("p", 0.0, "producer", "any", (TOPIC,))
     known: list[Event] = [producer, *(Sent("p", float(n), TOPIC, f"p-{n}") for n in range(4))]
     known += [Acked("p", 10.0, TOPIC, 0, n, f"p-{n}") for n in (0, 1)]
     # The next one took its place in the target, or somebody was told otherwise
@@ -253,7 +253,7 @@ def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_tol
     clients = {"p": tuple(known)}
     if told == "delivered":
         clients["r"] = (
-            Started("r", 0.0, "consumer", "any", (TOPIC,), group="g"),
+            ClientStarted("r", 0.0, "consumer", "any", (TOPIC,), group="g"),
             Delivered("r", 12.0, TOPIC, 0, 2, "p-2", "g"),
         )
     logs = (

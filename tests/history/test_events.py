@@ -13,26 +13,26 @@ from stack.history.blackout import Move, blackouts
 from stack.history.events import (
     Acked,
     Assigned,
+    ClientStarted,
+    ClientStopped,
     Committed,
     Delivered,
     Event,
     Failed,
     HistoryError,
-    Noted,
+    LibraryRemark,
     Positioned,
     Revoked,
     Sent,
-    Started,
-    Stopped,
     TransactionEnded,
     decode,
     encode,
     read_events,
 )
-from stack.history.history import Cut, History, Stay, read_histories, stays
+from stack.history.history import History, HistoryCut, Stay, read_histories, stays
 
 KINDS = (
-    Started,
+    ClientStarted,
     Sent,
     Acked,
     Failed,
@@ -42,8 +42,8 @@ KINDS = (
     Assigned,
     Revoked,
     Positioned,
-    Noted,
-    Stopped,
+    LibraryRemark,
+    ClientStopped,
 )
 
 
@@ -59,22 +59,22 @@ def test_an_event_is_read_back_as_it_was_written(event: Event) -> None:
 
 def test_an_unfinished_last_line_of_a_history_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
-    path.write_text(encode(Stopped("one", 1.0)) + "\n" + encode(Stopped("one", 2.0))[:20], "utf-8")
-    assert list(read_events(path)) == [Stopped("one", 1.0)]
+    path.write_text(encode(ClientStopped("one", 1.0)) + "\n" + encode(ClientStopped("one", 2.0))[:20], "utf-8")
+    assert list(read_events(path)) == [ClientStopped("one", 1.0)]
 
 
 def test_a_broken_line_of_a_history_is_named_with_file_and_number(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
-    path.write_text(encode(Stopped("one", 1.0)) + "\n{}\n", "utf-8")
+    path.write_text(encode(ClientStopped("one", 1.0)) + "\n{}\n", "utf-8")
     with pytest.raises(HistoryError, match=r"one\.jsonl:2"):
         read_histories([path])
 
 
 def test_a_partition_that_went_there_and_back_has_three_stays() -> None:
     cuts = [
-        Cut("t", 0, 10, "east", "west", 10, 0),
-        Cut("t", 0, 15, "west", "east", 5, 10),
-        Cut("t", 1, 9, "a", "b", 9, 0),
+        HistoryCut("t", 0, 10, "east", "west", 10, 0),
+        HistoryCut("t", 0, 15, "west", "east", 5, 10),
+        HistoryCut("t", 1, 9, "a", "b", 9, 0),
     ]
     assert stays(cuts, "t", 0) == (Stay("east", 0, 10, 0), Stay("west", 10, 15, 0), Stay("east", 15, None, 10))
 
@@ -82,11 +82,11 @@ def test_a_partition_that_went_there_and_back_has_three_stays() -> None:
 def client_with(role: str, times: list[float]) -> tuple[Event, ...]:
     if role == "producer":
         return (
-            Started("c", 0, "producer", "model", ("t",)),
+            ClientStarted("c", 0, "producer", "model", ("t",)),
             *(Acked("c", t, "t", 0, -1, f"c-{i}") for i, t in enumerate(times)),
         )
     return (
-        Started("c", 0, "consumer", "model", ("t",), group="g"),
+        ClientStarted("c", 0, "consumer", "model", ("t",), group="g"),
         *(Delivered("c", t, "t", 0, i, f"c-{i}", "g") for i, t in enumerate(times)),
     )
 

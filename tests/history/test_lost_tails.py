@@ -10,12 +10,12 @@ import pytest
 from stack.history.checker import check
 from stack.history.events import Acked, Event, Sent
 from stack.history.history import History
-from stack.history.lost_tails import Loss, account, tail_violations, what_is_left
+from stack.history.lost_tails import ForcedLoss, account, tail_violations, what_is_left
 from tests.history.failover import CUT, LOSS, READER, WEST, acked, given, recorded
 from tests.history.world import TOPIC, rewrite
 
 
-def found(history: History, loss: Loss = LOSS) -> set[tuple[str, str | None]]:
+def found(history: History, loss: ForcedLoss = LOSS) -> set[tuple[str, str | None]]:
     result = check(what_is_left(history, loss), complete_readers=[READER, "billing"])
     return {(one.kind, one.value) for one in (*result.violations, *tail_violations(history, loss))}
 

@@ -9,7 +9,7 @@ import pytest
 
 from stack.history.blackout import Move
 from stack.history.checker import check
-from stack.history.events import Acked, Assigned, Delivered, Event, Sent, Started
+from stack.history.events import Acked, Assigned, ClientStarted, Delivered, Event, Sent
 from stack.history.history import History
 from stack.history.standstill import BOUND_MS, LongestStandstills, longest
 from stack.placing import client_id_at
@@ -25,7 +25,7 @@ def history(*late: tuple[int, float, float], silent: tuple[float, float] = (0, 0
     :param silent: from when to when partition 1 gets nothing.
     :param again_at: when the reader is assigned its partitions once more.
     """
-    writer: list[Event] = [Started("w", 100.0, "producer", "model", ("orders",), value_prefix="w-")]
+    writer: list[Event] = [ClientStarted("w", 100.0, "producer", "model", ("orders",), value_prefix="w-")]
     given: list[tuple[float, Delivered]] = []
     numbers, offsets = count(), [count(), count()]
     for step in range(200):
@@ -42,7 +42,7 @@ def history(*late: tuple[int, float, float], silent: tuple[float, float] = (0, 0
             given.append((at, Delivered("r", at, "orders", partition, offset, value, "g")))
     both = (("orders", 0), ("orders", 1))
     reader: list[Event] = [
-        Started("r", 100.0, "consumer", "model", ("orders",), "g"),
+        ClientStarted("r", 100.0, "consumer", "model", ("orders",), "g"),
         Assigned("r", 100.0, both, "g"),
     ]
     for t, event in sorted(given, key=lambda one: one[0]):
@@ -96,7 +96,7 @@ def test_on_a_machine_where_readers_stand_still_anyway_as_much_is_let_pass_twice
 @pytest.mark.parametrize("gateway", ["gw-1", "gw-2", "gw-3"])
 @pytest.mark.parametrize("user", [None, "billing-app"])
 def test_a_client_id_is_found_that_leads_to_a_gateway(gateway: str, user: str | None) -> None:
-    from gateway.driver.peers import weight
+    from gateway.process.peers import weight
     from ha_core.model import identify
 
     names = ("gw-1", "gw-2", "gw-3")

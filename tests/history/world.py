@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from stack.history.events import (
     Acked,
     Assigned,
+    ClientStarted,
+    ClientStopped,
     Committed,
     Delivered,
     Event,
@@ -18,11 +20,9 @@ from stack.history.events import (
     Positioned,
     Revoked,
     Sent,
-    Started,
-    Stopped,
     TransactionEnded,
 )
-from stack.history.history import Cut, History, LogDump, stays
+from stack.history.history import History, HistoryCut, LogDump, stays
 
 TOPIC = "orders"
 CLUSTERS = ("east", "west", "north")
@@ -36,7 +36,7 @@ class World:
     partitions: int = 2
     now: float = 1000.0
     events: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
-    cuts: list[Cut] = field(default_factory=list)
+    cuts: list[HistoryCut] = field(default_factory=list)
     logs: dict[tuple[str, int], dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
     ends: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     writer: str = CLUSTERS[0]
@@ -50,7 +50,7 @@ class World:
 
     def producer(self, name: str, *, idempotent: bool = True) -> None:
         self.write(
-            Started(
+            ClientStarted(
                 name,
                 self.tick(),
                 "producer",
@@ -100,7 +100,7 @@ class World:
             origin_end = self.ends[self.writer, partition]
             cut = start + origin_end - base + hole
             target_base = self.ends[target, partition]
-            self.cuts.append(Cut(TOPIC, partition, cut, self.writer, target, origin_end, target_base))
+            self.cuts.append(HistoryCut(TOPIC, partition, cut, self.writer, target, origin_end, target_base))
         self.writer = target
 
     def records(self, partition: int) -> dict[int, str]:
@@ -152,7 +152,9 @@ class World:
         committed = dict.fromkeys(readable, 0)
         for member in range(1, members + 1):
             name = f"{group}-reader-{member}"
-            self.write(Started(name, self.tick(), "consumer", "model", (TOPIC,), group=group, isolation=isolation))
+            self.write(
+                ClientStarted(name, self.tick(), "consumer", "model", (TOPIC,), group=group, isolation=isolation)
+            )
             self.write(Assigned(name, self.tick(), spots, group))
             last = member == members
             for partition, records in readable.items():
@@ -170,7 +172,7 @@ class World:
                     for offset, value in mine:
                         self.write(Delivered(name, self.tick(), TOPIC, partition, offset, value, group))
             self.write(Revoked(name, self.tick(), spots, group))
-            self.write(Stopped(name, self.tick()))
+            self.write(ClientStopped(name, self.tick()))
 
     def dumps(self) -> tuple[LogDump, ...]:
         return tuple(

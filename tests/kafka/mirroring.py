@@ -11,11 +11,11 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copying import Copying, Standing
+from ha_core.kafka.copying import Copying, CopyStatus
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from tests.kafka.clients import Settings
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -28,14 +28,18 @@ def create_log(admin: Admin, replication: int) -> None:
         admin.create_topics([TopicSpec(LOG, LOG_PARTITIONS, replication, {"cleanup.policy": "compact"})])
 
 
-def copy_of(topic: str, partition: int = 0) -> Copy:
+def copy_of(topic: str, partition: int = 0) -> CopyPartition:
     id_ = CopyId("east-west", topic, partition)
-    return Copy(id_, (LOG, log_partition(id_, LOG_PARTITIONS)))
+    return CopyPartition(id_, (LOG, log_partition(id_, LOG_PARTITIONS)))
 
 
 @contextmanager
 def copying(
-    source: Admin, target: Admin, copies: list[Copy], starts: Mapping[Partition, int] | None = None, **more: Any
+    source: Admin,
+    target: Admin,
+    copies: list[CopyPartition],
+    starts: Mapping[Partition, int] | None = None,
+    **more: Any,
 ) -> Iterator[Copying]:
     """:param starts: where copies begin that nobody has begun; at 0, if nothing is said."""
     job = Copying(source, target, copies, {copy.key: 0 for copy in copies} if starts is None else starts, **more)
@@ -68,7 +72,7 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: flo
         time.sleep(0.05)
 
 
-def stopped(job: Copying, words: str, seconds: float = 120) -> Standing:
+def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
     """The only partition of the job stops, and says so."""
     wait_until(lambda: states(job) == {"stopped"}, job.standing, seconds)
     (found,) = job.standing().values()

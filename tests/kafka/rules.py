@@ -6,19 +6,19 @@ from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Document, Mirror
-from ha_core.operations.syncing.groups import Memory
-from ha_core.operations.syncing.pair import Synced
-from ha_core.operations.syncing.passes import sync
-from ha_core.plan.facts import AccessRule
-from ha_core.store.commits import Change
+from ha_core.operations.mirror.syncing.groups import Memory
+from ha_core.operations.mirror.syncing.pair import Synced
+from ha_core.operations.mirror.syncing.passes import sync
+from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 
 
-def rule(name: str, operation: int, principal: str = "User:ann") -> AccessRule:
-    return AccessRule("literal", name, principal, "*", operation, True)
+def rule(name: str, operation: int, principal: str = "User:ann") -> TopicAcl:
+    return TopicAcl("literal", name, principal, "*", operation, True)
 
 
-def add(admin: Admin, rules: Collection[AccessRule]) -> None:
+def add(admin: Admin, rules: Collection[TopicAcl]) -> None:
     """Until all brokers go by them."""
     admin.add_access_rules(rules, lambda: None)
     admin.await_access_rules(there=rules)
@@ -27,7 +27,7 @@ def add(admin: Admin, rules: Collection[AccessRule]) -> None:
 def mirrored(store: MemoryStore, topic: str) -> Mirror:
     mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
-    store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected=expected))
+    store.commit(StateChange(change_id=f"link {topic}", puts=(mirror,), expected=expected))
     return mirror
 
 
@@ -36,5 +36,5 @@ def synced(store: MemoryStore, east: Admin, west: Admin, copies: bool = True) ->
     return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory(), copies=copies)
 
 
-def of(admin: Admin, prefix: str) -> set[AccessRule]:
+def of(admin: Admin, prefix: str) -> set[TopicAcl]:
     return {one for one in admin.access_rules() or () if one.name.startswith(prefix)}

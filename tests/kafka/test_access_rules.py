@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
-from ha_core.operations.syncing.rights import let_writers_in
-from ha_core.plan.copy_guard import guard, guards
-from ha_core.plan.facts import AccessRule
+from ha_core.operations.mirror.syncing.rights import let_writers_in
+from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.mirror.copy_guard import guard, guards
 from stack.harness import Stack
 from stack.kafka_part import ORDINARY_USER
 from stack.memory_store import MemoryStore
@@ -26,7 +26,7 @@ Fresh = Callable[[str], str]
 
 def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> None:
     topic = fresh("rules")
-    added = {rule(topic, READ), AccessRule("prefixed", topic, "User:bob", "127.0.0.1", WRITE, False)}
+    added = {rule(topic, READ), TopicAcl("prefixed", topic, "User:bob", "127.0.0.1", WRITE, False)}
     for _ in range(2):
         add(either, added)
     found = either.access_rules()
@@ -82,7 +82,7 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
     topic, other = f"{prefix}-orders", f"{prefix}x"
     for admin in (east, west):
         admin.create_topics([TopicSpec(topic, 1, 1)])
-    bob = AccessRule("prefixed", f"{prefix}-", "User:bob", "*", ALL, True)
+    bob = TopicAcl("prefixed", f"{prefix}-", "User:bob", "*", ALL, True)
     ours = rule(topic, WRITE, f"User:{ORDINARY_USER}")
     add(east, {rule(topic, READ), ours, rule(other, READ), bob})
     store = MemoryStore()

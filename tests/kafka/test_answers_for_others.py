@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
+from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.copying.appending import Appending
-from ha_core.kafka.copying.beside import Beside
+from ha_core.kafka.copying.background import BackgroundWork
 from ha_core.kafka.copying.connections import Connections, Line
 from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import Lane, Work
+from ha_core.kafka.copying.states import CopyLane, CopyTotals
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.leadership import Leadership
-from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.security import NO_SECURITY
-from ha_core.mirror.behind import Behind
-from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.lag import LagTracker
+from ha_core.mirror.pace import RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
 from ha_core.wire.codec import decode
@@ -87,18 +87,18 @@ class Loop:
     def __init__(self, source_port: int, target_port: int) -> None:
         self.lost: list[tuple[Line, str]] = []
         self.left: list[str] = []
-        self.beside = Beside(2)
+        self.beside = BackgroundWork(2)
         here: Any = Cluster(source_port)
         self.connections = Connections(
             here,
             Cluster(target_port),  # type: ignore[arg-type]
             self.beside,
             self._lost,
-            Rooms(1 << 20),
+            BufferPool(1 << 20),
         )
         standstill = Standstill(lambda: 0.0, lambda: 0.0)
         ways = lambda _, why: self.left.append(why), self._stopped, self._stopped
-        self.appending = Appending(self.connections, *ways, lambda: 0.0, standstill, Work())
+        self.appending = Appending(self.connections, *ways, lambda: 0.0, standstill, CopyTotals())
         self.fetching = Fetching(
             here,
             self.connections,
@@ -113,7 +113,7 @@ class Loop:
         )
         self.fetching._times_at = float("inf")
         copy = PartitionCopy(Progress(Writer(900, 3), 0, 0))
-        self.lane = Lane(copy_of("orders"), copy, 0.0, Meter(0.0), Behind(), 1, 1, 0)
+        self.lane = CopyLane(copy_of("orders"), copy, 0.0, RateMeter(0.0), LagTracker(), 1, 1, 0)
         self.lane.leader = Leadership(1, 1, "")
 
     def _lost(self, line: Line, why: str) -> None:
@@ -123,7 +123,7 @@ class Loop:
         else:
             self.fetching.lost(line, why)
 
-    def _stopped(self, _lane: Lane, why: str) -> None:
+    def _stopped(self, _lane: CopyLane, why: str) -> None:
         raise AssertionError(why)
 
     def step(self) -> bool:

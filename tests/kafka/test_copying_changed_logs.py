@@ -18,7 +18,7 @@ from ha_core.kafka.takeover import TakenOver
 from ha_core.kafka.verifying import Coverage, compare, plan
 from ha_core.model import Cluster, Mirror
 from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
-from ha_core.plan.standby import switched
+from ha_core.plan.mirror.standby import switched
 from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import Settings, produce, settings
 from tests.kafka.mirroring import (

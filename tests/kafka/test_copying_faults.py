@@ -14,7 +14,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce, settings

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.kafka.copying.states import IN_FLIGHT, OLD_MS, Lane, SourceEnds, Stopped, Waiting, not_copied
-from ha_core.kafka.takeover import Copy
-from ha_core.mirror.behind import Behind
+from ha_core.kafka.copying.states import (
+    IN_FLIGHT,
+    OLD_MS,
+    AwaitingTakeover,
+    CopyLane,
+    SourceEnds,
+    StoppedCopy,
+    not_copied,
+)
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId
-from ha_core.mirror.pace import Meter
+from ha_core.mirror.pace import RateMeter
 from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
 from ha_core.model import Run
@@ -17,13 +25,13 @@ from tests.mirror.batches import MS, records
 NOW_MS = MS + 100_000
 
 
-def lane() -> Lane:
-    copy = Copy(CopyId("east-west", "orders", 0), ("copies", 0))
-    return Lane(copy, PartitionCopy(Progress(Writer(7, 0), 0, 0)), 0.0, Meter(0.0), Behind(), 1, 1, tries=0)
+def lane() -> CopyLane:
+    copy = CopyPartition(CopyId("east-west", "orders", 0), ("copies", 0))
+    return CopyLane(copy, PartitionCopy(Progress(Writer(7, 0), 0, 0)), 0.0, RateMeter(0.0), LagTracker(), 1, 1, tries=0)
 
 
 def test_the_first_failure_costs_no_time_and_the_others_more_and_more() -> None:
-    state, now, waits = Waiting("", 0.0), 100.0, list[float]()
+    state, now, waits = AwaitingTakeover("", 0.0), 100.0, list[float]()
     for _ in range(12):
         state = state.again("no leader", now)
         waits.append(state.until - now)
@@ -89,9 +97,9 @@ def test_a_lag_grows_while_the_source_is_not_heard_of() -> None:
     assert (found.lag_records, found.lag_ms, found.unheard_s) == (0, 600_000, 600.0)
 
 
-@pytest.mark.parametrize("state", [Stopped("why"), Waiting("why", 0.0)])
-def test_how_far_a_copy_is_that_nobody_copies_is_unknown(state: Stopped | Waiting) -> None:
-    behind = Behind()
+@pytest.mark.parametrize("state", [StoppedCopy("why"), AwaitingTakeover("why", 0.0)])
+def test_how_far_a_copy_is_that_nobody_copies_is_unknown(state: StoppedCopy | AwaitingTakeover) -> None:
+    behind = LagTracker()
     assert not_copied(state, behind, 100.0).rpo_s is None
     behind.saw(40.0, end=5, copied=5)
     found = not_copied(state, behind, 100.0)
@@ -139,7 +147,7 @@ def batch(newest_ms: int) -> Claimed:
     return Claimed((), memoryview(b""), newest_ms)
 
 
-def sent_before_an_answer(one: Lane, *newest_ms: int) -> int:
+def sent_before_an_answer(one: CopyLane, *newest_ms: int) -> int:
     """How many of these batches are in flight at once."""
     one.to_append.extend(map(batch, newest_ms))
     while one.may_append(MS):

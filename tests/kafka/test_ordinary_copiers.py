@@ -12,9 +12,9 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Cluster, Mirror
-from ha_core.operations.syncing.rights import let_writers_in
-from ha_core.plan.copy_guard import guard, marked
-from ha_core.plan.facts import AccessRule
+from ha_core.operations.mirror.syncing.rights import let_writers_in
+from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.mirror.copy_guard import guard, marked
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from stack.kafka_part import ORDINARY_USER
@@ -106,7 +106,7 @@ def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_o
         # When it is brought in sync by the account that copies
         found = synced(store, east, copier)
         # Then it gets none, which is told, and the copier goes on
-        assert of(west, topic) == set[AccessRule]()
+        assert of(west, topic) == set[TopicAcl]()
         told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
         assert "the first rule there would keep it out" in told
         assert "allow.everyone.if.no.acl.found" in told

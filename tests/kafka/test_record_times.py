@@ -11,7 +11,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import LogEnds, RecordTimes, TopicSpec
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codec import decode
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.sasl import SecurityProfile

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.kafka.copying.connections import Channel, Line
+from ha_core.kafka.buffer_pool import BufferPool, fitting
+from ha_core.kafka.copying.connections import ConnectionUse, Line
 from ha_core.kafka.copying.fetching import Fetching
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import Lane
+from ha_core.kafka.copying.states import CopyLane
 from ha_core.kafka.leadership import Leadership
-from ha_core.kafka.rooms import Rooms, fitting
-from ha_core.mirror.behind import Behind
-from ha_core.mirror.pace import Meter, Throttle
+from ha_core.mirror.lag import LagTracker
+from ha_core.mirror.pace import RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import Progress, Writer
 from ha_core.mirror.split import Record, pack
@@ -81,9 +81,9 @@ class Loop:
         self.lanes = [self._lane(number, sources, targets, number < lagging) for number in range(lagging + idle)]
         self.now = 0.0
 
-    def _lane(self, number: int, sources: int, targets: int, lags: bool) -> Lane:
+    def _lane(self, number: int, sources: int, targets: int, lags: bool) -> CopyLane:
         copy = PartitionCopy(Progress(Writer(900, 3), 0, 0))
-        lane = Lane(copy_of("orders", number), copy, 0.0, Meter(0.0), Behind(), number % targets, 0, 0)
+        lane = CopyLane(copy_of("orders", number), copy, 0.0, RateMeter(0.0), LagTracker(), number % targets, 0, 0)
         lane.leader, lane.lags = Leadership(number % sources, 1, ""), lags
         self.fetching.add(lane)
         return lane
@@ -95,7 +95,7 @@ class Loop:
         self.fetching.step(self.now)
         return {line: message["max_bytes"] for line, message in self.sent.asked.items()}
 
-    def hold(self, lane: Lane, size: int) -> None:
+    def hold(self, lane: CopyLane, size: int) -> None:
         """It has so many bytes now, of which the target takes nothing."""
         while lane.partition.held:
             lane.partition.noted()
@@ -105,7 +105,7 @@ class Loop:
         answer[: len(batch)] = batch
         lane.partition.fetched(answer)
 
-    def answer(self, line: Line, rooms: Rooms, make: Callable[[int, int], bytes]) -> list[Lane]:
+    def answer(self, line: Line, rooms: BufferPool, make: Callable[[int, int], bytes]) -> list[CopyLane]:
         """What was asked for over this line comes, in one buffer, as much as may be.
 
         :param make: of an offset and a size, the batch of each partition.
@@ -145,7 +145,7 @@ def answer_bytes(partitions: int) -> int:
     return fitting(8 * MIB) - 128 * partitions
 
 
-def append_all(lane: Lane) -> None:
+def append_all(lane: CopyLane) -> None:
     copy = lane.partition
     while not copy.idle:
         for _ in copy.noted():
@@ -199,12 +199,12 @@ def test_an_answer_that_several_partitions_share_counts_whole_until_the_last_of_
     loop.lanes[0].partition.noted()
     loop.lanes[0].partition.appended(0)
     assert loop.fetching.held == 0
-    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(3)}
+    assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(3)}
 
 
 def test_batches_that_are_made_of_an_answer_count_although_its_buffer_is_used_again() -> None:
     # Given partitions of a compacted topic, and a target that takes nothing
-    loop, rooms, came = Loop(32 * MIB, sources=1, targets=1, lagging=100, idle=0), Rooms(16 * MIB), 0
+    loop, rooms, came = Loop(32 * MIB, sources=1, targets=1, lagging=100, idle=0), BufferPool(16 * MIB), 0
     # When all that is asked for comes
     while asked := loop.step():
         for line in asked:
@@ -221,7 +221,7 @@ def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_th
 ) -> None:
     # Given a target of some brokers, one of which takes nothing; each answer has something for all of them
     lanes = sources * targets
-    loop, rooms = Loop(mib * MIB, sources, targets, lanes, idle=0), Rooms(mib * MIB // 2)
+    loop, rooms = Loop(mib * MIB, sources, targets, lanes, idle=0), BufferPool(mib * MIB // 2)
     # When all that is asked for comes, for a long time
     asked: dict[Line, int] = {}
     for _ in range(12):
@@ -239,7 +239,7 @@ def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_th
 @pytest.mark.parametrize("targets", [12, 20])
 def test_many_brokers_of_the_target_do_not_wait_for_the_last_of_an_answer(targets: int) -> None:
     # Given a target of many brokers, and answers that have something for all of them
-    loop, rooms = Loop(128 * MIB, sources=1, targets=targets, lagging=120, idle=0), Rooms(64 * MIB)
+    loop, rooms = Loop(128 * MIB, sources=1, targets=targets, lagging=120, idle=0), BufferPool(64 * MIB)
     for _ in range(3):
         (line,) = loop.step()
         loop.answer(line, rooms, large)
@@ -253,7 +253,7 @@ def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -
         loop.hold(lane, size)
     assert loop.step() == {}
     loop.hold(loop.lanes[0], 10 * MIB)
-    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(98)}
+    assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(98)}
 
 
 def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() -> None:
@@ -262,8 +262,8 @@ def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() 
     for lane in loop.lanes[:32:2]:
         loop.hold(lane, MIB)
     # Then only what goes to the other one is asked for
-    assert loop.step() == {Line(Channel.BUSY, 0): answer_bytes(50)}
-    (topic,) = loop.sent.asked[Line(Channel.BUSY, 0)]["topics"]
+    assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(50)}
+    (topic,) = loop.sent.asked[Line(ConnectionUse.BUSY, 0)]["topics"]
     assert {one["partition"] % 2 for one in topic["partitions"]} == {1}
 
 
@@ -276,4 +276,4 @@ def test_requests_that_wait_for_something_new_leave_room_for_what_there_is(sourc
     # When one of them has more, then that is asked for
     loop.lanes[0].lags = True
     loop.step()
-    assert Line(Channel.BUSY, 0) in loop.sent.asked
+    assert Line(ConnectionUse.BUSY, 0) in loop.sent.asked

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.kafka.rooms import SHORT_BYTES, Rooms, fitting
+from ha_core.kafka.buffer_pool import SHORT_BYTES, BufferPool, fitting
 
 KIB = 1 << 10
 steps = st.lists(
@@ -24,7 +24,7 @@ steps = st.lists(
 @settings(deadline=None)
 def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[str, int]], kept_bytes: int) -> None:
     # Given who takes rooms and fills them, hands on views of parts and forgets others, in any order
-    rooms, views = Rooms(kept_bytes), list[tuple[memoryview, int]]()
+    rooms, views = BufferPool(kept_bytes), list[tuple[memoryview, int]]()
     for number, (what, argument) in enumerate(steps, start=1):
         if what == "take":
             taken = rooms.take(argument)
@@ -45,7 +45,7 @@ def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[s
 @given(st.lists(st.integers(1, 3000 * KIB), max_size=20), st.integers(1, 3000 * KIB))
 @settings(deadline=None)
 def test_an_answer_that_fits_has_no_longer_room(earlier: list[int], room_bytes: int) -> None:
-    rooms = Rooms(64 << 20)
+    rooms = BufferPool(64 << 20)
     for size in earlier:
         rooms.take(size)
     size = fitting(room_bytes)
@@ -55,7 +55,7 @@ def test_an_answer_that_fits_has_no_longer_room(earlier: list[int], room_bytes: 
 
 
 def test_only_so_many_rooms_are_remembered_that_a_free_one_is_soon_found() -> None:
-    rooms = Rooms(64 << 20)
+    rooms = BufferPool(64 << 20)
     views = [rooms.take(65 * KIB) for _ in range(100)]
     assert len(rooms._rooms) == 32
     # When free ones of another size take their places
@@ -65,7 +65,7 @@ def test_only_so_many_rooms_are_remembered_that_a_free_one_is_soon_found() -> No
 
 
 def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
-    rooms = Rooms(64 << 20)
+    rooms = BufferPool(64 << 20)
     view = rooms.take(200 * KIB)
     first, part = id(view.obj), view[5:9]
     del view
@@ -76,7 +76,7 @@ def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
 
 
 def test_a_short_answer_does_not_take_a_long_room() -> None:
-    rooms = Rooms(64 << 20)
+    rooms = BufferPool(64 << 20)
     rooms.take(8000 * KIB)
     assert len(owner(rooms.take(100 * KIB))) < 200 * KIB
     assert len(owner(rooms.take(7200 * KIB))) == 8000 * KIB
@@ -84,7 +84,7 @@ def test_a_short_answer_does_not_take_a_long_room() -> None:
 
 def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_first() -> None:
     # Given room for three, all of which are in use
-    rooms = Rooms(3 * 128 * KIB)
+    rooms = BufferPool(3 * 128 * KIB)
     views = [rooms.take(128 * KIB) for _ in range(3)]
     # Then a fourth is not kept
     rooms.take(128 * KIB)
@@ -101,7 +101,7 @@ def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_fi
 
 
 def test_where_less_is_kept_free_rooms_go_and_those_in_use_stay() -> None:
-    rooms = Rooms(1000 * KIB)
+    rooms = BufferPool(1000 * KIB)
     views = [rooms.take(256 * KIB) for _ in range(3)]
     del views[:2]
     rooms.keep(300 * KIB)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.stream import Stream
 from ha_core.tls.contexts import Certificates, server_context
 from ha_core.wire.client import Client
@@ -91,7 +91,7 @@ def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_me
     authority: Authority, tls: bool
 ) -> None:
     # Given a source, and a target that takes nothing
-    source, target, rooms = Source(), Target(), Rooms(64 << 20)
+    source, target, rooms = Source(), Target(), BufferPool(64 << 20)
     profile, context = _security(authority, tls)
     with ExitStack() as until:
         open_ = _opener(until, profile, context, rooms)
@@ -122,7 +122,7 @@ def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_me
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_room_is_used_again_when_what_was_in_it_is_sent(authority: Authority, tls: bool) -> None:
     profile, context = _security(authority, tls)
-    rooms, buffers = Rooms(64 << 20), set[int]()
+    rooms, buffers = BufferPool(64 << 20), set[int]()
     with ExitStack() as until:
         here = _opener(until, profile, context, rooms)(Source())
         for _ in range(ROUNDS):
@@ -166,7 +166,7 @@ def test_of_an_answer_that_is_cut_nothing_is_told_and_its_room_is_free(
             return None
         return source(frame) if len(asked) < 2 else source(frame)[:cut]
 
-    rooms = Rooms(64 << 20)
+    rooms = BufferPool(64 << 20)
     with ExitStack() as until:
         here = _opener(until, *_security(authority, tls), rooms)(then)
         for _ in range(3):
@@ -194,7 +194,7 @@ def test_answers_are_the_same_however_their_bytes_arrive_and_whatever_is_kept_of
 ) -> None:
     # Given answers of some sizes, which come in pieces of any sizes
     ours, theirs = socket.socketpair()
-    rooms, kept = Rooms(1 << 20), list[tuple[bytes | memoryview, bytes]]()
+    rooms, kept = BufferPool(1 << 20), list[tuple[bytes | memoryview, bytes]]()
     with closing(ours), closing(theirs):
         stream = Stream(Connected(ours), rooms)  # type: ignore[arg-type]
         said, wanted = b"", list[bytes]()
@@ -251,7 +251,7 @@ def _security(authority: Authority, tls: bool) -> tuple[SecurityProfile, ssl.SSL
 
 
 def _opener(
-    until: ExitStack, profile: SecurityProfile, context: ssl.SSLContext | None, rooms: Rooms
+    until: ExitStack, profile: SecurityProfile, context: ssl.SSLContext | None, rooms: BufferPool
 ) -> Callable[[Answer], Stream]:
     def opened(then: Answer) -> Stream:
         port = until.enter_context(listening(broker(VERSIONS, then), context))

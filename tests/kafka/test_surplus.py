@@ -9,8 +9,8 @@ import pytest
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
-from ha_core.plan.carry import below_cut
-from ha_core.plan.facts import ProducerFacts
+from ha_core.plan.facts.clusters import ProducerFacts
+from ha_core.plan.move.carry_over import below_cut
 from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import produce, settings
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ha_core.kafka.tails import Counted, count
-from ha_core.mirror.side_by_side import Piece
-from ha_core.plan.facts import Partition
-from ha_core.wire.copies import CONTROL, TRANSACTIONAL
+from ha_core.mirror.partition_diff import Piece
+from ha_core.plan.facts.clusters import Partition
+from ha_core.wire.copied_batch import CONTROL, TRANSACTIONAL
 from ha_core.wire.records import Batch
 
 KEY = ("orders", 0)

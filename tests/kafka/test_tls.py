@@ -15,10 +15,10 @@ import pytest
 from gateway.upstream.broker import BrokerConnection
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import DialError, dial
+from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError, TlsRefusedError
-from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.security import fields_of, profiles
 from ha_core.kafka.stream import Stream
 from ha_core.tls.contexts import Certificates, server_context
@@ -166,7 +166,9 @@ def test_a_connection_that_never_waits_reads_what_lies_deciphered(authority: Aut
     context = served(authority, authority.issue("broker", [HOST]))
     with listening(broker(VERSIONS, together), context) as port:
         profile = SecurityProfile(tls=TlsFiles(ca_file=str(authority.file)))
-        with closing(Stream(BlockingConnection("east", HOST, port, profile, Deadline.after(10)), Rooms(0))) as stream:
+        with closing(
+            Stream(BlockingConnection("east", HOST, port, profile, Deadline.after(10)), BufferPool(0))
+        ) as stream:
             for _ in range(60):
                 stream.send(ApiKey.METADATA, {"topics": None})
             # When a selector tells once that something has come

@@ -13,12 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.outlived import kept_ms, outlived
+from ha_core.kafka.retention_gap import kept_ms, outlived
 from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
 from ha_core.mirror.key_states import NEITHER
 from ha_core.mirror.notes import encode, log_partition
+from ha_core.mirror.partition_diff import Compared
 from ha_core.mirror.progress import Copied, Progress, Writer
-from ha_core.mirror.side_by_side import Compared
 from ha_core.model import Cluster, Mirror
 from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import Settings, produce, settings

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.plan.facts import AccessRule
+from ha_core.plan.facts.clusters import TopicAcl
 
 
 class Rules:
@@ -19,8 +19,8 @@ class Rules:
 
     def __init__(self, name: str) -> None:
         self.cluster = SimpleNamespace(name=name)
-        self.there = set[AccessRule]()
-        self.halt: dict[AccessRule, Callable[[], None]] = {}
+        self.there = set[TopicAcl]()
+        self.halt: dict[TopicAcl, Callable[[], None]] = {}
         self.refusal: KafkaAdminError | None = None
         self.looks = 0
 
@@ -30,19 +30,19 @@ class Rules:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def access_rules(self, _timeout_s: float | None = None) -> frozenset[AccessRule]:
+    def access_rules(self, _timeout_s: float | None = None) -> frozenset[TopicAcl]:
         self.looks += 1
         if self.refusal is not None:
             raise self.refusal
         return frozenset(self.there)
 
-    def add_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None]) -> None:
+    def add_access_rules(self, rules: Collection[TopicAcl], still_ours: Callable[[], None]) -> None:
         still_ours()
         for rule in rules:
             self.halt.pop(rule, lambda: None)()
         self.there |= {*rules}
 
-    def remove_access_rules(self, rules: Collection[AccessRule], still_ours: Callable[[], None], _: Any = None) -> None:
+    def remove_access_rules(self, rules: Collection[TopicAcl], still_ours: Callable[[], None], _: Any = None) -> None:
         still_ours()
         self.there -= {*rules}
 

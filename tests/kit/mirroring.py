@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId
 from ha_core.model import Mirror
@@ -26,7 +26,7 @@ class Copiers:
         """:param topics: those that it copies, with how many partitions they have."""
         self._store, self._admins, self._topics = store, admins, topics
         self._loops: dict[tuple[str, str], tuple[Copying, threading.Thread]] = {}
-        self._given: dict[tuple[str, str], dict[CopyId, Copy]] = {}
+        self._given: dict[tuple[str, str], dict[CopyId, CopyPartition]] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -54,7 +54,7 @@ class Copiers:
 
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_S):
-            wanted: dict[tuple[str, str], dict[CopyId, Copy]] = {pair: {} for pair in self._given}
+            wanted: dict[tuple[str, str], dict[CopyId, CopyPartition]] = {pair: {} for pair in self._given}
             for mirror in self._store.mirrors():
                 if mirror.topic in self._topics and mirror.held is None:
                     of_pair = wanted.setdefault((mirror.source, mirror.target), {})
@@ -67,7 +67,7 @@ class Copiers:
         if (mirror.source, mirror.target) not in self._loops:
             ensure_copy_log(self._admins[mirror.target], mirror.log, mirror.log_partitions)
 
-    def _follow(self, pair: tuple[str, str], wanted: dict[CopyId, Copy]) -> None:
+    def _follow(self, pair: tuple[str, str], wanted: dict[CopyId, CopyPartition]) -> None:
         if pair not in self._loops:
             source, target = (self._admins[name] for name in pair)
             loop = Copying(source, target, still_ours=self._ours)

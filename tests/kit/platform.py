@@ -25,7 +25,7 @@ SOON_S = 15.0
 """How long a busy machine may take for what takes a moment; how long it takes is for a benchmark to say."""
 
 
-class Platform:
+class RunningPlatform:
     """An operator's calls. Those that change something return when it is written, not when it is enforced."""
 
     def __init__(self, stack: Stack) -> None:

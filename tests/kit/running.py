@@ -14,7 +14,7 @@ from typing import Any
 from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
-from stack.clients.process import PATIENCE_S, Client, history_of
+from stack.clients.process import PATIENCE_S, ClientProcess, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move
 from stack.history.checker import Result, check
@@ -22,7 +22,7 @@ from stack.history.delivery import Redelivery, acknowledged
 from stack.history.events import Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
 from stack.history.headers import between_batches
-from stack.history.history import Cut, Fault, History, LogDump, Values
+from stack.history.history import Fault, History, HistoryCut, LogDump, Values
 from stack.placing import client_id_at
 
 ZOOKEEPER_ROOT = "/switchyard"
@@ -70,7 +70,7 @@ class Run:
     def __init__(self, stack: Stack, directory: Path, *, cluster: str | None = None, user: str = "") -> None:
         self.stack = stack
         self.directory = directory
-        self.clients: list[Client] = []
+        self.clients: list[ClientProcess] = []
         self.faults: list[Fault] = []
         self.moves: list[Move] = []
         self.crossings: list[Move] = []
@@ -84,12 +84,12 @@ class Run:
             return bootstrap(self.stack, self._cluster)
         return self.stack.bootstrap
 
-    def start(self, kind: str, client: str, topic: str, **options: Any) -> Client:
+    def start(self, kind: str, client: str, topic: str, **options: Any) -> ClientProcess:
         """Start a client; `options` are the fields of stack.clients.options.Options."""
         options.setdefault("bootstrap", self.bootstrap)
         if self.user:
             options.setdefault("client_id", f"HA#{self.user}#{topic}")
-        started = Client.start(kind, directory=self.directory, client=client, topic=topic, **options)
+        started = ClientProcess.start(kind, directory=self.directory, client=client, topic=topic, **options)
         self.clients.append(started)
         return started
 
@@ -125,7 +125,9 @@ class Run:
         for client in self.clients:
             client.kill()
 
-    def finish(self, producers: Collection[Client], consumers: Collection[Client], timeout_s: float = 90.0) -> None:
+    def finish(
+        self, producers: Collection[ClientProcess], consumers: Collection[ClientProcess], timeout_s: float = 90.0
+    ) -> None:
         """Stop the producers; when the consumers' groups were given everything acknowledged, stop them too.
 
         A record that never comes does not fail here: the check names it.
@@ -141,7 +143,7 @@ class Run:
             if consumer.running:
                 consumer.stop()
 
-    def _all_given(self, promised: set[tuple[str, str]], consumers: Collection[Client]) -> bool:
+    def _all_given(self, promised: set[tuple[str, str]], consumers: Collection[ClientProcess]) -> bool:
         """Groups count what members gave that are gone by now."""
         for reader, topics in {
             (consumer.options.group or consumer.name, consumer.options.topics) for consumer in consumers
@@ -157,13 +159,13 @@ class Run:
                 return False
         return True
 
-    def history(self, *topics: str, cuts: Collection[Cut] | None = None) -> History:
+    def history(self, *topics: str, cuts: Collection[HistoryCut] | None = None) -> History:
         """Everything: clients, faults, and for `topics` the cuts from their maps and the clusters' logs."""
         found = tuple(self.cuts(topics)) if cuts is None else tuple(cuts)
         logs = [dump for topic in topics for dump in self.dumps(topic)]
         return history_of(self.clients).with_evidence(found, self.faults, logs)
 
-    def cuts(self, topics: Collection[str]) -> tuple[Cut, ...]:
+    def cuts(self, topics: Collection[str]) -> tuple[HistoryCut, ...]:
         if self._cluster is not None:
             return ()
         from ha_core.store.zookeeper import connect

@@ -8,7 +8,7 @@ from struct import pack
 
 from ha_core.mirror import split
 from ha_core.mirror.partition import Aborted, judged
-from ha_core.mirror.side_by_side import Piece
+from ha_core.mirror.partition_diff import Piece
 from ha_core.mirror.split import Record
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.behind import MOST_SEEN, Behind
+from ha_core.mirror.lag import MOST_SEEN, LagTracker
 
 
 def test_a_copy_that_has_what_its_source_had_a_moment_ago_could_lose_that_moment_only() -> None:
-    behind = Behind()
+    behind = LagTracker()
     behind.saw(10.0, end=5, copied=5)
     behind.saw(11.0, end=5, copied=5)
     assert behind.since(5) == 11.0
@@ -23,7 +23,7 @@ def test_a_copy_that_has_what_its_source_had_a_moment_ago_could_lose_that_moment
 
 
 def test_a_copy_that_never_had_all_of_its_source_does_not_know_what_could_be_lost() -> None:
-    behind = Behind()
+    behind = LagTracker()
     assert behind.since(0) is None
     behind.saw(10.0, end=100, copied=3)
     assert behind.since(99) is None
@@ -31,7 +31,7 @@ def test_a_copy_that_never_had_all_of_its_source_does_not_know_what_could_be_los
 
 
 def test_records_that_a_source_lost_itself_are_not_waited_for() -> None:
-    behind = Behind()
+    behind = LagTracker()
     behind.saw(10.0, end=100, copied=50)
     behind.saw(11.0, end=60, copied=50)
     assert behind.since(60) == 11.0
@@ -40,7 +40,7 @@ def test_records_that_a_source_lost_itself_are_not_waited_for() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=400))
 def test_the_estimate_never_says_that_less_could_be_lost_than_could(steps: list[tuple[int, int]]) -> None:
     # Given a source that grows, and a copy that follows it
-    behind, end, copied = Behind(), 0, 0
+    behind, end, copied = LagTracker(), 0, 0
     ends: list[tuple[float, int]] = []
     for at, (more, taken) in enumerate(steps):
         end += more
@@ -57,7 +57,7 @@ def test_the_estimate_never_says_that_less_could_be_lost_than_could(steps: list[
 
 
 def test_what_is_left_is_as_large_as_what_was_fetched_of_late() -> None:
-    behind = Behind()
+    behind = LagTracker()
     assert behind.bytes_of(0) == 0
     assert behind.bytes_of(7) is None
     behind.fetched(10, 1_000)

@@ -21,11 +21,11 @@ from ha_core.mirror.comparing import (
     standing,
 )
 from ha_core.mirror.partition import Aborted, PartitionCopy
+from ha_core.mirror.partition_diff import Compared, Range, RecordDifference
 from ha_core.mirror.progress import Copied, Intent, Progress, Writer
-from ha_core.mirror.side_by_side import Compared, Difference, Range
 from ha_core.mirror.split import Record, read_records
 from ha_core.model import Run
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.records import Batch
 from tests.mirror.batches import MS, marker, records
 from tests.mirror.logs import Held, packed, single
@@ -101,7 +101,7 @@ KEY = Record.of(0, 0, b"another", b"value").rest
 def test_what_differs_in_a_record_is_named(fields: dict[str, Any], what: str) -> None:
     copy, progress = copy_of(SOURCE)
     found = compare(SOURCE, altered(copy, 5, **fields), progress)
-    assert found.first == Difference(5, 5, f"another {what}")
+    assert found.first == RecordDifference(5, 5, f"another {what}")
     assert found.compared == 5
 
 
@@ -121,7 +121,7 @@ def test_one_header_that_is_another_is_found(headers: bytes, what: str) -> None:
     copy = Held([packed(0, [Record(0, MS, rest + headers)])])
     progress = START.with_batches([Copied(0, 1)])
     found = compare(source, copy, progress).first
-    assert found == (Difference(0, 0, what) if what else None)
+    assert found == (RecordDifference(0, 0, what) if what else None)
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:
@@ -131,16 +131,19 @@ def numbered(count: int, start: int = 0) -> list[Record]:
 @pytest.mark.parametrize(
     ("plant", "difference"),
     [
-        (lambda some: [*some[:4], *some[5:]], Difference(4, 4, "another key, value, timestamp")),
-        (lambda some: some[:-1], Difference(9, 9, "the copy does not have it")),
-        (lambda some: [*some[:4], some[3], *some[4:]], Difference(4, 4, "another key, value, timestamp")),
-        (lambda some: [*some[:2], some[3], some[2], *some[4:]], Difference(2, 2, "another key, value, timestamp")),
-        (lambda some: [some[-1], *some[:-1]], Difference(0, 0, "another key, value, timestamp")),
-        (lambda some: [], Difference(0, 0, "the copy does not have it")),
+        (lambda some: [*some[:4], *some[5:]], RecordDifference(4, 4, "another key, value, timestamp")),
+        (lambda some: some[:-1], RecordDifference(9, 9, "the copy does not have it")),
+        (lambda some: [*some[:4], some[3], *some[4:]], RecordDifference(4, 4, "another key, value, timestamp")),
+        (
+            lambda some: [*some[:2], some[3], some[2], *some[4:]],
+            RecordDifference(2, 2, "another key, value, timestamp"),
+        ),
+        (lambda some: [some[-1], *some[:-1]], RecordDifference(0, 0, "another key, value, timestamp")),
+        (lambda some: [], RecordDifference(0, 0, "the copy does not have it")),
     ],
     ids=["missing", "missing at the end", "doubled", "swapped", "shifted by one", "empty"],
 )
-def test_a_record_that_does_not_lie_in_its_place_is_found(plant: Any, difference: Difference) -> None:
+def test_a_record_that_does_not_lie_in_its_place_is_found(plant: Any, difference: RecordDifference) -> None:
     progress = START.with_batches([Copied(0, 10)])
     copy = single(plant(numbered(10)))
     assert compare(single(numbered(10)), copy, progress).first == difference
@@ -149,13 +152,13 @@ def test_a_record_that_does_not_lie_in_its_place_is_found(plant: Any, difference
 def test_a_hole_in_the_copy_is_a_missing_record() -> None:
     copy = Held(single(numbered(10)).data[:6] + single(numbered(10)).data[7:])
     found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
-    assert found == Compared(compared=6, read=0, first=Difference(6, 6, "the copy does not have it"))
+    assert found == Compared(compared=6, read=0, first=RecordDifference(6, 6, "the copy does not have it"))
 
 
 def test_a_record_that_no_intent_ever_named_is_missing() -> None:
     progress = START.with_batches([Copied(0, 4), Copied(5, 5)])
     copy = single([*numbered(4), *numbered(5, 5)])
-    assert compare(single(numbered(10)), copy, progress).first == Difference(4, -1, "the copy does not have it")
+    assert compare(single(numbered(10)), copy, progress).first == RecordDifference(4, -1, "the copy does not have it")
 
 
 def test_what_a_copy_had_when_it_was_the_source_is_its_own() -> None:
@@ -168,7 +171,7 @@ def test_what_a_copy_had_when_it_was_the_source_is_its_own() -> None:
     assert compare(source, copy, replace(progress, base=5)).first is None
     for base in (0, 4):
         found = compare(source, copy, replace(progress, base=base)).first
-        assert found == Difference(4, 4, "the copy has a record there that was not copied")
+        assert found == RecordDifference(4, 4, "the copy has a record there that was not copied")
 
 
 def test_the_tail_that_a_source_had_when_it_failed_is_its_own() -> None:
@@ -179,7 +182,7 @@ def test_the_tail_that_a_source_had_when_it_failed_is_its_own() -> None:
     assert compare(source, copy, replace(progress, source_base=5)).first is None
     missing = replace(START.with_batches([Copied(0, 4), Copied(6, 4)]), source_base=5)
     found = compare(source, single([*numbered(4), *numbered(6, 4)]), missing).first
-    assert found == Difference(5, -1, "the copy does not have it")
+    assert found == RecordDifference(5, -1, "the copy does not have it")
 
 
 def test_records_of_somebody_else_in_the_copy_are_found_behind_which_record_they_lie() -> None:
@@ -187,7 +190,7 @@ def test_records_of_somebody_else_in_the_copy_are_found_behind_which_record_they
     progress = START.with_batches([Copied(0, 4)]).taken_over(Writer(900, 4), 6).with_batches([Copied(4, 6)])
     copy = single(numbered(5))
     copy.data += [marker(5, 900, 0), *single(numbered(6, 4), 6).data]
-    assert compare(single(numbered(10)), copy, progress).first == Difference(
+    assert compare(single(numbered(10)), copy, progress).first == RecordDifference(
         4, 4, "the copy has a record there that was not copied"
     )
     # When it is not there, then all is equal
@@ -249,7 +252,7 @@ def test_aborted_records_and_markers_are_left_out() -> None:
 def test_an_aborted_record_in_the_copy_is_a_difference() -> None:
     copy, progress = copy_of(Held(transaction().data))  # by a copier that does not know of the abort
     found = compare(transaction(), copy, progress)
-    assert found.first == Difference(0, 0, "the source has no committed record there, and the copy has one")
+    assert found.first == RecordDifference(0, 0, "the source has no committed record there, and the copy has one")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=9), st.integers(1, 30), st.integers(0, 40))
@@ -365,7 +368,7 @@ def test_a_copy_that_somebody_else_writes_to_is_damaged_there() -> None:
     for tail, at in (([header(10, 2, Writer(7, 0))], 10), ([marked, marked, header(12, 1, Writer(7, 0))], 12)):
         found, damage = standing(START, [intent], [header(0, 10), *tail], at + 1)
         assert found.source == 15
-        assert damage == Difference(15, at, "producer 7, which is not the copier, has written to the copy")
+        assert damage == RecordDifference(15, at, "producer 7, which is not the copier, has written to the copy")
 
 
 def test_a_copy_with_more_than_was_to_be_appended_is_damaged() -> None:

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, ranges
-from ha_core.mirror.key_states import Compacted, Part, Unmatched
+from ha_core.mirror.key_states import Compacted, KeyShare, Unmatched
+from ha_core.mirror.partition_diff import Compared, RecordDifference
 from ha_core.mirror.progress import Copied, Progress, Writer
-from ha_core.mirror.side_by_side import Compared, Difference
 from ha_core.mirror.split import Record
 from ha_core.model import Run
 from tests.mirror.batches import MS
@@ -101,7 +101,7 @@ def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at
     asked = iter([False] * steps + [True] * 100)
     found = Comparison(span, source, copy, BOTH).run(over=lambda: next(asked))
     # Then it is told only by who has seen all of it
-    missing = Difference(2, 2, MISSING)
+    missing = RecordDifference(2, 2, MISSING)
     assert (found.first, found.cut_short) in {(None, True), (missing, False)}
     assert steps > 0 or found.cut_short
 
@@ -110,23 +110,23 @@ def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at
     ("source", "copy", "first"),
     [
         ("a b a c b", ". . a c b", None),
-        ("a b a c b", ". b a . b", Difference(3, 3, MISSING)),
+        ("a b a c b", ". b a . b", RecordDifference(3, 3, MISSING)),
         ("a b a- c", ". b . c", None),
         ("a b a- c", ". b a- c", None),
         (". b . c", "a b a- c", None),
         (". b . c", ". b a- c", None),
-        ("a b a- c", "a b . c", Difference(2, 2, DELETED.format(0))),
-        (". b a- c", "a b . c", Difference(2, 2, DELETED.format(0))),
-        ("a a a- a- c", "a a . . c", Difference(3, 3, DELETED.format(1))),
-        (". b . c", "a b . c", Difference(0, 0, SURPLUS)),
-        (". b . c", "a b a c", Difference(2, 2, SURPLUS)),
+        ("a b a- c", "a b . c", RecordDifference(2, 2, DELETED.format(0))),
+        (". b a- c", "a b . c", RecordDifference(2, 2, DELETED.format(0))),
+        ("a a a- a- c", "a a . . c", RecordDifference(3, 3, DELETED.format(1))),
+        (". b . c", "a b . c", RecordDifference(0, 0, SURPLUS)),
+        (". b . c", "a b a c", RecordDifference(2, 2, SURPLUS)),
         (
             "a b . c",
             "a b a- c",
-            Difference(2, 2, "the source has lost this tombstone, and has the key's record at 0 still"),
+            RecordDifference(2, 2, "the source has lost this tombstone, and has the key's record at 0 still"),
         ),
-        (". b a- c", "a b . .", Difference(2, 2, DELETED.format(0))),
-        (". . a- . b", "a b . c b", Difference(2, 2, DELETED.format(0))),
+        (". b a- c", "a b . .", RecordDifference(2, 2, DELETED.format(0))),
+        (". . a- . b", "a b . c b", RecordDifference(2, 2, DELETED.format(0))),
     ],
     ids=[
         "later ones are there",
@@ -146,7 +146,7 @@ def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at
     ],
 )
 def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
-    source: str, copy: str, first: Difference | None
+    source: str, copy: str, first: RecordDifference | None
 ) -> None:
     end = len(source.split())
     for followed in (1, 2, 100):
@@ -157,14 +157,14 @@ def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
     ("source", "copy", "first"),
     [
         ("a b c b | b", "a b c . | b", None),
-        ("a b c b | b", "a b c . |", Difference(3, 3, MISSING)),
-        ("a b c b | b-", ". b c . | b-", Difference(0, 0, MISSING)),
+        ("a b c b | b", "a b c . |", RecordDifference(3, 3, MISSING)),
+        ("a b c b | b-", ". b c . | b-", RecordDifference(0, 0, MISSING)),
         (". b c b | a", "a b c b |", None),
-        (". b c b | .", "a b c b | .", Difference(0, 0, SURPLUS)),
+        (". b c b | .", "a b c b | .", RecordDifference(0, 0, SURPLUS)),
         (". b c b | .", "a b c b | a-", None),
         ("a b c a- | a", "a b c . | a", None),
-        ("a b c a- | a", "a b c . |", Difference(3, 3, DELETED.format(0))),
-        ("a b c b | b- b", "a . c . | .", Difference(3, 3, MISSING)),
+        ("a b c a- | a", "a b c . |", RecordDifference(3, 3, DELETED.format(0))),
+        ("a b c b | b- b", "a . c . | .", RecordDifference(3, 3, MISSING)),
     ],
     ids=[
         "a later one was copied meanwhile",
@@ -178,7 +178,7 @@ def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
         "deleted by what is not copied yet",
     ],
 )
-def test_what_came_later_explains_what_is_gone_below_it(source: str, copy: str, first: Difference | None) -> None:
+def test_what_came_later_explains_what_is_gone_below_it(source: str, copy: str, first: RecordDifference | None) -> None:
     end = len(source.partition("|")[0].split())
     whole = [log(words.replace("|", "")) for words in (source, copy)]
     found = compare(whole[0], whole[1], end)
@@ -191,18 +191,18 @@ def test_what_was_copied_meanwhile_explains_what_is_gone_also_if_it_is_gone_itse
     # When the copy has got two records since, then it may have had the tombstone; when one or none, it has not
     assert compare(source, copy, 4, arrived=2).first is None
     for arrived in (0, 1):
-        assert compare(source, copy, 4, arrived=arrived).first == Difference(3, 3, MISSING)
+        assert compare(source, copy, 4, arrived=arrived).first == RecordDifference(3, 3, MISSING)
 
 
 def test_only_a_compacted_copy_may_lack_what_its_source_has() -> None:
     source, copy = log("a b a c"), log(". b a c")
     assert compare(source, copy, 4, compacted=Compacted(source=False, copy=True)).first is None
-    missing = Difference(0, 0, "the copy does not have it")
+    missing = RecordDifference(0, 0, "the copy does not have it")
     assert compare(source, copy, 4, compacted=Compacted(source=True, copy=False)).first == missing
     # Of one that is not compacted everything is there that the source once had
     assert compare(copy, source, 4, compacted=Compacted(source=True, copy=False)).first is None
     surplus = compare(log(". b . c"), source, 4, compacted=Compacted(source=True, copy=False)).first
-    assert surplus == Difference(2, 2, SURPLUS)
+    assert surplus == RecordDifference(2, 2, SURPLUS)
 
 
 def test_what_retention_has_taken_is_no_deletion() -> None:
@@ -213,7 +213,7 @@ def test_what_retention_has_taken_is_no_deletion() -> None:
     assert compare(everything, everything[3:], 6, starts=(0, 3)).first is None
     # but for a tombstone that the copy has lost, of a record that it still has
     lost = log("a b c d . c")
-    assert compare(everything[3:], lost, 6, starts=(3, 0)).first == Difference(4, 4, DELETED.format(0))
+    assert compare(everything[3:], lost, 6, starts=(3, 0)).first == RecordDifference(4, 4, DELETED.format(0))
 
 
 def test_a_key_is_different_only_if_it_still_is_when_it_is_looked_at_again() -> None:
@@ -222,7 +222,7 @@ def test_a_key_is_different_only_if_it_still_is_when_it_is_looked_at_again() -> 
     looks: list[Log] = [read, log(". b . c")]
     assert compare(source, read, 4, by_now=lambda: (source, looks.pop(0))).first is None
     # When the value stays, then it is one
-    assert compare(source, read, 4, by_now=lambda: (source, read)).first == Difference(2, 2, DELETED.format(0))
+    assert compare(source, read, 4, by_now=lambda: (source, read)).first == RecordDifference(2, 2, DELETED.format(0))
 
 
 def test_no_more_keys_are_followed_at_a_time_than_are_allowed_and_all_are_judged() -> None:
@@ -236,11 +236,11 @@ def test_no_more_keys_are_followed_at_a_time_than_are_allowed_and_all_are_judged
     assert (found.first, found.gone_in_copy, found.compared) == (None, 400, 400)
     # and one that is missing is found among them
     left = tuple(one for one in second if one.key != "k199")
-    assert compare(first + second, left, 2 * len(keys), followed=at_a_time).first == Difference(599, 599, MISSING)
+    assert compare(first + second, left, 2 * len(keys), followed=at_a_time).first == RecordDifference(599, 599, MISSING)
 
 
 def test_the_parts_that_a_walk_has_no_room_for_and_its_own_are_all_keys() -> None:
-    keys = Unmatched(Part(), 10)
+    keys = Unmatched(KeyShare(), 10)
     for number in range(200):
         keys.add(Record.of(0, 0, b"%d" % number, b"").rest)
         assert len(keys.digests) <= 10
@@ -345,7 +345,7 @@ class Turned(NamedTuple):
         )
         return of_source, of_copy
 
-    def first(self, source: Log, copy: Log) -> Difference | None:
+    def first(self, source: Log, copy: Log) -> RecordDifference | None:
         """What their comparison finds."""
         base, own_base = self.bases
         runs = (Run(0, 0, len(self.before)),)
@@ -386,4 +386,4 @@ def test_a_lost_tail_does_not_explain_that_its_cleaner_took_what_was_mirrored() 
     source, copy = mirror.logs
     assert mirror.first(source, copy) is None
     # When its cleaner takes the older one, then k is gone for whoever is led there
-    assert mirror.first(source, Cleaning(9, 0).of(copy)) == Difference(0, 0, MISSING)
+    assert mirror.first(source, Cleaning(9, 0).of(copy)) == RecordDifference(0, 0, MISSING)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.pace import Bucket, Meter, Throttle
+from ha_core.mirror.pace import Bucket, RateMeter, Throttle
 
 
 @given(st.floats(1e3, 1e9), st.lists(st.integers(1, 10_000_000), min_size=1, max_size=60), st.floats(0, 5))
@@ -75,10 +75,10 @@ def test_an_answer_has_half_a_second_of_what_is_allowed_at_most_and_is_never_tin
 
 
 def test_a_rate_is_right_from_the_beginning_and_forgets() -> None:
-    meter = Meter(0.0)
+    meter = RateMeter(0.0)
     for tenth in range(20):
         meter.add(100, tenth / 10)
     assert meter.per_s(2.0) == pytest.approx(1000, rel=0.1)
     assert meter.per_s(100.0) < 1
     assert meter.total == 2000
-    assert Meter(5.0).per_s(5.0) == 0
+    assert RateMeter(5.0).per_s(5.0) == 0

@@ -16,12 +16,12 @@ from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import (
     MAX_PRODUCERS,
     PAGE_RUNS,
-    Account,
     Copied,
     CopyDamagedError,
     DisplacedError,
     Intent,
     Progress,
+    ProgressBuilder,
     RunPage,
     Writer,
 )
@@ -214,7 +214,7 @@ def test_an_end_between_two_batches_of_which_only_a_later_one_would_fit_is_damag
 
 
 def test_a_million_gaps_cost_a_progress_no_more_than_a_page() -> None:
-    account, pages = Account(START), list[RunPage]()
+    account, pages = ProgressBuilder(START), list[RunPage]()
     for number in range(0, 12 * PAGE_RUNS, 2):
         account.add(Copied(number, 1))
         if number % 5000 == 0:
@@ -228,7 +228,7 @@ def test_a_million_gaps_cost_a_progress_no_more_than_a_page() -> None:
 
 
 def test_of_more_producers_than_fit_those_stay_that_wrote_last() -> None:
-    account = Account(START)
+    account = ProgressBuilder(START)
     for number in range(MAX_PRODUCERS + 5):
         account.add(Copied(2 * number, 1, number, 0, 0))
         account.add(Copied(2 * number + 1, 1, 1, 0, number))

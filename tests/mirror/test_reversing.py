@@ -12,11 +12,11 @@ from ha_core.mirror.notes import CopyId, Notes, encode
 from ha_core.mirror.partition import Aborted
 from ha_core.mirror.progress import (
     PAGE_RUNS,
-    Account,
     Copied,
     CopyDamagedError,
     Intent,
     Progress,
+    ProgressBuilder,
     TopicIds,
     Writer,
 )
@@ -104,7 +104,7 @@ def test_a_map_of_many_runs_is_written_in_pages() -> None:
     assert len(pages) == progress.pages == 3
     assert kept.runs == tuple(run.reversed for run in runs)
     # And a copier that goes on from it adds to it
-    account = Account(progress)
+    account = ProgressBuilder(progress)
     account.add(Copied(10**5 + 4, 3))
     assert account.progress().runs[-1] == Run(10**5 + 4, 10**6, 3)
     assert account.progress().base == 10**6

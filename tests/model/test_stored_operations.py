@@ -9,7 +9,8 @@ import pytest
 
 from ha_core.model import MigrateOperation, Operation, SwitchOperation
 from ha_core.model.operation import OperationState
-from ha_core.plan import crossing_stages, move
+from ha_core.plan.migration import crossing_stages
+from ha_core.plan.move import planner
 
 REQUEST = {"scope": {"topics": ["t"]}, "origin": "east", "target": "west", "reason": "r"}
 MOVE = {"id": "op-1", "by": "t", "reason": "r", "started": "s", "request": REQUEST, "moves": {"topics": ["t"]}}
@@ -47,7 +48,7 @@ def test_a_way_back_that_was_stored_as_a_flag_can_be_given_up() -> None:
 def test_a_way_back_that_was_stored_as_a_flag_is_gone_to_its_end() -> None:
     switch = stored("switch", "running", undoing=True)
     assert isinstance(switch, SwitchOperation)
-    assert move.resume(switch, {}, {}) == move.UNDO
+    assert planner.resume(switch, {}, {}) == planner.UNDO
     migration = stored("migrate", "crossing", undoing=True, retreated=["t"])
     assert isinstance(migration, MigrateOperation)
     assert crossing_stages.resume(migration, {}) == crossing_stages.BACK[1:]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ha_core.bindings_file import compare, parse
 from ha_core.model import (
     Cluster,
     Document,
@@ -24,12 +23,13 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.operations.environment import Environment
-from ha_core.operations.registry import add_cluster
-from ha_core.plan.crossing import propose_change
-from ha_core.plan.facts import PartitionEnds, ProducerFacts
-from ha_core.plan.move import cut_change, fence_change
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.access.bindings_file import compare, parse
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.overview.clusters import add_cluster
+from ha_core.plan.facts.clusters import PartitionEnds, ProducerFacts
+from ha_core.plan.migration.crossing import propose_change
+from ha_core.plan.move.planner import cut_change, fence_change
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.usage import Sighting, merge
 from stack.memory_store import MemoryStore
 from tests.kit.operations import a_migration
@@ -175,7 +175,9 @@ def test_a_crossing_keeps_unknown_fields_of_a_map() -> None:
 def test_registering_a_cluster_again_keeps_its_unknown_fields() -> None:
     with Environment(MemoryStore(), by="test") as environment:
         # Given a cluster with unknown fields
-        environment.store.commit(Change(change_id="1", puts=(stored(Cluster),), expected={(Cluster, "east"): None}))
+        environment.store.commit(
+            StateChange(change_id="1", puts=(stored(Cluster),), expected={(Cluster, "east"): None})
+        )
         # When it is registered again with another address
         add_cluster(environment, "east", "h:2")
         # Then it has them still

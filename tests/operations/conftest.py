@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.model import Cluster
-from ha_core.operations.environment import Environment
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from stack.memory_store import MemoryStore
 
@@ -19,7 +19,7 @@ def store() -> MemoryStore:
     """Two registered clusters at which nobody listens."""
     store = MemoryStore()
     store.commit(
-        Change(change_id="seed", puts=CLUSTERS, expected={(Cluster, cluster.name): None for cluster in CLUSTERS})
+        StateChange(change_id="seed", puts=CLUSTERS, expected={(Cluster, cluster.name): None for cluster in CLUSTERS})
     )
     return store
 

@@ -19,17 +19,17 @@ class Call(NamedTuple):
     path: str
 
 
-COMMIT = Call("ha_core.operations.revisions", "Touched.commit")
-FINISH = Call("ha_core.operations.journal", "Journal.finish")
+COMMIT = Call("ha_core.operations.engine.revisions", "Touched.commit")
+FINISH = Call("ha_core.operations.engine.journal", "Journal.finish")
 CREATE_TOPICS = Call("ha_core.kafka.admin", "Admin.create_topics")
 DELETE_EMPTY_TOPICS = Call("ha_core.kafka.admin", "Admin.delete_empty_topics")
 SURPLUS = Call("ha_core.kafka.admin", "Admin.surplus")
-ADOPT = Call("ha_core.operations.switch.adoption", "adopt")
-READ_ENDS = Call("ha_core.operations.switch.window", "Window.read")
-COPY_OFFSETS = Call("ha_core.operations.switch.window", "Window.copy_offsets")
-CUT_CHANGE = Call("ha_core.operations.switch.steps", "cut_change")
-START = Call("ha_core.operations.dependents", "begin")
-FIND_DEPENDENTS = Call("ha_core.operations.dependents", "find_dependents")
+ADOPT = Call("ha_core.operations.move.adoption", "adopt")
+READ_ENDS = Call("ha_core.operations.move.fenced_reads", "Window.read")
+COPY_OFFSETS = Call("ha_core.operations.move.fenced_reads", "Window.copy_offsets")
+CUT_CHANGE = Call("ha_core.operations.move.switch_steps", "cut_change")
+START = Call("ha_core.operations.move.dependents", "begin")
+FIND_DEPENDENTS = Call("ha_core.operations.move.dependents", "find_dependents")
 
 
 class Death(NamedTuple):
@@ -84,7 +84,7 @@ def die(stack: Stack, death: Death, program: str, *arguments: str) -> None:
 
 _ENGINE = """
 from ha_core.operations import engine
-from ha_core.operations.environment import EnvironmentSettings, connect
+from ha_core.operations.engine.environment import EnvironmentSettings, connect
 call, operation = sys.argv[1:3]
 settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0)
 with connect(settings, by="test:victim") as environment:

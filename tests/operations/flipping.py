@@ -5,7 +5,7 @@ from __future__ import annotations
 import google_crc32c
 
 from ha_core.mirror.split import Record, read_records
-from ha_core.wire.copies import CONTROL
+from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.records import batches
 from stack.harness import Stack
 

@@ -10,10 +10,10 @@ import pytest
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import LogEnds
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import StepFailedError
-from ha_core.operations.switch.window import Window
-from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import StepFailedError
+from ha_core.operations.move.fenced_reads import FencedReads
+from ha_core.plan.facts.clusters import Partition, ProducerFacts
 
 KNOWN = (("orders", 0), ("orders", 1))
 
@@ -36,8 +36,8 @@ class Quiet:
         return dict.fromkeys(names, self.partitions)
 
 
-def window(environment: Environment, origin: Quiet) -> Window:
-    return Window(environment, cast(Admin, origin), cast(Admin, Quiet()), KNOWN, (), timeout_s=1)
+def window(environment: Environment, origin: Quiet) -> FencedReads:
+    return FencedReads(environment, cast(Admin, origin), cast(Admin, Quiet()), KNOWN, (), timeout_s=1)
 
 
 def test_reading_ends_fails_when_a_topic_got_partitions_before_its_fence(environment: Environment) -> None:

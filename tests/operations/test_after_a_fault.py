@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ha_core.model import Extent
-from ha_core.operations import engine
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.last_seen import record
-from ha_core.operations.lifecycle.returned import check_origins
-from ha_core.operations.proposal import plan
-from ha_core.operations.registry import declare_usage
-from ha_core.operations.requests import fault_request, make_request
-from ha_core.plan.cuts import RESERVE
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import fault_request, make_request
+from ha_core.operations.overview.clusters import declare_usage
+from ha_core.plan.migration.cuts import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

@@ -8,9 +8,9 @@ import pytest
 
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import KnownTopic, Mirror, MirrorReport, MoveSet, PartitionReport
-from ha_core.operations.environment import Environment
-from ha_core.operations.last_seen import LastKnown
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.engine.environment import Environment
+from ha_core.store.commits import StateChange, key_of
 from stack.memory_store import MemoryStore
 
 NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
@@ -55,7 +55,7 @@ def test_where_a_dead_log_starts_is_the_highest_of_what_was_seen_reported_and_sa
     # Given a look that saw the log start at 100, and a copier that has heard of 200 since
     store = MemoryStore()
     mirror = Mirror.of("t", "east", "west", "link-1", "now", "me")
-    store.commit(Change(change_id="seed", puts=(mirror,), expected={key_of(mirror): None}))
+    store.commit(StateChange(change_id="seed", puts=(mirror,), expected={key_of(mirror): None}))
     seen = KnownTopic(
         cluster="east", name="t", at=NOW.isoformat(), partitions=1, replication=1, ends={0: 500}, starts={0: 100}
     )

@@ -13,17 +13,17 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.model import Document, Mirror
-from ha_core.operations import engine
-from ha_core.operations.crossing import cuts
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.last_seen import record
-from ha_core.operations.lifecycle.aging import Aging, age
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.migration.aging import Aging, age
+from ha_core.operations.migration.crossing import cuts
 from ha_core.operations.migration.planning import plan_migration
-from ha_core.operations.proposal import plan
-from ha_core.operations.registry import declare_usage
-from ha_core.operations.requests import make_request
-from ha_core.store.commits import Change
+from ha_core.operations.overview.clusters import declare_usage
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
@@ -278,9 +278,9 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     # But not if the log is the copy of a mirror, whose copier writes past the gateways
     mirror = Mirror.of(topic, "west", "east", f"link-{topic}", "2026-11-23T02:00:00Z", "test")
     key: tuple[type[Document], str] = (Mirror, mirror.key)
-    environment.store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected={key: None}))
+    environment.store.commit(StateChange(change_id=f"link {topic}", puts=(mirror,), expected={key: None}))
     assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
-    environment.store.commit(Change(change_id=f"unlink {topic}", deletes=(key,), expected={key: 0}))
+    environment.store.commit(StateChange(change_id=f"unlink {topic}", deletes=(key,), expected={key: 0}))
 
 
 def test_an_aged_topic_is_not_deleted_while_a_group_commits_offsets_of_it_in_the_same_cluster(

@@ -6,9 +6,9 @@ import pytest
 
 from ha_core.metrics.http import HttpServer
 from ha_core.model import GatewayRecord
-from ha_core.operations.asking_gateways import Said, ask_gateways
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.gateway_queries import Said, ask_gateways
 from stack.memory_store import MemoryStore
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from ha_core.bindings_file import DeclaredError, compare, parse
 from ha_core.model import UserBindings
+from ha_core.operations.access.bindings_file import DeclaredError, compare, parse
 
 DECLARED = """
 bindings:

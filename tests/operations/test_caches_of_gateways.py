@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.datacache.cache import DataCache
-from ha_core.datacache.state import Settings
-from ha_core.operations.caches import ask_reload, caches
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.health import problems
+from ha_core.datacache.state import CacheSettings
+from ha_core.operations.access.caches import ask_reload, caches
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.overview.health import problems
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
 from tests.store.waiting import until
 
-SETTINGS = Settings(every_s=0.05, hold_s=0.2, check_s=3600.0)
+SETTINGS = CacheSettings(every_s=0.05, hold_s=0.2, check_s=3600.0)
 
 
 class Fleet:

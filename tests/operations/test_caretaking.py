@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ha_core.model import Crossing, Document, Operation, Topic
-from ha_core.operations import engine
-from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.report import Report
-from ha_core.plan.move import fence_change
-from ha_core.plan.pinning import pinned_map
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.orphan_recovery import OrphanRecovery
+from ha_core.operations.engine.report import Report
+from ha_core.plan.move.identity_maps import pinned_map
+from ha_core.plan.move.planner import fence_change
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.errors import FencedOffError
 from ha_core.store.paths import name_of
 from stack.memory_store import MemoryStore
@@ -44,7 +44,7 @@ def an_operation(state: str, begin: Callable[..., Operation] = a_switch, **more:
 
 
 def put(store: Any, document: Document, operation: Operation | None = None) -> None:
-    change = Change(change_id=f"put-{name_of(document)}", puts=(document,), expected={key_of(document): None})
+    change = StateChange(change_id=f"put-{name_of(document)}", puts=(document,), expected={key_of(document): None})
     store.commit(change)
 
 
@@ -53,7 +53,7 @@ def begun(store: Any, operation: Operation) -> str:
     return operation.id
 
 
-def due_within(caretaking: Caretaking, clock: Clock, seconds: float) -> float | None:
+def due_within(caretaking: OrphanRecovery, clock: Clock, seconds: float) -> float | None:
     """After how many seconds the operation is due; None: not within these."""
     begun_at = clock.now
     while clock.now - begun_at <= seconds:
@@ -70,7 +70,7 @@ def test_an_operation_abandoned_under_a_fence_is_due_within_a_second(
 ) -> None:
     begun(environment.store, an_operation(state, begin))
 
-    after_s = due_within(Caretaking(environment), clock, 10)
+    after_s = due_within(OrphanRecovery(environment), clock, 10)
 
     assert after_s is not None
     assert 0.5 <= after_s < 1.0
@@ -82,7 +82,7 @@ def test_a_held_operation_is_left_to_its_executor_until_its_session_ends(
     # Given an executor that works behind its fence
     executor = store.client()
     operation_id = begun(executor, an_operation("fenced"))
-    caretaking = Caretaking(environment)
+    caretaking = OrphanRecovery(environment)
     with executor.hold(operation_id, 0):
         # When it is alive
         # Then its operation is never due
@@ -102,7 +102,7 @@ def test_an_operation_without_a_fence_is_left_alone_between_tasks_for_any_time(
 ) -> None:
     begun(environment.store, an_operation(state, driver=driver, evidence={"pinned": ["orders"]}))
 
-    assert due_within(Caretaking(environment), clock, 3600) is None
+    assert due_within(OrphanRecovery(environment), clock, 3600) is None
 
 
 def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
@@ -110,7 +110,7 @@ def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
 ) -> None:
     begun(environment.store, an_operation("cut", driver="run"))
 
-    after_s = due_within(Caretaking(environment), clock, 100)
+    after_s = due_within(OrphanRecovery(environment), clock, 100)
 
     assert after_s is not None
     assert after_s > 59
@@ -126,7 +126,7 @@ def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_o
     put(store, topic)
     begun(environment.store, operation)
     # When somebody looks after it
-    caretaking = Caretaking(environment)
+    caretaking = OrphanRecovery(environment)
     # Then it is due
     assert due_within(caretaking, clock, 10) is not None
     # When it is open
@@ -135,7 +135,7 @@ def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_o
     # Then it is not
     assert found is not None
     store.take_over(operation.id)
-    store.commit(Change(change_id="open", puts=(opened,), expected={(Topic, "orders"): found[1]}))
+    store.commit(StateChange(change_id="open", puts=(opened,), expected={(Topic, "orders"): found[1]}))
     assert due_within(caretaking, clock, 600) is None
 
 
@@ -151,7 +151,9 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
     found = executor.read(Operation, operation.id)
     assert found is not None
     expected: dict[Any, int | None] = {(Topic, "orders"): None, (Operation, operation.id): found[1]}
-    executor.commit(Change(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0))
+    executor.commit(
+        StateChange(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0)
+    )
     # When another one begins something
     engine.take_care(environment)
     # Then nothing of it is left
@@ -178,7 +180,7 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
 ) -> None:
     # Given an abandoned operation
     operation_id = begun(environment.store, an_operation("fenced"))
-    caretaking = Caretaking(environment)
+    caretaking = OrphanRecovery(environment)
     at: list[float] = []
 
     def refuse(_environment: Environment, _operation_id: str) -> Report:

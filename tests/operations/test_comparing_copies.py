@@ -13,20 +13,20 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.verifying import PartitionRanges
 from ha_core.mirror.key_states import Compacted
-from ha_core.mirror.side_by_side import Compared, Difference, Range
+from ha_core.mirror.partition_diff import Compared, Range, RecordDifference
 from ha_core.model import Mirror
-from ha_core.operations import comparing
-from ha_core.operations.comparing import (
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.mirror import comparing
+from ha_core.operations.mirror.comparing import (
     RANGE_S,
     SIDE_BY_SIDE,
     MirrorsCompared,
     PartitionCompared,
-    Planned,
+    PlannedComparison,
     compare_all,
     coverage,
 )
-from ha_core.operations.environment import Environment
-from ha_core.plan.differing import MAX_TOPICS, copies_differ, not_compared
+from ha_core.plan.mirror.copy_findings import MAX_TOPICS, copies_differ, not_compared
 from ha_core.present.comparing import compared_page
 from ha_core.present.page import Table
 
@@ -55,10 +55,10 @@ def clock(environment: Environment) -> Clock:
     return clock
 
 
-def planned(damage: Difference | None = None) -> list[Planned]:
+def planned(damage: RecordDifference | None = None) -> list[PlannedComparison]:
     spans = [Range(at, at + LENGTH, at, at + LENGTH, ()) for at in range(0, RANGES * LENGTH, LENGTH)]
     plans = [PartitionRanges("orders", number, spans, RANGES, damage=damage) for number in range(PARTITIONS)]
-    return [Planned(MIRROR, None, None, one) for one in plans]  # type: ignore[arg-type]
+    return [PlannedComparison(MIRROR, None, None, one) for one in plans]  # type: ignore[arg-type]
 
 
 def looks_at(monkeypatch: pytest.MonkeyPatch, compare: Callable[[int, Range, Callable[[], bool]], Compared]) -> None:
@@ -74,7 +74,7 @@ def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_t
     # Given records that differ in two ranges of one partition
     def compare(partition: int, span: Range, _over: Callable[[], bool]) -> Compared:
         if partition == 1 and span.start in {300, 700}:
-            return Compared(5, first=Difference(span.start + 5, span.start + 5, "another value"))
+            return Compared(5, first=RecordDifference(span.start + 5, span.start + 5, "another value"))
         return Compared(LENGTH)
 
     looks_at(monkeypatch, compare)
@@ -90,7 +90,7 @@ def test_what_is_damaged_without_a_look_at_records_is_told_and_what_lies_below_i
     monkeypatch: pytest.MonkeyPatch, environment: Environment
 ) -> None:
     looks_at(monkeypatch, lambda _partition, _span, _over: Compared(LENGTH))
-    damage = Difference(500, -1, "the source ends at 500")
+    damage = RecordDifference(500, -1, "the source ends at 500")
     found = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(damage), 1))
     assert set(found.differing.values()) == {(500, "the source ends at 500")}
     assert [one.ranges for one in found.partitions] == [5] * PARTITIONS
@@ -167,7 +167,7 @@ def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
     ("found", "plan", "looked", "state", "equal"),
     [
         (Compared(5), {"of": 1}, 1, "equal", True),
-        (Compared(5, first=Difference(1, 1, "x")), {"of": 1}, 1, "differs", False),
+        (Compared(5, first=RecordDifference(1, 1, "x")), {"of": 1}, 1, "differs", False),
         (Compared(5, gone_in_copy=60, lacking=60), {"of": 1}, 1, "lacks", False),
         (Compared(5, gone_in_copy=60), {"of": 1}, 1, "equal", True),
         (Compared(), {"of": 2}, 0, "not-compared", False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.operations.crossing.ends import CrossingProgress, PartitionProgress, remaining_words
+from ha_core.operations.migration.crossing.ends import CrossingProgress, PartitionProgress, remaining_words
 from ha_core.operations.migration.settling import CrossingStatus
 from tests.kit.operations import a_migration
 

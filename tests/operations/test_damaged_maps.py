@@ -8,14 +8,14 @@ import pytest
 
 from ha_core.model import Cluster, Extent, Mask, Topic
 from ha_core.model.extent import identity
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.given_up import plan_giving_up
-from ha_core.operations.requests import chosen_topics, make_request
-from ha_core.plan.closure import closure
-from ha_core.plan.facts import Facts
-from ha_core.plan.preflight import Case, preflight
-from ha_core.store.commits import Change
+from ha_core.operations.absence.given_up import plan_giving_up
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.requests import chosen_topics, make_request
+from ha_core.plan.facts.clusters import Facts
+from ha_core.plan.move.closure import closure
+from ha_core.plan.preflight import PreflightCase, preflight
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 
 
@@ -27,7 +27,7 @@ def damaged(store: MemoryStore) -> None:
         Topic(name="orders", writer="east", partitions={0: identity("east")}),
         Topic(name="broken", writer="east", partitions={0: (closed,)}),
     )
-    store.commit(Change(change_id="maps", puts=topics, expected={(Topic, topic.name): None for topic in topics}))
+    store.commit(StateChange(change_id="maps", puts=topics, expected={(Topic, topic.name): None for topic in topics}))
 
 
 @pytest.mark.usefixtures("damaged")
@@ -42,7 +42,7 @@ def test_a_damaged_map_refuses_a_move_that_names_its_topic_and_says_which(enviro
     view = replace(view, clusters=clusters)
     request = make_request(["topic:broken", "topic:orders"], "east", "west", reason="fire")
 
-    (verdict,) = preflight(Case(view, request, closure(view, {}, request), Facts(), [], ()))
+    (verdict,) = preflight(PreflightCase(view, request, closure(view, {}, request), Facts(), [], ()))
 
     assert (verdict.level, verdict.code, verdict.about) == ("error", "damaged-map", "topic broken")
 
@@ -52,7 +52,7 @@ def test_a_cluster_is_not_given_up_for_a_topic_whose_map_is_damaged(
     environment: Environment, store: MemoryStore
 ) -> None:
     east = Cluster(name="east", bootstrap="h:1", masked=Mask(since="s", reason="fire", by="b"))
-    store.commit(Change(change_id="east", puts=(east,), expected={(Cluster, "east"): 0}))
+    store.commit(StateChange(change_id="east", puts=(east,), expected={(Cluster, "east"): 0}))
 
     with pytest.raises(RefusedError, match="The maps of broken are damaged"):
         plan_giving_up(environment, "east")

@@ -10,11 +10,12 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror, Topic
 from ha_core.model.extent import identity
-from ha_core.operations import engine, unlinking
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.single import beginning, commit_single
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.one_revision import beginning, commit_single
+from ha_core.operations.mirror import unlinking
+from ha_core.store.commits import StateChange, key_of
 from stack.memory_store import MemoryStore
 
 MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
@@ -61,7 +62,7 @@ def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
     """An operation whose process died right behind the revision that ends its mirror."""
-    store.commit(Change(change_id="link", puts=(ORDERS, MIRROR), expected={(Topic, "orders"): None, KEY: None}))
+    store.commit(StateChange(change_id="link", puts=(ORDERS, MIRROR), expected={(Topic, "orders"): None, KEY: None}))
     with beginning(environment, "unlink", "not needed", ["topic:orders"]) as journal:
         journal.note(mirrors=(MIRROR,), deletes_in="west", topic_ids={"orders": topic_id})
         commit_single(journal, (), {KEY: 0}, {})
@@ -133,7 +134,7 @@ def test_of_several_copies_it_is_told_which_are_deleted_when_one_of_them_could_n
     monkeypatch.setattr(west, "topic_ids", lambda names: {name: there[name] for name in names if name in there})
     bills = Mirror.of("bills", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
     puts = ORDERS, MIRROR, Topic(name="bills", writer="east", partitions={0: identity("east")}), bills
-    store.commit(Change(change_id="link", puts=puts, expected={key_of(one): None for one in puts}))
+    store.commit(StateChange(change_id="link", puts=puts, expected={key_of(one): None for one in puts}))
     with beginning(environment, "unlink", "not needed", ["topic:orders", "topic:bills"]) as journal:
         journal.note(mirrors=(MIRROR, bills), deletes_in="west", topic_ids=dict(there))
         commit_single(journal, (), {KEY: 0, (Mirror, bills.key): 0}, {})

@@ -27,14 +27,15 @@ from ha_core.model import (
     Use,
 )
 from ha_core.model.extent import identity
-from ha_core.operations import deleting, engine, gone_topics, requested_deletions
-from ha_core.operations.deleting import delete, plan_deletion
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.inventory import CommittedOffsets
-from ha_core.operations.proposal import plan
-from ha_core.operations.single import begin
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.one_revision import begin
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.migration import gone_topics, requested_deletions, topic_deletion
+from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+from ha_core.operations.overview.inventory import CommittedOffsets
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 
@@ -77,12 +78,12 @@ def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[
     def up(*_: Any) -> dict[str, FakeCluster]:
         return {name: one for name, one in found.items() if not one.away}
 
-    for module in (deleting, gone_topics):
+    for module in (topic_deletion, gone_topics):
         monkeypatch.setattr(module, "answering", up)
-    monkeypatch.setattr(deleting, "admin_of", lambda _, name: found[name])
-    monkeypatch.setattr(deleting, "commits", lambda *_: CommittedOffsets())
-    monkeypatch.setattr(deleting, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(deleting, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: found[name])
+    monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
+    monkeypatch.setattr(topic_deletion, "refuse_copiers", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "open_what_ended", lambda *_: None)
     return found
 
 
@@ -99,7 +100,7 @@ def moved(store: MemoryStore, environment: Environment, clusters: dict[str, Fake
             log="switchyard-copies", log_partitions=16,
         ),
     )  # fmt: skip
-    store.commit(Change(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
+    store.commit(StateChange(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
     (topic, *_) = puts
     assert isinstance(topic, Topic)
     environment.store.keep_deleted(topic, {0: 5})
@@ -254,7 +255,7 @@ def test_whoever_goes_on_after_a_death_completes_the_deletion(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(deleting, at, dies)
+        dying.setattr(topic_deletion, at, dies)
         with pytest.raises(KeyboardInterrupt):
             delete(environment, ["orders"], "not needed")
     (left,) = environment.store.running()
@@ -275,7 +276,7 @@ def test_a_topic_that_somebody_creates_meanwhile_past_the_gateways_stays(
         return ""
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(deleting, "unserved", recreated)
+        meanwhile.setattr(topic_deletion, "unserved", recreated)
         delete(environment, ["orders"], "not needed")
 
     assert clusters["east"].ids == {"orders": "e2"}

@@ -15,17 +15,17 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
-from ha_core.operations import dependents, engine
-from ha_core.operations.crossing import cuts
-from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import NotServedError
-from ha_core.operations.lifecycle.aging import age
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import NotServedError
+from ha_core.operations.migration.aging import age
+from ha_core.operations.migration.crossing import cuts
+from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration
 from ha_core.operations.migration.settling import advance_once, crossing_operations
-from ha_core.operations.registry import declare_usage
-from ha_core.operations.switch import steps
+from ha_core.operations.move import dependents, switch_steps
+from ha_core.operations.overview.clusters import declare_usage
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
 from tests.operations.dying import (
@@ -260,7 +260,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
 
     # When the topics are over
     with monkeypatch.context() as planted:
-        planted.setattr(steps, "cut_change", fails)
+        planted.setattr(switch_steps, "cut_change", fails)
         look = advance_once(environment, operation.id)
     # Then they stay, and what to do next is said wherever somebody looks
     assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.model import GatewayRecord, Mirror
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import NotServedError
-from ha_core.operations.journal import Journal
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.plan.copy_guard import guards
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import NotServedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.plan.mirror.copy_guard import guards
 from stack.memory_store import MemoryStore
 from tests.kit.access_rules import Rules
 from tests.kit.operations import a_switch
@@ -27,7 +27,7 @@ class Cluster(Rules):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.fenced: list[Copy] = []
+        self.fenced: list[CopyPartition] = []
 
     def topics(self, names: Collection[str], **_: Any) -> dict[str, SimpleNamespace]:
         return {name: SimpleNamespace(partitions=1) for name in names}
@@ -35,7 +35,7 @@ class Cluster(Rules):
     def leaderships(self, partitions: Collection[object], *_: object) -> dict[object, object]:
         return dict.fromkeys(partitions)
 
-    def fence(self, copy: Copy) -> None:
+    def fence(self, copy: CopyPartition) -> None:
         self.fenced.append(copy)
 
 
@@ -46,10 +46,10 @@ def test_copiers_of_ended_mirrors_are_refused_and_their_guards_go_also_where_a_g
     clusters = {name: Cluster(name) for name in ("east", "west", "north")}
     north = clusters["north"]
     north.there = {*guards(["orders", "bills"])}
-    monkeypatch.setattr("ha_core.operations.switch.copies.admin_of", lambda _, name: clusters[name])
-    monkeypatch.setattr("ha_core.operations.writers.admin_of", lambda _, name: clusters[name])
-    monkeypatch.setattr("ha_core.operations.journal.admin_of", lambda _, name: clusters[name])
-    monkeypatch.setattr("ha_core.operations.switch.steps.become_sources", lambda _: None)
+    monkeypatch.setattr("ha_core.operations.move.copies.admin_of", lambda _, name: clusters[name])
+    monkeypatch.setattr("ha_core.operations.move.writers.admin_of", lambda _, name: clusters[name])
+    monkeypatch.setattr("ha_core.operations.engine.journal.admin_of", lambda _, name: clusters[name])
+    monkeypatch.setattr("ha_core.operations.move.switch_steps.become_sources", lambda _: None)
     clock = [0.0]
     environment.monotonic, environment.sleep = lambda: clock[0], lambda s: clock.append(clock.pop() + s)
     store.client().register_gateway(GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0))

@@ -10,12 +10,12 @@ import pytest
 from ha_core.model import Document, Mirror
 from ha_core.model.operation import SingleEvidence
 from ha_core.model.portions import portions
-from ha_core.operations import unlinking
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, StepFailedError
-from ha_core.operations.single import begin
-from ha_core.operations.unlinking import BATCH_MIRRORS, Unlink, unlink
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.one_revision import begin
+from ha_core.operations.mirror import unlinking
+from ha_core.operations.mirror.unlinking import BATCH_MIRRORS, Unlink, unlink
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 
 MIRRORS = 4_000
@@ -35,7 +35,7 @@ def mirrored(store: MemoryStore, topics: Collection[str]) -> None:
     for number, some in enumerate(portions(topics, 500, lambda _: 1)):
         puts = [Mirror.of(name, "east", "west", "link", "2026-01-01T00:00:00Z", "test") for name in some]
         expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in puts}
-        store.commit(Change(change_id=f"link-{number}", puts=tuple(puts), expected=expected))
+        store.commit(StateChange(change_id=f"link-{number}", puts=tuple(puts), expected=expected))
 
 
 @pytest.fixture

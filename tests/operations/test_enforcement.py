@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.datacache.cache import DataCache
-from ha_core.datacache.state import Settings
+from ha_core.datacache.state import CacheSettings
 from ha_core.model import Cluster, GatewayRecord
-from ha_core.operations import enforcement
-from ha_core.operations.enforcement import enforced
-from ha_core.operations.environment import Environment
-from ha_core.store.commits import Change
+from ha_core.operations.access import enforcement
+from ha_core.operations.access.enforcement import enforced
+from ha_core.operations.engine.environment import Environment
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
 from tests.store.waiting import until
 
-SETTINGS = Settings(every_s=0.05, hold_s=0.2, check_s=3600.0)
+SETTINGS = CacheSettings(every_s=0.05, hold_s=0.2, check_s=3600.0)
 CHANGED_US = 1_000_000
 
 
@@ -92,7 +92,7 @@ def test_a_cluster_of_the_platform_is_in_force_once_its_change_is_registered(
     store: MemoryStore, platform_us: int | None, said: str
 ) -> None:
     cluster = Cluster(name="east", bootstrap="here:1", platform_us=platform_us)
-    store.commit(Change(change_id="seed", puts=(cluster,), expected={(Cluster, "east"): None}))
+    store.commit(StateChange(change_id="seed", puts=(cluster,), expected={(Cluster, "east"): None}))
     with Environment(store, by="test") as environment:
         (told,) = enforced(environment, {"clusters": CHANGED_US}, of_this_database)
 

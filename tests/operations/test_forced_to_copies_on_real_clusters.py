@@ -18,18 +18,18 @@ from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import LostTail, Mirror
-from ha_core.operations import engine
-from ha_core.operations.comparing import compare_mirrors
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.last_seen import record
-from ha_core.operations.lifecycle.returned import check_origins
-from ha_core.operations.linking import link_request, plan_link
-from ha_core.operations.proposal import plan
-from ha_core.operations.reconciling import reconcile
-from ha_core.operations.report import Report
-from ha_core.operations.requests import make_request
-from ha_core.operations.sides import admin_of
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.absence.reconciling import reconcile
+from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.mirror.comparing import compare_mirrors
+from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.move.cluster_admins import admin_of
 from stack.harness import Stack
 from tests.kafka.clients import Settings
 from tests.kafka.mirroring import caught_up, content, wait_until
@@ -55,8 +55,8 @@ DEATHS: Mapping[str, Death | None] = {
 }
 """Topic → where the executor of its switch dies."""
 _RECONCILE = """
-from ha_core.operations.environment import EnvironmentSettings, connect
-from ha_core.operations.reconciling import reconcile
+from ha_core.operations.engine.environment import EnvironmentSettings, connect
+from ha_core.operations.absence.reconciling import reconcile
 settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0)
 with connect(settings, by="test:victim") as environment:
     reconcile(environment, "east", ["d.*"], reason="it is back")

@@ -9,12 +9,12 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Group, KnownGroup, MoveSet
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.gather import gather
-from ha_core.operations.inventory import lag_of
-from ha_core.operations.requests import make_request
-from ha_core.store.commits import Change
+from ha_core.operations.engine.collect_facts import gather
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.overview.inventory import lag_of
+from ha_core.store.commits import StateChange
 
 NOW, SEEN = "2026-11-21T10:01:30Z", "2026-11-21T10:00:00Z"
 
@@ -113,7 +113,7 @@ def test_a_group_of_an_unreachable_and_never_recorded_cluster_is_shown_as_unknow
     environment: Environment,
 ) -> None:
     group = Group(name="billing", cluster="east")
-    environment.store.commit(Change(change_id="group", puts=(group,), expected={(Group, "billing"): None}))
+    environment.store.commit(StateChange(change_id="group", puts=(group,), expected={(Group, "billing"): None}))
 
     found = lag_of(environment, "billing")
 

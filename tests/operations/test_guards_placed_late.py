@@ -6,10 +6,10 @@ import pytest
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror
-from ha_core.operations.syncing.pair import OvertakenError, Pair
-from ha_core.operations.syncing.rights import let_writers_in, sync_rights
-from ha_core.plan.copy_guard import guard, guards
-from ha_core.store.commits import Change
+from ha_core.operations.mirror.syncing.pair import MirrorPair, SyncOvertakenError
+from ha_core.operations.mirror.syncing.rights import let_writers_in, sync_rights
+from ha_core.plan.mirror.copy_guard import guard, guards
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.kit.access_rules import Rules
 
@@ -19,12 +19,12 @@ MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "te
 @pytest.fixture
 def mirrored(store: MemoryStore) -> MemoryStore:
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, MIRROR.key): None}
-    store.commit(Change(change_id="link", puts=(MIRROR,), expected=expected))
+    store.commit(StateChange(change_id="link", puts=(MIRROR,), expected=expected))
     return store
 
 
 def looked_at(store: MemoryStore, west: Rules) -> None:
-    sync_rights(Pair(store.client(), Rules("east"), west, "2026-01-01T00:00:00Z"), ["orders"])  # type: ignore[arg-type]
+    sync_rights(MirrorPair(store.client(), Rules("east"), west, "2026-01-01T00:00:00Z"), ["orders"])  # type: ignore[arg-type]
 
 
 def switched(store: MemoryStore, west: Rules) -> None:
@@ -32,7 +32,7 @@ def switched(store: MemoryStore, west: Rules) -> None:
     found = store.client().read(Mirror, MIRROR.key)
     assert found is not None
     store.client().commit(
-        Change(change_id="cut", deletes=((Mirror, MIRROR.key),), expected={(Mirror, MIRROR.key): found[1]})
+        StateChange(change_id="cut", deletes=((Mirror, MIRROR.key),), expected={(Mirror, MIRROR.key): found[1]})
     )
     let_writers_in(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
 
@@ -45,7 +45,7 @@ def test_who_has_stood_still_while_the_copy_became_the_writer_leaves_no_rule_tha
     west = Rules("west")
     west.halt[guard("orders")[halted]] = lambda: switched(mirrored, west)
     # When it goes on
-    with pytest.raises(OvertakenError, match="has ended"):
+    with pytest.raises(SyncOvertakenError, match="has ended"):
         looked_at(mirrored, west)
     # Then nobody is kept out, and no later look has to know whose the rule was
     assert not west.there - {guard("orders")[0]}
@@ -67,7 +67,7 @@ def test_what_another_mirror_has_left_goes_also_where_the_other_cluster_is_dead(
     (lives,) = clusters.keys() - {dead}
     clusters[lives].there = {*guards(["bills"])}
     # When the pair is looked at
-    pair = Pair(mirrored.client(), clusters["east"], clusters["west"], "2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    pair = MirrorPair(mirrored.client(), clusters["east"], clusters["west"], "2026-01-01T00:00:00Z")  # type: ignore[arg-type]
     with pytest.raises(KafkaAdminError):
         sync_rights(pair, ["orders"])
     # Then nobody is kept out

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ha_core.model import Crossing, Extent, HistoryEntry, SwitchOperation, Topic
-from ha_core.operations.environment import Environment
-from ha_core.operations.journal import Journal, Lap
-from ha_core.operations.report import partition_cuts
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.journal import Journal, Lap
+from ha_core.operations.engine.report import partition_cuts
 from tests.kit.operations import a_migration, a_switch
 
 

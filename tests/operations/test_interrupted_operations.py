@@ -8,20 +8,20 @@ import pytest
 
 from ha_core.model import MoveSet, Scope, SwitchOperation
 from ha_core.model.operation import Driver, OperationState
-from ha_core.operations import engine
-from ha_core.operations.creating import begin
-from ha_core.operations.engine import interrupted_twins
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError, StepFailedError
-from ha_core.operations.health import problems
-from ha_core.operations.journal import Journal
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.creating import begin
+from ha_core.operations.engine.engine import interrupted_twins
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.proposal import Proposal
+from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration.judging import scoped
-from ha_core.operations.migration.planning import Batch
-from ha_core.operations.proposal import Proposal
-from ha_core.operations.registry import running_operations
-from ha_core.operations.report import Report, report_of
-from ha_core.operations.requests import make_request
-from ha_core.plan.verdict import error
+from ha_core.operations.migration.planning import MigrationBatch
+from ha_core.operations.overview.clusters import running_operations
+from ha_core.operations.overview.health import problems
+from ha_core.plan.preflight.verdict import error
 from stack.memory_store import MemoryStore
 
 
@@ -105,7 +105,7 @@ def test_batches_of_a_migration_whose_command_has_died_are_found_when_it_is_aske
     # Given a batch that was begun hours ago
     partitions, cuts = {"orders": (0, 2)} if "orders" in topics else {}, words.pop("cut_at", {})
     request = scoped(MIGRATION, topics=topics, partitions=partitions).model_copy(update=words)
-    batch = Batch(number=2, request=request, moves=MoveSet(topics=topics), cut_at=cuts)
+    batch = MigrationBatch(number=2, request=request, moves=MoveSet(topics=topics), cut_at=cuts)
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
         begin(environment, batch, "batch-2")
@@ -123,7 +123,7 @@ def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pyt
         environment.now = lambda: "2026-11-01T10:00:00Z"
         for number, (name, result) in enumerate((("payments", "crossing"), ("users", "undone")), start=1):
             request = scoped(MIGRATION, topics=(name,), partitions={})
-            batch = Batch(number=number, request=request, moves=MoveSet(topics=(name,)))
+            batch = MigrationBatch(number=number, request=request, moves=MoveSet(topics=(name,)))
             begin(environment, batch, f"{result}-{number}")
         environment.now = lambda: "2026-11-01T16:00:00Z"
         monkeypatch.setattr(engine, "resume", lambda _, name: Report(name, name.partition("-")[0], 0))
@@ -146,7 +146,7 @@ def test_what_was_begun_otherwise_is_not_continued_in_the_name_of_what_is_asked_
     begun: dict[str, Any], asked: dict[str, Any]
 ) -> None:
     request = scoped(MIGRATION, topics=("payments",), partitions={})
-    batch = Batch(number=1, request=request.model_copy(update=begun), moves=MoveSet(topics=("payments",)))
+    batch = MigrationBatch(number=1, request=request.model_copy(update=begun), moves=MoveSet(topics=("payments",)))
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
         begin(environment, batch, "batch-1")
@@ -182,7 +182,7 @@ def interrupted_batches(environment: Environment, *topics: str) -> None:
     environment.now = lambda: "2026-11-01T10:00:00Z"
     for name in topics:
         request = scoped(MIGRATION, topics=(name,), partitions={})
-        begin(environment, Batch(number=1, request=request, moves=MoveSet(topics=(name,))), f"migrate-{name}")
+        begin(environment, MigrationBatch(number=1, request=request, moves=MoveSet(topics=(name,))), f"migrate-{name}")
     environment.now = lambda: "2026-11-01T16:00:00Z"
 
 

@@ -7,13 +7,14 @@ from typing import get_args
 import pytest
 
 from ha_core.model.operation import AnyKind
-from ha_core.operations.crossing.at_cuts import EndWithoutOrigin
-from ha_core.operations.crossing.fence import BehindFence
-from ha_core.operations.crossing.without_origin import StepsWithoutOrigin
-from ha_core.operations.kinds import KINDS
-from ha_core.operations.moving import MoveSteps
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.plan import crossing_stages, move
+from ha_core.operations.absence.crossing_without_origin import StepsWithoutOrigin
+from ha_core.operations.engine.kinds import KINDS
+from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
+from ha_core.operations.migration.crossing.fence import BehindFence
+from ha_core.operations.move.common_steps import MoveSteps
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.plan.migration import crossing_stages
+from ha_core.plan.move import planner
 from tests.plan import replay, replay_crossing
 
 
@@ -24,7 +25,7 @@ def effects_of(some: type, base: type = object) -> set[str]:
 @pytest.mark.parametrize(
     ("steps", "effects", "world"),
     [
-        (get_args(move.Step), SwitchSteps, replay.World),
+        (get_args(planner.Step), SwitchSteps, replay.World),
         (get_args(crossing_stages.Step), StepsWithoutOrigin, replay_crossing.World),
         (get_args(crossing_stages.BehindFence), BehindFence, replay_crossing.World),
         (get_args(crossing_stages.WithoutOrigin), EndWithoutOrigin, replay_crossing.World),
@@ -38,9 +39,9 @@ def test_every_step_of_the_plan_is_carried_out_and_replayed(steps: tuple[str, ..
 
 
 def test_every_step_that_all_moves_take_is_in_both_plans() -> None:
-    shared = effects_of(MoveSteps) & (set(get_args(move.Step)) | set(get_args(crossing_stages.Step)))
+    shared = effects_of(MoveSteps) & (set(get_args(planner.Step)) | set(get_args(crossing_stages.Step)))
 
-    assert shared <= set(get_args(move.Step))
+    assert shared <= set(get_args(planner.Step))
     assert shared <= set(get_args(crossing_stages.Step))
 
 

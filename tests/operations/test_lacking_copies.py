@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import CopiedMirror, CopiedPartition, KnownTopic, Mirror, MirrorCopies, Run
-from ha_core.operations.environment import Environment
-from ha_core.operations.lacking_copies import _candidates
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.mirror.lacking_copies import _candidates
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 
 MIRROR = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")
@@ -36,7 +36,7 @@ def test_brokers_are_asked_unless_known_log_starts_and_runs_show_that_no_record_
     looked_at: bool,
 ) -> None:
     # Given a mirror, the last known log starts of source and copy, and the runs that copiers report
-    store.commit(Change(change_id="link", puts=(MIRROR,), expected={(Mirror, MIRROR.key): None}))
+    store.commit(StateChange(change_id="link", puts=(MIRROR,), expected={(Mirror, MIRROR.key): None}))
     for cluster, start in (("east", source_start), ("west", copy_start)):
         starts = {0: start} if start else {}
         seen = KnownTopic(

@@ -12,10 +12,10 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.model import Cluster, Operation, SwitchOperation, Topic
 from ha_core.model.extent import identity
-from ha_core.operations.environment import Environment
-from ha_core.operations.journal import Journal
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.plan.move import TASKS, UNDO
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.plan.move.planner import TASKS, UNDO
 from tests.kit.operations import a_switch
 
 SPEC = TopicSpec("orders", 1, 1, {})

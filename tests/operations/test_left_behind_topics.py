@@ -10,12 +10,12 @@ import pytest
 from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.model import Topic
 from ha_core.model.extent import identity
-from ha_core.operations import engine
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import Journal
-from ha_core.operations.lifecycle.aging import delete_left_behind
-from ha_core.store.commits import Change
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.migration.aging import delete_left_behind
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 
 
@@ -37,7 +37,7 @@ def test_a_deletion_that_is_refused_tells_why_and_gives_its_locks_back(
 ) -> None:
     # Given a topic that is in east, as its map says
     topic = Topic(name="orders", writer="east", partitions={0: identity("east")})
-    store.commit(Change(change_id="map", puts=(topic,), expected={(Topic, "orders"): None}))
+    store.commit(StateChange(change_id="map", puts=(topic,), expected={(Topic, "orders"): None}))
 
     # When it is to be deleted in a cluster to which the map refers again, or where it holds records
     with pytest.raises(error):
@@ -71,7 +71,7 @@ def test_a_deletion_that_was_killed_says_what_is_left_and_how_it_is_finished(
 
     for name in ("orders", "payments"):
         topic = Topic(name=name, writer="east", partitions={0: identity("east")})
-        store.commit(Change(change_id=name, puts=(topic,), expected={(Topic, name): None}))
+        store.commit(StateChange(change_id=name, puts=(topic,), expected={(Topic, name): None}))
     admin = SimpleNamespace(cluster=SimpleNamespace(name="west"), delete_drained_topics=die)
     with monkeypatch.context() as killed:
         killed.setattr(Journal, "finish", lambda *_: None)

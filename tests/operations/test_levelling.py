@@ -5,11 +5,11 @@ from __future__ import annotations
 from ha_core.kafka.copying import Reached
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import PartitionCopy
-from ha_core.mirror.progress import PAGE_RUNS, Account, Copied, Progress, Writer
+from ha_core.mirror.progress import PAGE_RUNS, Copied, Progress, ProgressBuilder, Writer
 from ha_core.model.extent import Place, identity, locate
-from ha_core.operations.switch.levelling import facts_of, has_all, lacks_pages
-from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, fitting
-from ha_core.plan.standby import switched
+from ha_core.operations.move.catch_up import facts_of, has_all, lacks_pages
+from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, fitting
+from ha_core.plan.mirror.standby import switched
 from tests.mirror.batches import Target, marker, records
 
 COPY = CopyId("link-1", "orders", 0)
@@ -19,7 +19,7 @@ RECORDS = 5000
 
 def reached_after_many_transactions() -> tuple[Notes, Reached]:
     """Of a record each, with a marker behind it; two pages of runs are in the copy log, and 3,000 runs in no page."""
-    account = Account(Progress(WRITER, 0, 0))
+    account = ProgressBuilder(Progress(WRITER, 0, 0))
     for number in range(2 * PAGE_RUNS + 600):
         account.add(Copied(2 * number, 1))
     pages, progress = account.notes()
@@ -47,7 +47,7 @@ def test_what_is_in_older_pages_of_the_map_is_readable_behind_the_cut() -> None:
 
 def test_pages_that_the_copier_still_has_in_hand_are_not_looked_for_in_the_copy_log() -> None:
     # Given a copier whose newest pages are on their way to the copy log
-    account = Account(Progress(WRITER, 0, 0))
+    account = ProgressBuilder(Progress(WRITER, 0, 0))
     for number in range(PAGE_RUNS + 1):
         account.add(Copied(2 * number, 1))
     partition = PartitionCopy(account.progress())

@@ -17,18 +17,18 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import LinkOperation, Operation, UserBindings
-from ha_core.operations import engine
-from ha_core.operations.creating import begin
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import Journal, holding
-from ha_core.operations.linking import LinkSteps, link_request, plan_link
-from ha_core.operations.proposal import plan
-from ha_core.operations.requests import make_request
-from ha_core.operations.sides import admin_of
-from ha_core.operations.unlinking import Unlink, unlink
-from ha_core.plan.linking import STEPS
-from ha_core.store.commits import Change
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.creating import begin
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.journal import Journal, holding
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.mirror.linking import LinkSteps, link_request, plan_link
+from ha_core.operations.mirror.unlinking import Unlink, unlink
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.mirror.linking import STEPS
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, states, wait_until
@@ -272,7 +272,7 @@ def test_a_copy_beside_which_a_group_keeps_its_offsets_is_not_deleted_and_its_mi
     linked(environment, topic)
     admin_of(environment, "west").set_group_offsets(f"g-{topic}", {(topic, 0): (3, "")})
     user = UserBindings(user=f"user-{topic}", groups={f"g-{topic}": "west"})
-    environment.store.commit(Change(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
+    environment.store.commit(StateChange(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
     before = environment.store.load()
     # When the copy is to go
     with pytest.raises(RefusedError, match=f"Nothing was changed.*g-{topic} commits offsets of it there"):

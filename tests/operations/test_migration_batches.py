@@ -11,10 +11,9 @@ import pytest
 from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
 from ha_core.model.portions import portions
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations.environment import Environment
-from ha_core.operations.journal import Journal
-from ha_core.operations.migration.planning import _BYTES_PER_PARTITION
-from ha_core.operations.revisions import (
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.revisions import (
     BATCH_BYTES,
     BATCH_TOPICS,
     MAX_REVISION_BYTES,
@@ -22,9 +21,10 @@ from ha_core.operations.revisions import (
     in_parts,
     in_revisions,
 )
-from ha_core.plan.crossing import open_change, propose_change, settle_change
-from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.revision import Documents
+from ha_core.operations.migration.planning import _BYTES_PER_PARTITION
+from ha_core.plan.engine.revision import Documents
+from ha_core.plan.facts.clusters import PartitionEnds
+from ha_core.plan.migration.crossing import open_change, propose_change, settle_change
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import TooLargeError
 from ha_core.store.tree import MAX_REQUEST_BYTES

@@ -15,15 +15,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ha_core.model import MigrateOperation, Operation
 from ha_core.model.extent import live
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations import engine
-from ha_core.operations.crossing import below, cuts
-from ha_core.operations.crossing.ends import look
-from ha_core.operations.crossing.steps import CrossingSteps
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.migration.crossing import below, cuts
+from ha_core.operations.migration.crossing.ends import look
+from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.planning import plan_migration
-from ha_core.plan.carry import below_cut
-from ha_core.plan.facts import ProducerFacts
+from ha_core.plan.facts.clusters import ProducerFacts
+from ha_core.plan.move.carry_over import below_cut
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.dying import (

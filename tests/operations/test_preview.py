@@ -14,9 +14,9 @@ from ha_core.model import (
     Topic,
     View,
 )
-from ha_core.operations.environment import Environment
-from ha_core.operations.proposal import expected_fence, preview
-from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.proposal import expected_fence, preview
+from ha_core.plan.facts.clusters import Facts, GroupFacts, TopicFacts
 from ha_core.present.moves import preview_lines
 from tests.kit.operations import a_switch
 

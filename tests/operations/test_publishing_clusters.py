@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.operations import publishing_clusters
-from ha_core.operations.environment import Environment
-from ha_core.operations.publishing_clusters import ClusterPublisher, PublishingClusters
-from ha_core.operations.registry import add_cluster
-from ha_core.registry.changing import put
-from ha_core.registry.kinds.clusters import RegisteredCluster
-from ha_core.registry.registry import Registry
+from ha_core.operations.access import publishing_clusters
+from ha_core.operations.access.publishing_clusters import ClusterPublisher, PublishingClusters
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.overview.clusters import add_cluster
+from ha_core.platform.changing import put
+from ha_core.platform.kinds.clusters import RegisteredCluster
+from ha_core.platform.platform import Platform
 from stack.harness import Stack
 from stack.memory_store import MemoryStore
 from tests.kit.platform import soon
@@ -24,8 +24,8 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Registry]:
-    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as opened:
+def registry(tmp_path: Path) -> Iterator[Platform]:
+    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as opened:
         yield opened
 
 
@@ -43,11 +43,11 @@ def environment(opens: Callable[[], Environment]) -> Iterator[Environment]:
 
 
 @pytest.fixture
-def publisher(registry: Registry) -> ClusterPublisher:
+def publisher(registry: Platform) -> ClusterPublisher:
     return ClusterPublisher(registry.source("clusters"))
 
 
-def register(registry: Registry, name: str, address: str, **more: str) -> None:
+def register(registry: Platform, name: str, address: str, **more: str) -> None:
     found = registry.read.find("clusters", name)
     entry = RegisteredCluster(name=name, bootstrap=address, **more)
     registry.apply([put(entry, None if found is None else found.version)], "somebody", "test")
@@ -58,7 +58,7 @@ def in_force(environment: Environment) -> dict[str, tuple[str, str | None]]:
 
 
 def test_a_cluster_of_the_platform_is_registered_while_it_is_served_and_follows_its_changes(
-    registry: Registry, environment: Environment, opens: Callable[[], Environment], stack: Stack
+    registry: Platform, environment: Environment, opens: Callable[[], Environment], stack: Stack
 ) -> None:
     east, said = bootstrap(stack, "east"), list[str]()
     publishing = PublishingClusters(registry.source("clusters"), opens, said.append, look_s=0.1)
@@ -76,7 +76,7 @@ def test_a_cluster_of_the_platform_is_registered_while_it_is_served_and_follows_
 
 
 def test_a_cluster_that_does_not_answer_or_is_another_one_does_not_come_into_force(
-    registry: Registry, environment: Environment, publisher: ClusterPublisher, stack: Stack
+    registry: Platform, environment: Environment, publisher: ClusterPublisher, stack: Stack
 ) -> None:
     # Given east, as an operator has registered it
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
@@ -101,7 +101,7 @@ def test_a_cluster_that_does_not_answer_or_is_another_one_does_not_come_into_for
 
 
 def test_an_operators_later_change_stays_until_the_platform_has_a_newer_one(
-    registry: Registry, environment: Environment, publisher: ClusterPublisher, stack: Stack
+    registry: Platform, environment: Environment, publisher: ClusterPublisher, stack: Stack
 ) -> None:
     # Given a cluster of the platform that an operator has changed since
     east = bootstrap(stack, "east")
@@ -126,7 +126,7 @@ def test_an_operators_later_change_stays_until_the_platform_has_a_newer_one(
 
 
 def test_a_cluster_that_did_not_answer_is_tried_again_later(
-    registry: Registry,
+    registry: Platform,
     environment: Environment,
     publisher: ClusterPublisher,
     stack: Stack,

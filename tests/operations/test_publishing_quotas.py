@@ -12,12 +12,12 @@ import pytest
 
 from ha_core.datacache.core.source import Changes, Row
 from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
-from ha_core.operations import publishing_quotas
-from ha_core.operations.publishing_quotas import PublishingQuotas, QuotaPublisher
-from ha_core.registry.changing import Edit, put
-from ha_core.registry.kinds.quotas import Quota
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
+from ha_core.operations.access import publishing_quotas
+from ha_core.operations.access.publishing_quotas import PublishingQuotas, QuotaPublisher
+from ha_core.platform.changing import Edit, put
+from ha_core.platform.kinds.quotas import QuotaEntry
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
 from ha_core.store.errors import OlderDatabaseError, StoreUnavailableError
 from ha_core.store.quota_publication import Publication
 from ha_core.store.quota_writes import noting
@@ -29,21 +29,21 @@ BYTES: Limits = {QuotaKind.PRODUCE: 1000}
 ALICE, ORDERS, TOOL = QuotaEntity("alice"), QuotaEntity("alice", None, "orders"), QuotaEntity(None, "tool")
 
 
-class Platform:
+class PublishedPlatform:
     """A registry with users alice, a and a.b, and the quotas that a test sets."""
 
     def __init__(self, folder: Path) -> None:
-        self.registry = Registry.open(f"sqlite:///{folder}/platform.db")
-        self.registry.apply([put(User(name=name)) for name in ("alice", "a", "a.b")], "somebody", "test")
+        self.registry = Platform.open(f"sqlite:///{folder}/platform.db")
+        self.registry.apply([put(UserEntry(name=name)) for name in ("alice", "a", "a.b")], "somebody", "test")
 
     def limit(self, *entities: QuotaEntity, rate: int = 1000) -> None:
-        quotas = [Quota(**entity._asdict(), producer_byte_rate=rate) for entity in entities]
+        quotas = [QuotaEntry(**entity._asdict(), producer_byte_rate=rate) for entity in entities]
         found = [self.registry.read.find("quotas", quota.key) for quota in quotas]
         versions = [None if one is None else one.version for one in found]
         self.registry.apply([put(*one) for one in zip(quotas, versions, strict=True)], "somebody", "test")
 
     def free(self, entity: QuotaEntity) -> None:
-        key = Quota(**entity._asdict(), producer_byte_rate=1).key
+        key = QuotaEntry(**entity._asdict(), producer_byte_rate=1).key
         version = self.registry.read.get("quotas", key).version
         self.registry.apply([Edit("quotas", key, None, version)], "somebody", "test")
 
@@ -52,8 +52,8 @@ class Platform:
 
 
 @pytest.fixture
-def platform(tmp_path: Path) -> Iterator[Platform]:
-    made = Platform(tmp_path)
+def platform(tmp_path: Path) -> Iterator[PublishedPlatform]:
+    made = PublishedPlatform(tmp_path)
     yield made
     made.registry.database.close()
 
@@ -68,7 +68,7 @@ def in_force(store: Store) -> dict[QuotaEntity, Limits]:
 
 
 def test_what_the_platform_has_is_in_force_and_what_it_has_no_more_is_not(
-    platform: Platform, store: MemoryStore
+    platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS, TOOL, QuotaEntity(DEFAULT))
     publisher = platform.publisher()
@@ -84,7 +84,9 @@ def test_what_the_platform_has_is_in_force_and_what_it_has_no_more_is_not(
     assert platform.publisher("another").look(store) == []
 
 
-def test_quotas_of_others_stay_unless_the_platform_has_the_same(platform: Platform, store: MemoryStore) -> None:
+def test_quotas_of_others_stay_unless_the_platform_has_the_same(
+    platform: PublishedPlatform, store: MemoryStore
+) -> None:
     store.change_quota(QuotaEntity("bob"), BYTES)
     store.change_quota(ALICE, {QuotaKind.FETCH: 7})
     platform.limit(ALICE)
@@ -99,7 +101,7 @@ def test_quotas_of_others_stay_unless_the_platform_has_the_same(platform: Platfo
 
 
 def test_what_is_changed_past_the_platform_is_set_right_at_the_next_look(
-    platform: Platform, store: MemoryStore
+    platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS)
     publisher = platform.publisher()
@@ -119,7 +121,7 @@ def test_what_is_changed_past_the_platform_is_set_right_at_the_next_look(
 
 @pytest.mark.parametrize("written", range(5))
 def test_who_is_killed_anywhere_is_gone_on_with(
-    platform: Platform, store: MemoryStore, written: int, monkeypatch: pytest.MonkeyPatch
+    platform: PublishedPlatform, store: MemoryStore, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process that dies after so many of its writes
     monkeypatch.setattr(publishing_quotas, "AT_ONCE", 1)
@@ -158,7 +160,7 @@ class Killed:
 class Interrupted:
     """A source; something happens after it was read."""
 
-    def __init__(self, platform: Platform, meanwhile: Callable[[], object]) -> None:
+    def __init__(self, platform: PublishedPlatform, meanwhile: Callable[[], object]) -> None:
         self._source, self._meanwhile = platform.registry.source("quotas"), meanwhile
 
     def changes(self, after_us: int, limit: int) -> Changes:
@@ -172,7 +174,7 @@ class Interrupted:
 
 
 def test_who_has_read_the_platform_too_early_does_not_undo_what_another_has_published(
-    platform: Platform, store: MemoryStore
+    platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS)
 
@@ -189,11 +191,11 @@ def test_who_has_read_the_platform_too_early_does_not_undo_what_another_has_publ
 
 
 def test_an_older_database_publishes_nothing_until_somebody_says_so(
-    platform: Platform, store: MemoryStore, tmp_path: Path
+    platform: PublishedPlatform, store: MemoryStore, tmp_path: Path
 ) -> None:
     platform.limit(ALICE)
     (tmp_path / "backup").mkdir()
-    backup = Platform(tmp_path / "backup")
+    backup = PublishedPlatform(tmp_path / "backup")
     backup.limit(ORDERS)
     platform.limit(ALICE, rate=5)
     platform.publisher().look(store)
@@ -208,7 +210,7 @@ def test_an_older_database_publishes_nothing_until_somebody_says_so(
 
 
 def test_two_quotas_with_one_name_are_told_and_the_user_with_the_longer_name_has_his(
-    platform: Platform, store: MemoryStore
+    platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     longer, shorter = QuotaEntity("a.b", None, "c"), QuotaEntity("a", None, "b.c")
     for first, second in ((longer, shorter), (shorter, longer)):
@@ -253,7 +255,7 @@ def test_what_cannot_be_read_leaves_in_force_what_was(store: MemoryStore) -> Non
 
 
 def test_the_thread_publishes_at_once_when_it_is_told_and_tells_once_what_goes_wrong(
-    platform: Platform, store: MemoryStore
+    platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     said: list[str] = []
     away = threading.Event()

@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 
 from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Scope, SwitchOperation, Topic
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import StepFailedError
-from ha_core.operations.journal import Journal
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.operations.switch.window import Window
-from ha_core.plan.closure import lock_keys
-from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.move.fenced_reads import FencedReads
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.plan.facts.clusters import Partition, ProducerFacts
+from ha_core.plan.move.closure import lock_keys
 from stack.memory_store import MemoryStore
 
 Seen = dict[Partition, tuple[ProducerFacts, ...]]
@@ -60,7 +60,7 @@ def journal(environment: Environment) -> Journal[SwitchOperation]:
 
 def run(journal: Journal[SwitchOperation], leaders: Leaders) -> None:
     steps = SwitchSteps(journal)
-    steps.window = cast(Window, leaders)
+    steps.window = cast(FencedReads, leaders)
     steps.quiesce()
 
 

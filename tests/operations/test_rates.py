@@ -11,15 +11,15 @@ import pytest
 from ha_core.model import Crossing, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import CrossingEvidence
-from ha_core.operations.crossing import ends
-from ha_core.operations.crossing.cuts import from_summary
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration import planning
+from ha_core.operations.migration.crossing import ends
+from ha_core.operations.migration.crossing.cuts import from_summary
 from ha_core.operations.migration.planning import PartitionPlan
-from ha_core.operations.requests import make_request
-from ha_core.plan.cuts import Rate
-from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.facts.clusters import PartitionEnds
+from ha_core.plan.migration.cuts import Rate
 
 
 def write(tmp_path: Path, document: object) -> Path:

@@ -19,11 +19,11 @@ from ha_core.kafka.fencing import fence
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Document, Mirror
-from ha_core.operations.comparing import compare_mirrors
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.reversing import reversed_mirror, turn_round
-from ha_core.operations.sides import admin_of
-from ha_core.store.commits import Change
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.mirror.comparing import compare_mirrors
+from ha_core.operations.mirror.reversal import reversed_mirror, turn_round
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, wait_until
@@ -86,7 +86,7 @@ def bases(environment: Environment, mirror: Mirror) -> dict[int, int]:
 
 def equal(environment: Environment, mirror: Mirror) -> bool:
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
-    environment.store.commit(Change(change_id=f"link {mirror.link}", puts=(mirror,), expected=expected))
+    environment.store.commit(StateChange(change_id=f"link {mirror.link}", puts=(mirror,), expected=expected))
     found = compare_mirrors(environment, [mirror.topic], mirror.target, 1.0, 0)
     assert found.equal, [one.to_json() for one in found.partitions]
     return any(one.found.compared for one in found.partitions)

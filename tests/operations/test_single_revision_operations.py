@@ -3,16 +3,17 @@ from unittest.mock import Mock
 
 import pytest
 
-from ha_core.bindings_file import parse
 from ha_core.model import Cluster, GatewayRecord, SingleOperation, Use, UserBindings, View
-from ha_core.operations import engine, registry, single
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_client_ids, with_level
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import Journal
-from ha_core.operations.mask import mask_cluster, unmask_cluster
-from ha_core.operations.report import Report
-from ha_core.store.commits import Change
+from ha_core.operations.absence.masking import mask_cluster, unmask_cluster
+from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_client_ids, with_level
+from ha_core.operations.access.bindings_file import parse
+from ha_core.operations.engine import engine, one_revision
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.report import Report
+from ha_core.operations.overview import clusters
+from ha_core.store.commits import StateChange
 from ha_core.store.errors import ConflictError, LockedError, StoreUnavailableError
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
@@ -131,7 +132,7 @@ def test_a_gateway_that_never_serves_the_revision_is_named_and_nothing_stays_loc
 ) -> None:
     store.client().register_gateway(gateway("gw-9", 0))
     plan = plan_bindings(environment, BOTH)
-    monkeypatch.setattr(single, "SERVED_S", 0.05)
+    monkeypatch.setattr(one_revision, "SERVED_S", 0.05)
 
     report = apply_bindings(environment, plan)
 
@@ -186,7 +187,7 @@ def test_an_operation_interrupted_after_its_revision_is_finished_by_resume(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(single, "await_served", lambda _journal: None)
+        patched.setattr(one_revision, "await_served", lambda _journal: None)
         report = mask_cluster(environment, "east", "power failure").report
     assert report is not None
     assert environment.store.locks() != []
@@ -202,7 +203,7 @@ def test_an_operation_killed_before_it_noted_its_revision_still_waits_for_every_
 ) -> None:
     # Given a command that dies between its revision and its note of it, and a gateway that does not serve the revision
     store.client().register_gateway(gateway("gw-1", 0))
-    monkeypatch.setattr(single, "SERVED_S", 0.05)
+    monkeypatch.setattr(one_revision, "SERVED_S", 0.05)
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "update", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -221,7 +222,7 @@ def test_a_revision_whose_answer_was_lost_is_not_called_undone(
     # Given a commit that is made, and whose answer does not come
     commit = environment.store.commit
 
-    def lost(change: Change) -> int:
+    def lost(change: StateChange) -> int:
         commit(change)
         raise StoreUnavailableError("whether it was done is unknown")
 
@@ -276,12 +277,12 @@ def test_binding_a_user_in_use_gives_a_warning_because_a_binding_moves_no_record
 
 
 def test_registering_a_cluster_twice_changes_nothing_and_a_second_default_is_refused(environment: Environment) -> None:
-    revision, changed = registry.add_cluster(environment, "north", "127.0.0.1:9092")
+    revision, changed = clusters.add_cluster(environment, "north", "127.0.0.1:9092")
     assert changed
-    assert registry.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
+    assert clusters.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
 
     with pytest.raises(RefusedError, match="east is the default"):
-        registry.add_cluster(environment, "south", "127.0.0.1:9092", default=True)
+        clusters.add_cluster(environment, "south", "127.0.0.1:9092", default=True)
 
 
 @pytest.mark.parametrize(("name", "bootstrap"), [("North!", "a:1"), ("north", "a"), ("north", "a:x"), ("north", "a:0")])
@@ -289,21 +290,21 @@ def test_an_invalid_name_or_address_of_a_cluster_is_refused(
     environment: Environment, name: str, bootstrap: str
 ) -> None:
     with pytest.raises(RefusedError):
-        registry.add_cluster(environment, name, bootstrap)
+        clusters.add_cluster(environment, name, bootstrap)
 
 
 def test_a_cluster_that_a_binding_refers_to_is_not_removed(environment: Environment) -> None:
     apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "west")))
 
     with pytest.raises(RefusedError, match="binding of bob"):
-        registry.remove_cluster(environment, "west")
+        clusters.remove_cluster(environment, "west")
 
-    registry.remove_cluster(environment, "east")
+    clusters.remove_cluster(environment, "east")
     assert environment.store.read(Cluster, "east") is None
 
 
 def test_declared_usage_is_kept_with_its_instance(environment: Environment) -> None:
-    registry.declare_usage(environment, "alice", ("orders",), ("billing",), "app-1")
+    clusters.declare_usage(environment, "alice", ("orders",), ("billing",), "app-1")
 
     usage = environment.store.usage()["alice"]
 

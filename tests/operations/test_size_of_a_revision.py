@@ -10,14 +10,14 @@ from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Scope, Sw
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.migration.judging import Moving
 from ha_core.operations.migration.planning import _bytes
-from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.closure import closure
-from ha_core.plan.crossing import open_change, propose_change, settle_change
-from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
-from ha_core.plan.move import cut_change, fence_change
-from ha_core.plan.preflight import Case
+from ha_core.plan.engine.revision import Documents
+from ha_core.plan.facts.clusters import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
+from ha_core.plan.migration.crossing import open_change, propose_change, settle_change
+from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.planner import cut_change, fence_change
+from ha_core.plan.preflight import PreflightCase
 from ha_core.plan.preflight.sizes import REVISION_BYTES, revision_bytes, too_large
-from ha_core.plan.revision import Documents
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
@@ -50,9 +50,9 @@ def an_operation(names: list[str]) -> SwitchOperation:
     )
 
 
-def case(request: MoveRequest, facts: Facts, view: View | None = None) -> Case:
+def case(request: MoveRequest, facts: Facts, view: View | None = None) -> PreflightCase:
     view = view or View()
-    return Case(view, request, closure(view, {}, request), facts)
+    return PreflightCase(view, request, closure(view, {}, request), facts)
 
 
 def producers_of(keys: list[tuple[str, int]], count: int) -> dict[tuple[str, int], tuple[ProducerFacts, ...]]:

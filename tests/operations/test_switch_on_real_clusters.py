@@ -22,20 +22,20 @@ from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Document, LastSequences, Member, Topic, UserBindings
 from ha_core.model.extent import append as extents_append
 from ha_core.model.extent import identity, skipping
-from ha_core.operations import engine, moving
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.errors import RefusedError, StepFailedError
-from ha_core.operations.mask import mask_cluster
-from ha_core.operations.proposal import plan
-from ha_core.operations.registry import add_cluster, declare_usage
-from ha_core.operations.report import report_of
-from ha_core.operations.requests import make_request
-from ha_core.operations.sides import admin_of
-from ha_core.operations.switch import adoption, steps
-from ha_core.operations.switch.steps import SwitchSteps
-from ha_core.operations.switch.window import Window
-from ha_core.plan.move import TASKS
-from ha_core.store.commits import Change
+from ha_core.operations.absence.masking import mask_cluster
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.report import report_of
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.move import adoption, common_steps, switch_steps
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.move.fenced_reads import FencedReads
+from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.operations.overview.clusters import add_cluster, declare_usage
+from ha_core.plan.move.planner import TASKS
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.dying import (
@@ -235,13 +235,13 @@ def run_every_step(environment: Environment, operation_id: str) -> None:
 
 
 FAULTS: dict[str, tuple[object, str]] = {
-    "prepare": (moving, "specs"),
+    "prepare": (common_steps, "specs"),
     "adopt": (adoption, "adopt"),
-    "before the fence": (steps, "fence_change"),
-    "drain": (steps, "require_drained"),
-    "ends": (Window, "read"),
-    "offsets": (Window, "copy_offsets"),
-    "before the cut": (steps, "cut_change"),
+    "before the fence": (switch_steps, "fence_change"),
+    "drain": (switch_steps, "require_drained"),
+    "ends": (FencedReads, "read"),
+    "offsets": (FencedReads, "copy_offsets"),
+    "before the cut": (switch_steps, "cut_change"),
 }
 
 
@@ -324,15 +324,15 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
 ) -> None:
     # Given somebody who writes to the origin directly while the fence stands
     operation_id = begin(environment, work)
-    ask = Window._producers
+    ask = FencedReads._producers
 
-    def with_a_writer(window: Window) -> Any:
+    def with_a_writer(window: FencedReads) -> Any:
         found = environment.operation(operation_id)
         if found is not None and found.state == "fenced":
             produce(stack, "east", work.topic, 1)
         return ask(window)
 
-    monkeypatch.setattr(Window, "_producers", with_a_writer)
+    monkeypatch.setattr(FencedReads, "_producers", with_a_writer)
     # When the switch is run
     report = engine.resume(environment, operation_id)
     # Then it is undone, and the partition is named
@@ -382,7 +382,7 @@ def test_a_switch_continues_once_the_gateway_reports_its_fence_drained(
 def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(environment: Environment) -> None:
     # Given a user without topics or groups, and a live gateway
     idle = UserBindings(user="idle", cluster="east")
-    change = Change(change_id="test:idle", puts=(idle,), expected={(UserBindings, "idle"): None})
+    change = StateChange(change_id="test:idle", puts=(idle,), expected={(UserBindings, "idle"): None})
     environment.store.commit(change)
     with live_gateway(environment, "gw-1"):
         # When it moves
@@ -514,7 +514,7 @@ def test_a_topic_does_not_go_back_while_an_old_transaction_there_could_commit_sk
 
 def put_documents(environment: Environment, *documents: Document) -> None:
     expected = {(type(one), one.name): None for one in documents}  # type: ignore[attr-defined]
-    environment.store.commit(Change(change_id=f"test:{uuid.uuid4()}", puts=documents, expected=expected))
+    environment.store.commit(StateChange(change_id=f"test:{uuid.uuid4()}", puts=documents, expected=expected))
 
 
 DEATHS = {
@@ -738,7 +738,7 @@ def forget(environment: Environment, names: set[str]) -> None:
         if found is not None:
             key = (Cluster, name)
             environment.store.commit(
-                Change(change_id=f"forget:{uuid.uuid4()}", deletes=(key,), expected={key: found[1]})
+                StateChange(change_id=f"forget:{uuid.uuid4()}", deletes=(key,), expected={key: found[1]})
             )
 
 

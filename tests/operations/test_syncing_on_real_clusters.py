@@ -10,16 +10,16 @@ import pytest
 
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import KnownGroup, Mirror, SyncFinding, UserBindings
-from ha_core.operations import engine
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.linking import link_request, plan_link
-from ha_core.operations.sides import admin_of
-from ha_core.operations.syncing.by_hand import MirrorsSynced, sync_mirrors
-from ha_core.operations.syncing.groups import Memory
-from ha_core.operations.syncing.pair import Synced
-from ha_core.operations.syncing.passes import sync
-from ha_core.operations.syncing.topics import become_writers
-from ha_core.store.commits import Change
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced, sync_mirrors
+from ha_core.operations.mirror.syncing.groups import Memory
+from ha_core.operations.mirror.syncing.pair import Synced
+from ha_core.operations.mirror.syncing.passes import sync
+from ha_core.operations.mirror.syncing.topics import become_writers
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.platform import soon
 from tests.operations.real_clusters import fill, live_member
@@ -244,7 +244,7 @@ def test_a_group_that_is_bound_to_the_standby_is_left_alone(stack: Stack, enviro
     for group in (bound, other):
         commit(environment, "east", group, topic, 8, 8)
     user = UserBindings(user=f"user-{topic}", groups={bound: "west"})
-    environment.store.commit(Change(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
+    environment.store.commit(StateChange(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
     found = groups_synced(environment, topic, Memory())
     # Then what is bound to the standby is left alone, and the other one is copied
     assert "its coordinator is in west" in of(found, f"group {bound}")[0].reason
@@ -259,7 +259,7 @@ def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more
     group, west = f"g-{topic}", admin_of(environment, "west")
     commit(environment, "east", group, topic, 8, 8)
     alter(environment, "east", topic, retention_ms="1000000")
-    monkeypatch.setattr("ha_core.operations.syncing.pair.FRESH_S", 0.0)
+    monkeypatch.setattr("ha_core.operations.mirror.syncing.pair.FRESH_S", 0.0)
 
     def ended_before(name: str) -> None:
         goes_on = getattr(west, name)
@@ -269,7 +269,7 @@ def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more
             assert stored is not None
             mirror, version = stored
             other = mirror.changed(link=f"before-{name}")
-            put = Change(change_id=f"{name} {topic}", puts=(other,), expected={(Mirror, mirror.key): version})
+            put = StateChange(change_id=f"{name} {topic}", puts=(other,), expected={(Mirror, mirror.key): version})
             environment.store.commit(put)
             return goes_on(*arguments, **more)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import UnsupportedByClusterError
-from ha_core.operations.transactions import HANGING_S, MAX_ASKED, MAX_NAMED, Transactions
-from ha_core.plan.facts import ProducerFacts
+from ha_core.operations.move.transactions import HANGING_S, MAX_ASKED, MAX_NAMED, Transactions
+from ha_core.plan.facts.clusters import ProducerFacts
 
 NOW_MS = 10_000_000
 LONG_AGO_MS = NOW_MS - int(HANGING_S * 1000) - 1

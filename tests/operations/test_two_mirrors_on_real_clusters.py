@@ -11,14 +11,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror, MoveRequest
-from ha_core.operations import engine
-from ha_core.operations.comparing import compare_mirrors
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.last_seen import record
-from ha_core.operations.linking import link_request, plan_link
-from ha_core.operations.proposal import plan
-from ha_core.operations.requests import make_request
-from ha_core.operations.sides import admin_of
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.mirror.comparing import compare_mirrors
+from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.move.cluster_admins import admin_of
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import content
@@ -27,7 +27,9 @@ from tests.kit.running import bootstrap
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/switch", "ha_core/operations/reversing.py", "ha_core/plan/standby.py"),
+    pytest.mark.long(
+        "ha_core/operations/move", "ha_core/operations/mirror/reversal.py", "ha_core/plan/mirror/standby.py"
+    ),
 ]
 TOPIC, PARTITIONS, RECORDS = "orders", 2, 300
 COPIES = ("west", "north")

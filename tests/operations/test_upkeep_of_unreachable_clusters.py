@@ -6,17 +6,17 @@ import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic
 from ha_core.model.extent import append, identity
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.last_seen import record
-from ha_core.operations.lifecycle.aging import age
-from ha_core.operations.lifecycle.returned import check_origins
-from ha_core.operations.mask import mask_cluster
-from ha_core.operations.registry import declare_usage
-from ha_core.operations.requests import chosen_topics, fault_request
-from ha_core.operations.syncing.by_hand import sync_mirrors
-from ha_core.plan.returned import dead_at_the_cut
-from ha_core.store.commits import Change
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.absence.masking import mask_cluster
+from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.requests import chosen_topics, fault_request
+from ha_core.operations.migration.aging import age
+from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
+from ha_core.operations.overview.clusters import declare_usage
+from ha_core.plan.absence.returned import dead_at_the_cut
+from ha_core.store.commits import StateChange
 
 AT = "2026-11-21T10:00:00Z"
 GIVEN_UP = Topic(name="orders", writer="west", partitions={0: append(identity("east"), "west", 10**6, 0, known_end=40)})
@@ -26,7 +26,7 @@ SEEN = KnownTopic(cluster="east", name="orders", at=AT, partitions=1, replicatio
 @pytest.fixture
 def given_up(environment: Environment) -> Environment:
     """East was dead at the cut of `orders`, and nobody answers anywhere."""
-    environment.store.commit(Change(change_id="map", puts=(GIVEN_UP,), expected={(Topic, "orders"): None}))
+    environment.store.commit(StateChange(change_id="map", puts=(GIVEN_UP,), expected={(Topic, "orders"): None}))
     return environment
 
 

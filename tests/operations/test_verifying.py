@@ -9,10 +9,10 @@ import pytest
 
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import GatewayRecord
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import BypassError
-from ha_core.operations.journal import Journal
-from ha_core.operations.moving import RETURN_S, MoveSteps
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import BypassError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.move.common_steps import RETURN_S, MoveSteps
 from stack.memory_store import MemoryStore
 from tests.kit.operations import a_switch
 

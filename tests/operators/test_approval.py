@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOper
 from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
 from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
-from ha_core.operations.environment import Environment  # noqa: E402
+from ha_core.operations.engine.environment import Environment  # noqa: E402
 from ha_core.operators.approval import ApproveOperator  # noqa: E402
 from ha_core.store.errors import StoreUnavailableError  # noqa: E402
 from stack.memory_store import MemoryStore  # noqa: E402

@@ -15,19 +15,19 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from airflow.sdk.exceptions import AirflowFailException  # noqa: E402
 
 from ha_core.model import MoveRequest, MoveSet, Scope  # noqa: E402
-from ha_core.operations import engine  # noqa: E402
-from ha_core.operations.errors import StepFailedError  # noqa: E402
-from ha_core.operations.migration.planning import Batch  # noqa: E402
-from ha_core.operations.report import Report  # noqa: E402
+from ha_core.operations.engine import engine  # noqa: E402
+from ha_core.operations.engine.errors import StepFailedError  # noqa: E402
+from ha_core.operations.engine.report import Report  # noqa: E402
+from ha_core.operations.migration.planning import MigrationBatch  # noqa: E402
 from ha_core.operators.migration import MigrateBatchOperator  # noqa: E402
 from ha_core.operators.outcome import TOLD  # noqa: E402
 from ha_core.operators.switch import SwitchBatchOperator  # noqa: E402
-from ha_core.plan.differing import copies_damaged, copies_differ, not_compared  # noqa: E402
-from ha_core.plan.verdict import Verdict, error  # noqa: E402
+from ha_core.plan.mirror.copy_findings import copies_damaged, copies_differ, not_compared  # noqa: E402
+from ha_core.plan.preflight.verdict import Verdict, error  # noqa: E402
 from tests.kit.operations import a_switch  # noqa: E402
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
-BATCH = Batch(number=1, request=REQUEST, moves=MoveSet(topics=("orders",)))
+BATCH = MigrationBatch(number=1, request=REQUEST, moves=MoveSet(topics=("orders",)))
 DIFFERS = copies_differ("east", "west", {("orders", 0): (5, "another value")})
 DAMAGED = copies_damaged(REQUEST, {"orders": "orders-0: somebody else writes to the copy"}, ["orders"], others=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.operations.environment import EnvironmentSettings
+from ha_core.operations.engine.environment import EnvironmentSettings
 from ha_core.provider import get_provider_info
 from ha_core.wire.sasl import SecurityProfile
 from tests.dags import airflow_home
@@ -65,7 +65,7 @@ def test_a_scheduled_run_does_not_create_a_mistyped_root(monkeypatch: pytest.Mon
         opened.append(connection)
         return SimpleNamespace(profiles={})
 
-    monkeypatch.setattr("ha_core.operations.environment.connect", connect)
+    monkeypatch.setattr("ha_core.operations.engine.environment.connect", connect)
     set_connection(
         monkeypatch, "switchyard_zookeeper", conn_type="switchyard_zookeeper", host="zk", extra={"root": "/swichtyard"}
     )

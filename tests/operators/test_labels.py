@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.definitions.param import Param, ParamsDict  # noqa: E402
 
-from ha_core.operations.errors import RefusedError  # noqa: E402
+from ha_core.operations.engine.errors import RefusedError  # noqa: E402
 from ha_core.operators import forms  # noqa: E402
 from ha_core.operators.base import SwitchyardOperator  # noqa: E402
 from ha_core.operators.forms import RefusedRequestError  # noqa: E402

@@ -15,14 +15,15 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  # noqa: E402
 
 from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFinding  # noqa: E402
-from ha_core.operations import linking, reconciling, throttling, unlinking  # noqa: E402
-from ha_core.operations.comparing import MirrorsCompared  # noqa: E402
-from ha_core.operations.errors import RefusedError  # noqa: E402
-from ha_core.operations.linking import LinkProposal  # noqa: E402
-from ha_core.operations.reconciled import Reconciled, TailFound  # noqa: E402
-from ha_core.operations.syncing import by_hand  # noqa: E402
-from ha_core.operations.syncing.by_hand import MirrorsSynced  # noqa: E402
-from ha_core.operations.syncing.pair import Synced  # noqa: E402
+from ha_core.operations.absence import reconciling  # noqa: E402
+from ha_core.operations.absence.reconciled import Reconciled, TailFound  # noqa: E402
+from ha_core.operations.engine.errors import RefusedError  # noqa: E402
+from ha_core.operations.mirror import linking, throttling, unlinking  # noqa: E402
+from ha_core.operations.mirror.comparing import MirrorsCompared  # noqa: E402
+from ha_core.operations.mirror.linking import LinkProposal  # noqa: E402
+from ha_core.operations.mirror.syncing import by_hand  # noqa: E402
+from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced  # noqa: E402
+from ha_core.operations.mirror.syncing.pair import Synced  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
     PlanMirrorOperator,
     ReconcileOperator,
@@ -30,9 +31,9 @@ from ha_core.operators.mirrors import (  # noqa: E402
     ThrottleMirrorOperator,
     UnlinkMirrorOperator,
 )
-from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD, Outcome  # noqa: E402
+from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD, RunOutcome  # noqa: E402
 from ha_core.operators.switch import ReportClusterSwitchOperator  # noqa: E402
-from ha_core.plan.verdict import info  # noqa: E402
+from ha_core.plan.preflight.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
 COUNTED = TailFound("orders", 0, "switch-1", "counted", 20, 20, 25, 5, 900)
@@ -255,8 +256,8 @@ def test_a_cluster_of_which_a_part_failed_says_what_has_moved_before(
     ]
     monkeypatch.setattr(ReportClusterSwitchOperator, "ended", lambda _: parts)
     report = ReportClusterSwitchOperator(task_id="report")
-    found = report.judged(Outcome("FAILED in switch: 1 of 3 did not: why", failed=True))
+    found = report.judged(RunOutcome("FAILED in switch: 1 of 3 did not: why", failed=True))
     assert (found.line, found.failed) == (line, True)
-    found = report.judged(Outcome("FAILED in switch: 1 of 3 did not: why", "FAILED in switch: `do this`: why", True))
+    found = report.judged(RunOutcome("FAILED in switch: 1 of 3 did not: why", "FAILED in switch: `do this`: why", True))
     assert found.line == line
     assert found.short == line.replace("1 of 3 did not: why", "`do this`: why")

@@ -9,12 +9,12 @@ import pytest
 
 from ha_core.model import HistoryEntry, MoveRequest, Scope
 from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
-from ha_core.operations.proposal import Proposal
-from ha_core.operations.switch.outcome import CUT_OVER, of_copies
-from ha_core.operations.switch.verifying import compared_words
-from ha_core.operations.whole_cluster import ClusterProposal
-from ha_core.plan.differing import copies_differ
-from ha_core.plan.verdict import error, info, warning
+from ha_core.operations.engine.proposal import Proposal
+from ha_core.operations.move.outcome import CUT_OVER, of_copies
+from ha_core.operations.move.verifying import compared_words
+from ha_core.operations.move.whole_cluster import ClusterProposal
+from ha_core.plan.mirror.copy_findings import copies_differ
+from ha_core.plan.preflight.verdict import error, info, warning
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 
@@ -30,8 +30,8 @@ from ha_core.operators.outcome import (  # noqa: E402
     NOTHING,
     PLANNED,
     REFUSED,
-    Outcome,
-    Told,
+    RunOutcome,
+    TaskResult,
     cut_off,
     outcome,
     refusal_in_short,
@@ -40,13 +40,13 @@ from ha_core.operators.outcome import (  # noqa: E402
 from ha_core.present.moves import moved, moved_in_parts, proposal_page, would_move, would_move_cluster  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
-PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
-SKIPPED = Told("cut_over", ("skipped",))
+PLAN = TaskResult("plan", ("success",), PLANNED, "would move 1 topic")
+SKIPPED = TaskResult("cut_over", ("skipped",))
 ALICE = {"triggering_user_name": "alice", "dag_id": "switch", "run_id": "r"}
 
 
 def test_a_dry_run_says_that_it_was_one() -> None:
-    looked = Told("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
+    looked = TaskResult("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
 
     found = outcome([looked, SKIPPED])
 
@@ -54,40 +54,46 @@ def test_a_dry_run_says_that_it_was_one() -> None:
 
 
 def test_the_outcome_says_what_was_done_rather_than_what_was_planned() -> None:
-    assert outcome([PLAN, Told("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
+    assert outcome([PLAN, TaskResult("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
 
 
 def test_a_plan_is_not_reported_as_done() -> None:
-    assert "would" not in outcome([PLAN, Told("record", ("success",))]).line
+    assert "would" not in outcome([PLAN, TaskResult("record", ("success",))]).line
 
 
 def test_a_refusal_says_only_once_that_nothing_was_changed() -> None:
-    found = outcome([Told("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
+    found = outcome([TaskResult("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
 
     assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
 
 
 def test_the_outcome_of_a_failure_names_the_task() -> None:
     found = outcome(
-        [PLAN, Told("cut_over", ("failed",), FAILED, "no gateway drained"), Told("verify", ("upstream_failed",))]
+        [
+            PLAN,
+            TaskResult("cut_over", ("failed",), FAILED, "no gateway drained"),
+            TaskResult("verify", ("upstream_failed",)),
+        ]
     )
 
     assert (found.line, found.failed) == ("FAILED in cut_over: no gateway drained", True)
 
 
 def test_a_task_that_ended_without_a_word_fails_the_run() -> None:
-    found = outcome([PLAN, Told("cut_over", ("failed",)), Told("verify", ("upstream_failed",))])
+    found = outcome([PLAN, TaskResult("cut_over", ("failed",)), TaskResult("verify", ("upstream_failed",))])
 
     assert found.failed
     assert found.line.startswith("FAILED in cut_over: it ended without a message")
 
 
 def test_one_failed_batch_fails_the_run() -> None:
-    assert outcome([PLAN, Told("migrate", ("success", "failed"), FAILED, "no lock")]).failed
+    assert outcome([PLAN, TaskResult("migrate", ("success", "failed"), FAILED, "no lock")]).failed
 
 
 def test_a_refused_batch_among_others_is_counted_as_one_that_failed() -> None:
-    found = outcome([PLAN, Told("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")])
+    found = outcome(
+        [PLAN, TaskResult("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")]
+    )
 
     assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
 
@@ -174,7 +180,10 @@ def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
 
 
 def test_a_run_with_nothing_to_do_succeeds() -> None:
-    assert outcome([Told("plan", ("skipped",), NOTHING, "all is there"), SKIPPED]).line == "NOTHING TO DO: all is there"
+    assert (
+        outcome([TaskResult("plan", ("skipped",), NOTHING, "all is there"), SKIPPED]).line
+        == "NOTHING TO DO: all is there"
+    )
 
 
 def test_an_unknown_key_is_named_with_the_nearest_field_of_the_form() -> None:
@@ -273,9 +282,9 @@ DIFFERING = copies_differ(
 )
 
 
-def refused(*verdicts: Any) -> Outcome:
+def refused(*verdicts: Any) -> RunOutcome:
     text = " ".join(one.words for one in verdicts)
-    told = Told("plan", ("failed",), REFUSED, f"Nothing was changed. {text}", refusal_in_short(verdicts))
+    told = TaskResult("plan", ("failed",), REFUSED, f"Nothing was changed. {text}", refusal_in_short(verdicts))
     return outcome([told])
 
 
@@ -300,7 +309,7 @@ def test_of_several_refusals_it_is_said_how_many_more_there_are() -> None:
 
 def test_a_short_refusal_is_shown_as_it_is() -> None:
     short = outcome(
-        [Told("plan", ("failed",), REFUSED, "Nothing was changed. topic x: It is not. Name it.", "another")]
+        [TaskResult("plan", ("failed",), REFUSED, "Nothing was changed. topic x: It is not. Name it.", "another")]
     )
 
     assert shown(short) == "REFUSED: nothing changed. topic x: It is not. Name it."
@@ -311,13 +320,13 @@ def test_a_long_text_of_no_verdict_has_its_command_before_the_details() -> None:
         f"Of east: 1 partition cannot be counted. The first: {'details ' * 30}. `switchyard x` helps. The log has all."
     )
 
-    found = outcome([Told("reconcile", ("failed",), FAILED, text)])
+    found = outcome([TaskResult("reconcile", ("failed",), FAILED, text)])
 
     assert shown(found).startswith(
         "FAILED in reconcile: Of east: 1 partition cannot be counted. `switchyard x` helps. The first: details"
     )
     label = text.replace("`switchyard x` helps", 'Say "Accept the loss"')
-    assert 'counted. Say "Accept the loss". The first' in shown(outcome([Told("t", ("failed",), FAILED, label)]))
+    assert 'counted. Say "Accept the loss". The first' in shown(outcome([TaskResult("t", ("failed",), FAILED, label)]))
 
 
 def test_no_command_is_cut_in_two() -> None:

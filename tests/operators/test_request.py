@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from ha_core.model import MoveRequest, MoveSet, Scope
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.proposal import Proposal
-from ha_core.operations.requests import make_request
-from ha_core.plan.verdict import Verdict
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import Proposal
+from ha_core.operations.engine.requests import make_request
+from ha_core.plan.preflight.verdict import Verdict
 from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
 

@@ -14,7 +14,7 @@ import pytest
 
 from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.wire.sasl import SecurityProfile
 from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
@@ -46,7 +46,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         Cluster(name="west", bootstrap="west:9092"),
         Cluster(name="lost", bootstrap="lost:9092", security="unknown"),
     )
-    store.commit(Change(change_id="seed", puts=clusters, expected={(Cluster, one.name): None for one in clusters}))
+    store.commit(StateChange(change_id="seed", puts=clusters, expected={(Cluster, one.name): None for one in clusters}))
 
     @contextmanager
     def environment(_hook: Any, _by: str) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ha_core.model import Extent
 from ha_core.model.extent import append, live
-from ha_core.plan.aging import drop
+from ha_core.plan.migration.aging import drop
 
 
 def rows(extents: Sequence[Extent]) -> list[tuple[str, int, int | None, int, int]]:

@@ -23,11 +23,20 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.plan.closure import closure
-from ha_core.plan.facts import ClusterFacts, CopyFacts, CopyLag, Facts, GroupFacts, Partition, TopicFacts, Trial
+from ha_core.plan.facts.clusters import (
+    ClusterFacts,
+    CopyFacts,
+    CopyLag,
+    Facts,
+    GroupFacts,
+    Partition,
+    TopicFacts,
+    Trial,
+)
+from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import RULES, preflight
-from ha_core.plan.preflight import Case as Judged
-from ha_core.plan.verdict import Verdict, Verdicts
+from ha_core.plan.preflight import PreflightCase as Judged
+from ha_core.plan.preflight.verdict import Verdict, Verdicts
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"

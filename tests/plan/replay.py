@@ -31,13 +31,13 @@ from ha_core.model import (
 )
 from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.model.operation import AdoptedGroup
-from ha_core.plan.closure import lock_keys
-from ha_core.plan.copies import also_mirrored, hold_change, to_hold
-from ha_core.plan.facts import CopyFacts, Partition, PartitionEnds
-from ha_core.plan.move import Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
-from ha_core.plan.pinning import pin_change, to_pin, unpin_change
-from ha_core.plan.resolve import cluster_for_group
-from ha_core.plan.revision import Documents
+from ha_core.plan.engine.revision import Documents
+from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds
+from ha_core.plan.mirror.copies import also_mirrored, hold_change, to_hold
+from ha_core.plan.move.closure import lock_keys
+from ha_core.plan.move.identity_maps import pin_change, to_pin, unpin_change
+from ha_core.plan.move.planner import Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
+from ha_core.plan.routing.resolve import cluster_for_group
 
 TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
 PARTITIONS = (0, 1)

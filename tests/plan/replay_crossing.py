@@ -14,9 +14,12 @@ from typing import Literal, NamedTuple
 from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
 from ha_core.model.extent import check, identity, live
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
-from ha_core.plan import crossing_without_origin as without_origin
-from ha_core.plan.carry import below_cut
-from ha_core.plan.crossing import (
+from ha_core.plan.absence import crossing_without_origin as without_origin
+from ha_core.plan.absence.crossing_without_origin import crossed_with
+from ha_core.plan.absence.returned import confirmed, look_at, unconfirmed
+from ha_core.plan.engine.revision import Documents, MoveDamagedError
+from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts, Surplus
+from ha_core.plan.migration.crossing import (
     finish_change,
     hold_change,
     lift_change,
@@ -27,7 +30,7 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import (
+from ha_core.plan.migration.crossing_stages import (
     BEHIND_FENCE,
     WITHOUT_ORIGIN,
     Stage,
@@ -39,12 +42,9 @@ from ha_core.plan.crossing_stages import (
     resume,
     stages,
 )
-from ha_core.plan.crossing_without_origin import crossed_with
-from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
-from ha_core.plan.moving import of_all
-from ha_core.plan.pinning import pin_change, to_pin, unpin_change
-from ha_core.plan.returned import confirmed, look_at, unconfirmed
-from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.move.carry_over import below_cut
+from ha_core.plan.move.identity_maps import pin_change, to_pin, unpin_change
+from ha_core.plan.move.partitions import of_all
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)

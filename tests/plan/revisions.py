@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ha_core.model import LastSequences, MigrateOperation, MoveOperation, Topic, View
-from ha_core.plan.revision import Documents
+from ha_core.plan.engine.revision import Documents
 
 Move = TypeVar("Move", bound=MoveOperation)
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ha_core.model import Cluster, Extent, Group, Topic, Usage, Use, UserBindings, View
 from ha_core.model.extent import Hole, check, locate
-from ha_core.plan.aging import (
+from ha_core.plan.migration.aging import (
     GONE,
     RESTLESS_MS,
-    Commit,
+    CommittedOffset,
     LogFacts,
     blocks,
     closed,
@@ -19,7 +19,7 @@ from ha_core.plan.aging import (
     drop,
     undeletable,
 )
-from ha_core.plan.resolve import group_homes
+from ha_core.plan.routing.resolve import group_homes
 
 NOW_MS = 10_000_000
 OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)
@@ -28,13 +28,13 @@ ORDERS = Topic(name="orders", writer="west", partitions={0: (OLD, LIVE)})
 DRAINED = LogFacts(start=120, end=120)
 
 
-def reasons(extent: Extent = OLD, log: LogFacts | None = DRAINED, *commits: Commit) -> list[str]:
+def reasons(extent: Extent = OLD, log: LogFacts | None = DRAINED, *commits: CommittedOffset) -> list[str]:
     return [block.reason for block in blocks((extent, LIVE), extent, log, commits, NOW_MS)]
 
 
 def test_an_extent_without_records_that_no_group_needs_is_aged() -> None:
     assert reasons() == []
-    assert reasons(OLD, DRAINED, Commit("billing", "west", 100, True)) == []
+    assert reasons(OLD, DRAINED, CommittedOffset("billing", "west", 100, True)) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
         (OLD, LIVE),
         OLD,
         DRAINED,
-        [Commit("slow", "west", 7, True), Commit("gone", "east", 99, False)],
+        [CommittedOffset("slow", "west", 7, True), CommittedOffset("gone", "east", 99, False)],
         NOW_MS,
         unasked=["north"],
     )
@@ -116,7 +116,11 @@ def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_retu
     unsure = OLD.changed(known_end=60)
     # When it is judged with two groups below it
     found = blocks(
-        (unsure, LIVE), unsure, None, [Commit("slow", "west", 7, True), Commit("gone", "west", 9, False)], NOW_MS
+        (unsure, LIVE),
+        unsure,
+        None,
+        [CommittedOffset("slow", "west", 7, True), CommittedOffset("gone", "west", 9, False)],
+        NOW_MS,
     )
     # Then they are told to wait, and how much there is at most
     gone, slow = found[-2:]
@@ -154,7 +158,7 @@ def test_growth_by_a_later_stay_in_the_same_log_is_no_bypass() -> None:
 def test_an_extent_that_readers_skip_waits_for_no_group() -> None:
     skipped = OLD.changed(ignored=True)
 
-    assert reasons(skipped, DRAINED, Commit("billing", "west", 7, False)) == []
+    assert reasons(skipped, DRAINED, CommittedOffset("billing", "west", 7, False)) == []
     assert reasons(skipped, LogFacts(20, 120)) == ["held"]
 
 
@@ -214,7 +218,9 @@ def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
     log = LogFacts(start, start + length)
     readable = {offset for offset in range(end) if log.start <= base + offset < log.end}
     # When it is judged
-    found = blocks((extent,), extent, log, [Commit(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS)
+    found = blocks(
+        (extent,), extent, log, [CommittedOffset(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS
+    )
     # Then it ages only if nothing can be read, and every group is past it; and each obstacle is a true one
     if not found:
         assert not readable
@@ -287,4 +293,4 @@ def test_a_group_whose_user_has_no_cluster_has_no_known_home() -> None:
 def test_a_commit_counts_unless_the_group_has_no_members_there_and_its_home_is_elsewhere(
     homes: dict[str, set[str]], cluster: str, live: bool, expected: bool
 ) -> None:
-    assert counts(Commit("billing", cluster, 5, live), homes) is expected
+    assert counts(CommittedOffset("billing", cluster, 5, live), homes) is expected

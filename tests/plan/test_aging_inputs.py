@@ -14,13 +14,22 @@ from ha_core.model import Cluster, Document, Group, KnownGroup, KnownTopic, Lock
 from ha_core.model.cluster import Mask
 from ha_core.model.extent import append, identity
 from ha_core.model.topic import Fence
-from ha_core.operations.environment import Environment
-from ha_core.operations.lifecycle.aging import age
-from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, candidates, comparable, counts, locked_topics, worked_on
-from ha_core.plan.facts import is_live
-from ha_core.store.commits import Change, key_of
-from spark_jobs import asking
-from spark_jobs.aging import Evidence, closed_extents, judge
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.migration.aging import age
+from ha_core.plan.facts.clusters import is_live
+from ha_core.plan.migration.aging import (
+    RESTLESS_MS,
+    CommittedOffset,
+    blocks,
+    candidates,
+    comparable,
+    counts,
+    locked_topics,
+    worked_on,
+)
+from ha_core.store.commits import StateChange, key_of
+from spark_jobs import broker_queries
+from spark_jobs.aging import AgingEvidence, closed_extents, judge
 from stack.memory_store import MemoryStore
 from tests.spark_jobs.fake_fleet import FakeAdmin, fleet
 
@@ -113,7 +122,7 @@ def by_command(environment: Environment, facts: Facts) -> list[str] | None:
     store = environment.store
     documents: list[Document] = [*clusters_of(facts).values(), facts.topic]
     documents += [Group(name="billing", cluster=facts.home)] if facts.home else []
-    store.commit(Change(change_id="facts", puts=tuple(documents), expected=dict.fromkeys(map(key_of, documents))))
+    store.commit(StateChange(change_id="facts", puts=tuple(documents), expected=dict.fromkeys(map(key_of, documents))))
     if facts.locked:
         store.create_operation(OPERATION, ["topic:orders"])
     if facts.look is not None:
@@ -145,25 +154,32 @@ def by_job(facts: Facts) -> list[str] | None:
     (closed,) = closed_extents(free.values(), {})
     asked = [name for name in clusters if name not in facts.masked]
     here = closed.cluster in asked
-    topic = next(asking.read_topics(reach, [asking.TopicAsked("east", "orders", 1)] if here else []), None)
+    topic = next(
+        broker_queries.read_topics(reach, [broker_queries.TopicAsked("east", "orders", 1)] if here else []), None
+    )
     start, end = (topic.starts[0], topic.ends[0]) if topic is not None and topic.starts else (None, None)
     gone_on = closed.mapped_end is not None and end is not None and end > closed.mapped_end
     producers = next(
-        asking.read_producers(reach, [asking.PartitionAsked("east", "orders", 0)] if gone_on else []), None
+        broker_queries.read_producers(reach, [broker_queries.PartitionAsked("east", "orders", 0)] if gone_on else []),
+        None,
     )
-    listed = list(asking.list_clusters(reach, [asking.ToList(name) for name in asked]))
-    groups = [asking.GroupAsked(one.cluster, one.name, one.state) for one in listed if one.what == "group" and one.name]
-    told = [one for one in asking.read_commits(reach, groups) if one.offset is not None]
-    commits = [Commit(one.group, one.cluster, one.offset or 0, one.live) for one in told]
+    listed = list(broker_queries.list_clusters(reach, [broker_queries.ToList(name) for name in asked]))
+    groups = [
+        broker_queries.GroupAsked(one.cluster, one.name, one.state)
+        for one in listed
+        if one.what == "group" and one.name
+    ]
+    told = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
+    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in told]
     troubled = {*facts.masked, *(one.cluster for one in listed if one.error)}
     if facts.recorded is not None:
         state, offset = facts.recorded
-        commits = [Commit("billing", "north", offset, is_live(state))]
+        commits = [CommittedOffset("billing", "north", offset, is_live(state))]
     looked = {"north"} & troubled if facts.recorded is not None else {"east"} & troubled if facts.look else set()
     homes = {"billing": {facts.home}} if facts.home else {}
     below = [one for one in commits if counts(one, homes) and one.offset < closed.end]
     masked = dict.fromkeys(facts.masked, "rack fire")
-    row = Evidence(
+    row = AgingEvidence(
         partition=closed.partition,
         start=closed.start,
         extents=closed.extents,

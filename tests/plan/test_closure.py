@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ha_core.model import MoveRequest, Scope, Usage, Use, UserBindings, View
-from ha_core.plan.closure import Closure, OtherUser, closure
+from ha_core.plan.move.closure import Closure, OtherUser, closure
 
 How = Literal["produce", "fetch", "commit", "join", "declared"]
 

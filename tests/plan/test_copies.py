@@ -24,20 +24,20 @@ from ha_core.model import (
 from ha_core.model.extent import Extents, Hole, Place, identity, live, locate
 from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.operations.reconciling import old_mirror
-from ha_core.operations.reversing import reversed_mirror
-from ha_core.operations.switch.outcome import ended_too, gone, left_behind, over_holes, stayed
-from ha_core.plan.carry import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
-from ha_core.plan.closure import closure
-from ha_core.plan.copies import also_mirrored, fitting, hold_change
-from ha_core.plan.facts import CopyFacts, CopyLag, PartitionEnds
-from ha_core.plan.move import cut_change, undo_change
-from ha_core.plan.preflight import Case as Judged
+from ha_core.operations.absence.reconciling import old_mirror
+from ha_core.operations.mirror.reversal import reversed_mirror
+from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_holes, stayed
+from ha_core.plan.absence.returned import unconfirmed
+from ha_core.plan.engine.revision import Documents, MoveDamagedError
+from ha_core.plan.facts.clusters import CopyFacts, CopyLag, PartitionEnds
+from ha_core.plan.mirror.copies import also_mirrored, fitting, hold_change
+from ha_core.plan.mirror.standby import regained
+from ha_core.plan.move.carry_over import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.planner import cut_change, undo_change
+from ha_core.plan.preflight import PreflightCase as Judged
 from ha_core.plan.preflight import preflight
-from ha_core.plan.returned import unconfirmed
-from ha_core.plan.revision import Documents, MoveDamagedError
-from ha_core.plan.standby import regained
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.preflight.verdict import Verdict
 from tests.plan.maps import rows
 from tests.plan.preflight_case import HERE, SOUND
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.plan.copy_guard import foreign, guard, guards, marked, others, placed, sparing, unguarded, writers_of
-from ha_core.plan.facts import AccessRule
-from ha_core.plan.syncing import rules_due, writers
+from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.mirror.copy_guard import (
+    foreign,
+    guard,
+    guards,
+    marked,
+    others,
+    placed,
+    sparing,
+    unguarded,
+    writers_of,
+)
+from ha_core.plan.mirror.syncing import rules_due, writers
 
 READ, WRITE, ALL = 3, 4, 2
 
 
-def rule(name: str, operation: int, principal: str = "User:ann", allows: bool = True) -> AccessRule:
-    return AccessRule("literal", name, principal, "*", operation, allows)
+def rule(name: str, operation: int, principal: str = "User:ann", allows: bool = True) -> TopicAcl:
+    return TopicAcl("literal", name, principal, "*", operation, allows)
 
 
 def test_a_copy_is_guarded_when_it_has_the_rule_and_its_marker() -> None:
@@ -45,7 +55,7 @@ def test_what_came_along_under_a_guard_and_is_gone_in_the_source_is_told_before_
 
 
 def test_those_who_may_write_are_named() -> None:
-    everywhere = AccessRule("prefixed", "ord", "User:bob", "*", ALL, True)
+    everywhere = TopicAcl("prefixed", "ord", "User:bob", "*", ALL, True)
     rules = [rule("orders", WRITE), rule("bills", WRITE, "User:eve"), rule("orders", READ, "User:carl"), everywhere]
     assert writers(rules, ["orders"]) == {"User:ann", "User:bob"}
 
@@ -63,7 +73,7 @@ def test_a_guard_against_one_user_is_known_by_its_marker_as_the_one_against_ever
 
 
 def test_an_ordinary_copier_is_spared_and_whoever_else_may_write_is_denied_it_by_name() -> None:
-    prefixed = AccessRule("prefixed", "ord", "User:bob", "*", ALL, True)
+    prefixed = TopicAcl("prefixed", "ord", "User:bob", "*", ALL, True)
     target = [rule("orders", WRITE, "User:copier"), prefixed, rule("bills", WRITE, "User:carl")]
     source = [rule("orders", WRITE, "User:ann"), rule("orders", READ, "User:dan")]
     # When who may write is found, also by rights that are to come along

@@ -20,8 +20,11 @@ from ha_core.model import (
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import CrossingEvidence, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.plan.closure import closure
-from ha_core.plan.crossing import (
+from ha_core.plan.absence.crossing_without_origin import crossed_with, end_change
+from ha_core.plan.absence.returned import look_at, unconfirmed
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.facts.clusters import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
+from ha_core.plan.migration.crossing import (
     finish_change,
     hold_change,
     open_change,
@@ -31,16 +34,13 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import resume, stage, went_back
-from ha_core.plan.crossing_without_origin import crossed_with, end_change
-from ha_core.plan.cuts import Rate, Rates, cut_ahead, doubled_records
-from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
-from ha_core.plan.migration_status import status_of
-from ha_core.plan.pinning import pinned_map
-from ha_core.plan.preflight import CUT_RULES, Case, cuts, judge
+from ha_core.plan.migration.crossing_stages import resume, stage, went_back
+from ha_core.plan.migration.cuts import Rate, Rates, cut_ahead, doubled_records
+from ha_core.plan.migration.status import status_of
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.identity_maps import pinned_map
+from ha_core.plan.preflight import CUT_RULES, PreflightCase, cuts, judge
 from ha_core.plan.preflight.cuts import Cuts
-from ha_core.plan.returned import look_at, unconfirmed
-from ha_core.plan.revision import MoveDamagedError
 from tests.plan.maps import rows
 from tests.plan.revisions import written
 
@@ -323,9 +323,9 @@ def test_topics_whose_batches_cannot_be_split_exactly_take_the_barrier(known: Fa
     assert ahead(facts()).ahead == ("orders",)
 
 
-def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> Case:
+def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> PreflightCase:
     view = view or View()
-    return Case(view, REQUEST, closure(view, {}, REQUEST), known, (), gateways)
+    return PreflightCase(view, REQUEST, closure(view, {}, REQUEST), known, (), gateways)
 
 
 def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> list[str]:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ha_core.plan.cuts import outrun_margin
+from ha_core.plan.migration.cuts import outrun_margin
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ha_core.model import Cluster, Crossing, Group, MoveRequest, MoveSet, Scope, Topic, Usage, Use, UserBindings, View
-from ha_core.plan.closure import Closure, users_at
-from ha_core.plan.facts import Facts
+from ha_core.plan.facts.clusters import Facts
+from ha_core.plan.move.closure import Closure, users_at
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
 from ha_core.plan.preflight.dependents import DependentsCase
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ha_core.model import Usage, Use
-from ha_core.plan.closure import closure
-from ha_core.plan.dormant import Churn, churning, split
+from ha_core.plan.access.usage_age import Churn, churning, split
+from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight.scope import dormant
 from tests.plan.preflight_case import SOUND
 

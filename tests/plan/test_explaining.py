@@ -6,8 +6,8 @@ import pytest
 
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Topic, UserBindings, View
 from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType, User
-from ha_core.plan.explaining import Explanation, Kind, explain
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
+from ha_core.plan.routing.explaining import Explanation, Kind, explain
 
 ANN = Identity("ann", "billing")
 BOUND = UserBindings(user="ann", cluster="west", groups={"g": "east"})

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent
 from ha_core.model.extent import Place, append, check, close, identity, live, locate
-from ha_core.plan.cuts import FASTEST_PER_S, LEAST_RATE, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
-from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.facts.clusters import PartitionEnds
+from ha_core.plan.migration.cuts import FASTEST_PER_S, LEAST_RATE, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 
 FLOOR = int(MIN_AGE_S * FASTEST_PER_S)
 STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)

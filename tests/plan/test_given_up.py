@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic
 from ha_core.model.extent import Place, append, check, identity, live, locate
-from ha_core.plan.aging import Commit
-from ha_core.plan.given_up import losses, unread, without
+from ha_core.plan.absence.given_up import losses, unread, without
+from ha_core.plan.migration.aging import CommittedOffset
 
 CUT = 1_000_000
 MOVED = append(identity("east"), "west", CUT, 0, known_end=40)
@@ -60,7 +60,11 @@ def test_a_cluster_with_an_open_extent_is_not_given_up(topic: Topic) -> None:
 
 
 def test_the_loss_of_a_group_says_what_it_misses_and_where_it_continues() -> None:
-    commits = [Commit("slow", "west", 7, True), Commit("past", "east", 50, False), Commit("done", "west", CUT, True)]
+    commits = [
+        CommittedOffset("slow", "west", 7, True),
+        CommittedOffset("past", "east", 50, False),
+        CommittedOffset("done", "west", CUT, True),
+    ]
 
     past, slow = unread(ORDERS, "east", {0: commits})
 
@@ -72,7 +76,7 @@ def test_a_group_below_the_lost_extent_first_finishes_the_extents_before_it() ->
     middle = append(append(identity("west"), "east", 100, 0), "west", 150, 100)
 
     (loss,) = unread(
-        Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [Commit("g", "west", 5, True)]}
+        Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [CommittedOffset("g", "west", 5, True)]}
     )
 
     assert (loss.next, loss.known, loss.most) == (5, 50, 50)
@@ -82,7 +86,7 @@ def test_no_group_misses_records_that_readers_skip_already() -> None:
     skipped = (MOVED[0].changed(ignored=True), MOVED[1])
     topic = Topic(name="orders", writer="west", partitions={0: skipped})
 
-    assert list(unread(topic, "east", {0: [Commit("slow", "west", 7, True)]})) == []
+    assert list(unread(topic, "east", {0: [CommittedOffset("slow", "west", 7, True)]})) == []
     assert [(loss.skipped, loss.known) for loss in losses(topic, "east")] == [(True, 40)]
 
 
@@ -149,7 +153,7 @@ def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, .
     topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
     to = live(extents).start + 5
     # When the loss of a group is counted
-    found = list(unread(topic, gone, {0: [Commit("g", "west", offset, True)]}))
+    found = list(unread(topic, gone, {0: [CommittedOffset("g", "west", offset, True)]}))
     # Then it is what it would have read there
     missed = [at for at, cluster, _ in read(extents, offset, to) if cluster == gone]
     assert sum(loss.most for loss in found) == len(missed)

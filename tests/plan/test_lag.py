@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import identity
-from ha_core.plan.lag import Behind, Held, behind, topic_row
+from ha_core.plan.facts.lag import GroupPosition, LogRange, behind, topic_row
 
 EAST, WEST = "east", "west"
 AT_100 = (
@@ -15,10 +15,10 @@ AT_100 = (
 )
 
 
-def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | None) -> Behind:
-    def log(cluster: str) -> Held | None:
+def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | None) -> GroupPosition:
+    def log(cluster: str) -> LogRange | None:
         found = logs[cluster]
-        return Held(*found) if found is not None else None
+        return LogRange(*found) if found is not None else None
 
     return behind(extents, committed, log)
 
@@ -26,29 +26,31 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
 @pytest.mark.parametrize(
     ("committed", "found"),
     [
-        (0, Behind(130, 130, EAST)),
-        (99, Behind(130, 31, EAST)),
-        (100, Behind(130, 30, WEST)),
-        (130, Behind(130, 0, WEST)),
+        (0, GroupPosition(130, 130, EAST)),
+        (99, GroupPosition(130, 31, EAST)),
+        (100, GroupPosition(130, 30, WEST)),
+        (130, GroupPosition(130, 0, WEST)),
     ],
 )
-def test_lag_counts_across_the_cut_and_names_the_cluster_of_the_next_record(committed: int, found: Behind) -> None:
+def test_lag_counts_across_the_cut_and_names_the_cluster_of_the_next_record(
+    committed: int, found: GroupPosition
+) -> None:
     assert look(AT_100, committed, east=(0, 100), west=(7, 37)) == found
 
 
 def test_lag_does_not_count_surplus_above_the_cut() -> None:
-    assert look(AT_100, 90, east=(0, 150), west=(7, 37)) == Behind(130, 40, EAST)
+    assert look(AT_100, 90, east=(0, 150), west=(7, 37)) == GroupPosition(130, 40, EAST)
 
 
 def test_lag_does_not_count_records_that_retention_has_deleted() -> None:
-    assert look(AT_100, 10, east=(80, 100), west=(7, 37)) == Behind(130, 50, EAST)
-    assert look(AT_100, 10, east=(100, 100), west=(7, 37)) == Behind(130, 30, WEST)
+    assert look(AT_100, 10, east=(80, 100), west=(7, 37)) == GroupPosition(130, 50, EAST)
+    assert look(AT_100, 10, east=(100, 100), west=(7, 37)) == GroupPosition(130, 30, WEST)
 
 
 def test_while_the_cut_is_ahead_the_end_is_that_of_the_origins_log() -> None:
-    assert look(AT_100, 50, east=(0, 60), west=(7, 7)) == Behind(60, 10, EAST)
-    assert look(AT_100, 60, east=(0, 60), west=(7, 7)) == Behind(60, 0, EAST)
-    assert look(AT_100, 100, east=(0, 120), west=(7, 9)) == Behind(102, 2, WEST)
+    assert look(AT_100, 50, east=(0, 60), west=(7, 7)) == GroupPosition(60, 10, EAST)
+    assert look(AT_100, 60, east=(0, 60), west=(7, 7)) == GroupPosition(60, 0, EAST)
+    assert look(AT_100, 100, east=(0, 120), west=(7, 9)) == GroupPosition(102, 2, WEST)
 
 
 def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
@@ -59,16 +61,16 @@ def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
     )
     # When the lag below the cut is counted
     # Then it is what east holds, and what west has
-    assert look(extents, 40, east=(0, 55), west=(0, 3)) == Behind(10_003, 18, EAST)
+    assert look(extents, 40, east=(0, 55), west=(0, 3)) == GroupPosition(10_003, 18, EAST)
     # And it is unknown while east does not answer, unless nobody waits for its records
-    assert look(extents, 40, east=None, west=(0, 3)) == Behind(10_003, None, EAST)
-    assert look(extents, 10_001, east=None, west=(0, 3)) == Behind(10_003, 2, WEST)
+    assert look(extents, 40, east=None, west=(0, 3)) == GroupPosition(10_003, None, EAST)
+    assert look(extents, 10_001, east=None, west=(0, 3)) == GroupPosition(10_003, 2, WEST)
     skipped = (extents[0].changed(ignored=True), extents[1])
-    assert look(skipped, 40, east=None, west=(0, 3)) == Behind(10_003, 3, WEST)
+    assert look(skipped, 40, east=None, west=(0, 3)) == GroupPosition(10_003, 3, WEST)
 
 
 def test_end_and_lag_are_unknown_when_the_writer_does_not_answer() -> None:
-    assert look(AT_100, 120, east=(0, 100), west=None) == Behind(None, None, WEST)
+    assert look(AT_100, 120, east=(0, 100), west=None) == GroupPosition(None, None, WEST)
 
 
 def test_a_topic_is_written_where_its_sound_partitions_are() -> None:
@@ -77,6 +79,8 @@ def test_a_topic_is_written_where_its_sound_partitions_are() -> None:
     maps = {0: (stay.changed(end=100),), 1: identity(WEST)}
     view = View(topics={"orders": Topic(name="orders", writer=WEST, partitions=maps)})
     # When it is listed
-    row = topic_row(view, "orders", {}, {EAST: {"orders": {0: Held(0, 100)}}, WEST: {"orders": {1: Held(0, 7)}}})
+    row = topic_row(
+        view, "orders", {}, {EAST: {"orders": {0: LogRange(0, 100)}}, WEST: {"orders": {1: LogRange(0, 7)}}}
+    )
     # Then it is written where the other one is, and what the damaged map says of older records is shown
     assert (row.partitions, row.written_in, row.older_in) == (2, (WEST,), (EAST,))

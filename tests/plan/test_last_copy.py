@@ -28,8 +28,8 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import Extents, Hole, Place, check, identity, live, locate
-from ha_core.plan.facts import CopyFacts, PartitionEnds
-from ha_core.plan.move import cut_change
+from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
+from ha_core.plan.move.planner import cut_change
 from tests.plan.preflight_case import HERE, SOUND, Case
 
 MIRRORED, EAST_END = 100, 120

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.plan.limits import LIMITS, narrower
+from ha_core.plan.facts.limits import LIMITS, narrower
 from ha_core.plan.preflight import LINK_RULES
 from tests.plan.preflight_case import SOUND
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ha_core.model import Cluster, Group, Topic, Usage, Use, UserBindings, View
 from ha_core.model.extent import identity
-from ha_core.plan.masking import Affected, affected
+from ha_core.plan.absence.masking import Affected, affected
 from tests.plan.maps import cut
 
 CLUSTERS = {name: Cluster(name=name, bootstrap=f"{name}:1", default=name == "east") for name in ("east", "west")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Cluster, Mirror, UserBindings, View
-from ha_core.plan.mirrored import NoSuchMirrorError, named, read_from
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named, read_from
 
 
 def mirror(topic: str, target: str) -> Mirror:

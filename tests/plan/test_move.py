@@ -25,11 +25,11 @@ from ha_core.model import (
 from ha_core.model.extent import identity, live
 from ha_core.model.operation import AdoptedGroup, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, carry_sequences, compose_aliases, merge_sequences
-from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
-from ha_core.plan.facts import PartitionEnds, ProducerFacts
-from ha_core.plan.move import UNDO, cut_change, fence_change, quiesce_change, resume, steps, undo_change
-from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.engine.revision import Documents, MoveDamagedError
+from ha_core.plan.facts.clusters import PartitionEnds, ProducerFacts
+from ha_core.plan.migration.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
+from ha_core.plan.move.carry_over import MAX_ALIASES, MAX_SEQUENCES, carry_sequences, compose_aliases, merge_sequences
+from ha_core.plan.move.planner import UNDO, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.store.commits import key_of
 from tests.plan.maps import cut
 

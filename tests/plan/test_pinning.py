@@ -9,11 +9,11 @@ import pytest
 from ha_core.model import Fence, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import MoveEvidence, OperationState
-from ha_core.plan.crossing import propose_change
-from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import cut_change
-from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
-from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.plan.engine.revision import Documents, MoveDamagedError
+from ha_core.plan.facts.clusters import PartitionEnds
+from ha_core.plan.migration.crossing import propose_change
+from ha_core.plan.move.identity_maps import pin_change, pinned_map, to_pin, unpin_change
+from ha_core.plan.move.planner import cut_change
 from tests.kit.operations import a_migration
 
 TOPICS = ("new", "old", "own")

@@ -16,18 +16,18 @@ from ha_core.model.quota import (
     check_limits,
     named,
 )
-from ha_core.plan.quotas import Quota, Quotas, Scope
+from ha_core.plan.access.quotas import AppliedQuota, Quotas, QuotaScope
 
 P = QuotaKind.PRODUCE
 ORDER = (
-    (QuotaEntity("alice", "app"), Scope(P, "alice", "app")),
-    (QuotaEntity("alice", DEFAULT), Scope(P, "alice", "app")),
-    (QuotaEntity("alice"), Scope(P, "alice", None)),
-    (QuotaEntity(DEFAULT, "app"), Scope(P, "alice", "app")),
-    (QuotaEntity(DEFAULT, DEFAULT), Scope(P, "alice", "app")),
-    (QuotaEntity(DEFAULT), Scope(P, "alice", None)),
-    (QuotaEntity(None, "app"), Scope(P, None, "app")),
-    (QuotaEntity(None, DEFAULT), Scope(P, None, "app")),
+    (QuotaEntity("alice", "app"), QuotaScope(P, "alice", "app")),
+    (QuotaEntity("alice", DEFAULT), QuotaScope(P, "alice", "app")),
+    (QuotaEntity("alice"), QuotaScope(P, "alice", None)),
+    (QuotaEntity(DEFAULT, "app"), QuotaScope(P, "alice", "app")),
+    (QuotaEntity(DEFAULT, DEFAULT), QuotaScope(P, "alice", "app")),
+    (QuotaEntity(DEFAULT), QuotaScope(P, "alice", None)),
+    (QuotaEntity(None, "app"), QuotaScope(P, None, "app")),
+    (QuotaEntity(None, DEFAULT), QuotaScope(P, None, "app")),
 )
 """From the most specific to the least, as Kafka documents it, and whose use is counted together by each."""
 
@@ -39,25 +39,25 @@ def limits(rate: float) -> Limits:
 @given(st.sets(st.integers(0, len(ORDER) - 1)))
 def test_of_the_quotas_that_fit_the_most_specific_one_counts(given_ones: set[int]) -> None:
     quotas = Quotas({ORDER[place][0]: limits(place + 1.0) for place in given_ones})
-    expected = None if not given_ones else Quota(ORDER[min(given_ones)][1], min(given_ones) + 1.0)
+    expected = None if not given_ones else AppliedQuota(ORDER[min(given_ones)][1], min(given_ones) + 1.0)
     assert quotas.of(P, "alice", "app") == expected
 
 
 def test_a_quota_that_does_not_limit_this_is_none_for_it() -> None:
     quotas = Quotas({QuotaEntity("alice", "app"): {QuotaKind.FETCH: 5.0}, QuotaEntity("alice"): limits(7.0)})
-    assert quotas.of(P, "alice", "app") == Quota(Scope(P, "alice", None), 7.0)
+    assert quotas.of(P, "alice", "app") == AppliedQuota(QuotaScope(P, "alice", None), 7.0)
     assert quotas.of(QuotaKind.REQUEST, "alice", "app") is None
 
 
 def test_a_default_counts_for_each_user_by_himself() -> None:
     quotas = Quotas({QuotaEntity(DEFAULT): limits(7.0)})
-    assert quotas.of(P, "alice", "app") == Quota(Scope(P, "alice", None), 7.0)
-    assert quotas.of(P, "bob", "app") == Quota(Scope(P, "bob", None), 7.0)
+    assert quotas.of(P, "alice", "app") == AppliedQuota(QuotaScope(P, "alice", None), 7.0)
+    assert quotas.of(P, "bob", "app") == AppliedQuota(QuotaScope(P, "bob", None), 7.0)
 
 
 def test_topics_with_a_quota_of_their_own_are_told() -> None:
     quotas = Quotas({QuotaEntity("alice", None, "orders"): limits(7.0), QuotaEntity("bob", None, "o"): limits(1.0)})
-    assert quotas.of_topics(P, "alice") == {"orders": Quota(Scope(P, "alice", None, "orders"), 7.0)}
+    assert quotas.of_topics(P, "alice") == {"orders": AppliedQuota(QuotaScope(P, "alice", None, "orders"), 7.0)}
     assert quotas.of_topics(QuotaKind.FETCH, "alice") == {}
     assert quotas.of(P, "alice", "app") is None
 
@@ -124,4 +124,4 @@ def test_of_a_topic_only_bytes_are_counted() -> None:
 def test_client_ids_that_are_longer_than_a_quota_can_name_count_together_where_they_begin_alike() -> None:
     quotas = Quotas({QuotaEntity(None, DEFAULT): limits(7.0)})
     one, other = (quotas.of(P, "alice", "x" * 300 + end) for end in ("a", "b"))
-    assert one == other == Quota(Scope(P, None, "x" * 255), 7.0)
+    assert one == other == AppliedQuota(QuotaScope(P, None, "x" * 255), 7.0)

@@ -5,31 +5,31 @@ from __future__ import annotations
 from itertools import islice
 
 from ha_core.model.access import AclOperation, ResourceType
-from ha_core.plan.remembered import MAX_NAME, Remembered, Room
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
+from ha_core.plan.routing.bounded_cache import MAX_NAME, BoundedCache, CacheBudget
 
-Table = Remembered[str, int]
+Table = BoundedCache[str, int]
 
 
-def kept(room: Room, table: Table, name: str) -> None:
+def kept(room: CacheBudget, table: Table, name: str) -> None:
     room.keep(table, name, name, 7)
 
 
 def test_what_was_kept_is_found() -> None:
-    room, table = Room(), Table()
+    room, table = CacheBudget(), Table()
     kept(room, table, "orders")
     assert table == {"orders": 7}
 
 
 def test_a_name_that_is_longer_than_any_topic_can_have_is_not_kept() -> None:
-    room, table = Room(), Table()
+    room, table = CacheBudget(), Table()
     kept(room, table, "x" * MAX_NAME)
     kept(room, table, "x" * (MAX_NAME + 1))
     assert list(table) == ["x" * MAX_NAME]
 
 
 def test_one_table_never_has_more_than_it_may() -> None:
-    room, table = Room(each=10), Table()
+    room, table = CacheBudget(each=10), Table()
     for number in range(100):
         kept(room, table, str(number))
         assert len(table) <= 10
@@ -37,7 +37,7 @@ def test_one_table_never_has_more_than_it_may() -> None:
 
 
 def test_all_tables_together_never_have_more_than_they_may() -> None:
-    room = Room(most=100, each=20)
+    room = CacheBudget(most=100, each=20)
     tables = [Table() for _ in range(30)]
     for number in range(3000):
         kept(room, tables[number % 30], str(number))
@@ -47,7 +47,7 @@ def test_all_tables_together_never_have_more_than_they_may() -> None:
 
 def test_tables_that_are_gone_take_no_room_of_others() -> None:
     # Given a table that stays, and many that come and go
-    room, stays = Room(most=100, each=20), Table()
+    room, stays = CacheBudget(most=100, each=20), Table()
     kept(room, stays, "stays")
     for number in range(50):
         passing = Table()
@@ -60,7 +60,7 @@ def test_tables_that_are_gone_take_no_room_of_others() -> None:
 def test_whoever_asks_from_many_addresses_for_many_names_fills_no_memory() -> None:
     rights = Rights()
     asking = [rights.of("mallory", f"fe80::{number:x}") for number in range(200)]
-    rights._room = room = Room(most=1000, each=100)
+    rights._room = room = CacheBudget(most=1000, each=100)
     for verdicts in asking:
         verdicts._room = room
     for number, verdicts in enumerate(islice(asking * 50, 10_000)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model.extent import live
-from ha_core.plan.facts import CopyFacts
-from ha_core.plan.move import UNDO
-from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.facts.clusters import CopyFacts
+from ha_core.plan.move.planner import UNDO
 from tests.plan.replay import (
     BEYOND,
     MARKER,

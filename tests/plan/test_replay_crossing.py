@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.engine.revision import MoveDamagedError
 from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
 
 BEYOND = 3000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from ha_core.model import Cluster, Extent, Fence, Identity, Topic, UserBindings, View
-from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
+from ha_core.plan.routing.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 
 CLUSTERS = {
     name: Cluster(name=name, bootstrap="h:1", default=name == "home") for name in ("home", "east", "west", "north")

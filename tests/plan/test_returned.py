@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Place, append, check, identity, live, locate
-from ha_core.plan.returned import confirmed, look_at, read_again, unconfirmed
+from ha_core.plan.absence.returned import confirmed, look_at, read_again, unconfirmed
 
 CUT = 1_000_000
 MOVED = append(identity("east"), "west", CUT, 0, known_end=100)

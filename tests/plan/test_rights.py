@@ -20,7 +20,7 @@ from ha_core.model.access import (
     access_rule,
     address,
 )
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ, WRITE, DESCRIBE, ALL = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.ALL

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ha_core.plan.carry import below_cut
-from ha_core.plan.facts import ProducerFacts, Surplus
+from ha_core.plan.facts.clusters import ProducerFacts, Surplus
+from ha_core.plan.move.carry_over import below_cut
 
 
 def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tuple[int, int]] | None:

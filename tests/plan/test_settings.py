@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.plan.facts import Setting
-from ha_core.plan.settings import (
+from ha_core.plan.facts.clusters import TopicSetting
+from ha_core.plan.facts.settings import (
     MATTERS,
     OF_A_COPY,
     Settings,
@@ -39,14 +39,14 @@ KAFKA_3_9 = KAFKA_4 | {"message.timestamp.after.max.ms": FOREVER, "message.times
 KAFKA_3_5 = {key: value for key, value in KAFKA_3_9.items() if key[18:] not in {"before.max.ms", "after.max.ms"}}
 
 
-def settings(brokers: dict[str, str] = KAFKA_4, /, **own: str) -> dict[str, Setting]:
+def settings(brokers: dict[str, str] = KAFKA_4, /, **own: str) -> dict[str, TopicSetting]:
     return settings_of({key.replace("_", "."): value for key, value in own.items()}, brokers)
 
 
-def copied(there: dict[str, Setting]) -> dict[str, Setting]:
+def copied(there: dict[str, TopicSetting]) -> dict[str, TopicSetting]:
     """The topic as a copy that has nothing else of its own."""
     changes = as_copy(settings(), there, 1).changes
-    return there | {key: Setting(value, own=True, default=there[key].beneath) for key, value in changes.items()}
+    return there | {key: TopicSetting(value, own=True, default=there[key].beneath) for key, value in changes.items()}
 
 
 def changed(there: Settings, changes: dict[str, str | None]) -> Settings:
@@ -54,7 +54,9 @@ def changed(there: Settings, changes: dict[str, str | None]) -> Settings:
     found = dict(there)
     for key, value in changes.items():
         beneath = there[key].beneath if key in there else None
-        found[key] = Setting(beneath, own=False) if value is None else Setting(value, own=True, default=beneath)
+        found[key] = (
+            TopicSetting(beneath, own=False) if value is None else TopicSetting(value, own=True, default=beneath)
+        )
     return found
 
 
@@ -234,7 +236,7 @@ def test_a_limit_that_the_target_does_not_take_of_a_copy_is_raised_to_that_of_th
 
 
 def test_a_limit_that_is_left_alone_stays_as_an_operator_has_set_it() -> None:
-    raised = copied(settings()) | {"max.message.bytes": Setting("9000000", own=True, default="1048588")}
+    raised = copied(settings()) | {"max.message.bytes": TopicSetting("9000000", own=True, default="1048588")}
 
     assert as_copy(settings(), raised, 1, ("max.message.bytes",)).changes == {}
 

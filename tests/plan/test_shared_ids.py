@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ha_core.plan.shared_ids import IDLE_MS, SharedId, in_use, shared_ids
+from ha_core.plan.access.shared_ids import IDLE_MS, SharedId, in_use, shared_ids
 
 
 def row(user: str | None, client_id: str | None, address: str, **more: int) -> dict[str, Any]:

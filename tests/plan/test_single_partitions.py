@@ -20,17 +20,17 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import append, identity, live
-from ha_core.plan.crossing import open_change, propose_change, settle_change
-from ha_core.plan.crossing_stages import passed, stage
-from ha_core.plan.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
-from ha_core.plan.facts import PartitionEnds, TopicFacts
-from ha_core.plan.given_up import losses, without
-from ha_core.plan.migration_status import status_of
-from ha_core.plan.move import cut_change, fence_change
-from ha_core.plan.moving import left_in, moving, of_all
-from ha_core.plan.returned import confirmed, look_at, unconfirmed
-from ha_core.plan.revision import MoveDamagedError
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.absence.given_up import losses, without
+from ha_core.plan.absence.returned import confirmed, look_at, unconfirmed
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.facts.clusters import PartitionEnds, TopicFacts
+from ha_core.plan.migration.crossing import open_change, propose_change, settle_change
+from ha_core.plan.migration.crossing_stages import passed, stage
+from ha_core.plan.migration.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
+from ha_core.plan.migration.status import status_of
+from ha_core.plan.move.partitions import left_in, moving, of_all
+from ha_core.plan.move.planner import cut_change, fence_change
+from ha_core.plan.preflight.verdict import Verdict
 from tests.kit.operations import a_migration, a_switch
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent, Run
 from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
-from ha_core.plan.copies import left_to_origin
-from ha_core.plan.standby import copied_extents, switched
+from ha_core.plan.mirror.copies import left_to_origin
+from ha_core.plan.mirror.standby import copied_extents, switched
 
 
 @st.composite

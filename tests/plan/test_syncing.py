@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Group, Usage, Use, UserBindings, View
-from ha_core.plan.facts import AccessRule
-from ha_core.plan.syncing import homes, offsets_due, offsets_gone, rules_due
+from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.mirror.syncing import homes, offsets_due, offsets_gone, rules_due
 
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
 
 
-def rule(name: str, operation: int, **more: object) -> AccessRule:
-    made = AccessRule("literal", name, "User:ann", "*", operation, True)
+def rule(name: str, operation: int, **more: object) -> TopicAcl:
+    made = TopicAcl("literal", name, "User:ann", "*", operation, True)
     return made._replace(**more)  # type: ignore[arg-type]
 
 

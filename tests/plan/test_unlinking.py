@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import LostTail, Tail, Topic, UserBindings, View
 from ha_core.model.extent import Extent
-from ha_core.plan.unlinking import needed
+from ha_core.plan.mirror.unlinking import needed
 
 IDENTITY = Topic(
     name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, term=0),)}

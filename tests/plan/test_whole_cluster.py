@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Cluster, MoveRequest, Scope, Usage, Use, UserBindings, View
-from ha_core.plan.closure import closure
-from ha_core.plan.whole_cluster import led_there, parts
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.whole_cluster import led_there, parts
 
 SINCE = "2026-11-01T00:00:00Z"
 REQUEST = MoveRequest(scope=Scope(topics=("-",)), origin="east", target="west", reason="leave")

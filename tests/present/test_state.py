@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import GatewayRecord
-from ha_core.operations.caches import CacheStanding
+from ha_core.operations.access.caches import CacheStanding
 from ha_core.present.page import Table
 from ha_core.present.state import caches_page
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from ha_core.registry.database import Database
-from ha_core.registry.registry import Registry
+from ha_core.platform.database import Database
+from ha_core.platform.platform import Platform
 from tests.registry import postgresql
 
 
@@ -37,6 +37,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def registry(url: str) -> Iterator[Registry]:
-    with Registry.open(url) as opened:
+def registry(url: str) -> Iterator[Platform]:
+    with Platform.open(url) as opened:
         yield opened

@@ -12,16 +12,16 @@ import httpx
 import uvicorn
 from fastapi.testclient import TestClient
 
-from ha_core.registry.registry import Registry
-from ha_core.registry.serving import tokens
-from ha_core.registry.serving.app import make_app
-from ha_core.registry.serving.server import settings_of
+from ha_core.platform.platform import Platform
+from ha_core.platform.serving import tokens
+from ha_core.platform.serving.app import make_app
+from ha_core.platform.serving.server import settings_of
 
 OPERATOR, GATEWAY = "o" * 32, "g" * 32
 KNOWN = f"operator till {OPERATOR}\n# a comment\n\ngateway gw-1 {GATEWAY}\n"
 
 
-def client_with(registry: Registry, token: str | None) -> TestClient:
+def client_with(registry: Platform, token: str | None) -> TestClient:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     return TestClient(make_app(registry, tokens.parse(KNOWN, "here")), headers=headers, raise_server_exceptions=False)
 
@@ -29,7 +29,7 @@ def client_with(registry: Registry, token: str | None) -> TestClient:
 @contextmanager
 def served(url: str) -> Iterator[int]:
     """Serves a database on a loopback port."""
-    with Registry.open(url) as registry, socket.socket() as listening:
+    with Platform.open(url) as registry, socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(512)
         app = make_app(registry, tokens.parse(KNOWN, "here"))

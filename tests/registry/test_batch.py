@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ha_core.registry.batch import MAX_LINES, Batch, Keys, keys_of, made, planned
-from ha_core.registry.changing import put
-from ha_core.registry.errors import InvalidError
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
+from ha_core.platform.batch import MAX_LINES, ChangeBatch, Keys, keys_of, made, planned
+from ha_core.platform.changing import put
+from ha_core.platform.errors import InvalidError
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
 from ha_core.wire.sasl_scram import key_text, scram_key
 
 BY, WHY = "operator", "a test"
-WHOLE = Batch(
+WHOLE = ChangeBatch(
     create=["alice owner=shop groups=tills,counters contact=shop@example.org", "ops super", "'a b'"],
     grant=[
         "User:alice read,describe topic orders",
@@ -27,11 +27,11 @@ WHOLE = Batch(
 )
 
 
-def make(registry: Registry, dry_run: bool = False, keys: Keys | None = None, **lines: Sequence[str]) -> list[str]:
-    return [step.what for step in made(registry, Batch(**lines, keys=keys), BY, WHY, dry_run)]
+def make(registry: Platform, dry_run: bool = False, keys: Keys | None = None, **lines: Sequence[str]) -> list[str]:
+    return [step.what for step in made(registry, ChangeBatch(**lines, keys=keys), BY, WHY, dry_run)]
 
 
-def values(registry: Registry, kind: str) -> list[dict[str, Any]]:
+def values(registry: Platform, kind: str) -> list[dict[str, Any]]:
     return [one.to_json()["value"] for one in registry.read.page(kind).stored]
 
 
@@ -39,7 +39,7 @@ def text(password: str = "secret") -> str:
     return key_text(scram_key("SCRAM-SHA-512", password, b"salt-of-the-test", 4096))
 
 
-def test_all_lines_are_made_in_one_change_and_again_they_change_nothing(registry: Registry) -> None:
+def test_all_lines_are_made_in_one_change_and_again_they_change_nothing(registry: Platform) -> None:
     steps = made(registry, WHOLE, BY, WHY)
 
     assert [step.what for step in steps] == ["made"] * 10
@@ -59,12 +59,12 @@ def test_all_lines_are_made_in_one_change_and_again_they_change_nothing(registry
     assert len([one for kind in ("users", "rules", "quotas") for one in registry.read.history(kind).stored]) == 10
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(registry: Registry) -> None:
+def test_a_dry_run_says_the_same_and_writes_nothing(registry: Platform) -> None:
     assert [step.what for step in made(registry, WHOLE, BY, WHY, dry_run=True)] == ["made"] * 10
     assert values(registry, "users") == []
 
 
-def test_what_was_given_is_taken_back_in_the_same_words(registry: Registry) -> None:
+def test_what_was_given_is_taken_back_in_the_same_words(registry: Platform) -> None:
     made(registry, WHOLE, BY, WHY)
 
     what = make(
@@ -82,7 +82,7 @@ def test_what_was_given_is_taken_back_in_the_same_words(registry: Registry) -> N
     assert make(registry, enable=["alice"], disable=["ops"]) == ["changed", "changed"]
 
 
-def test_who_is_disabled_keeps_his_password_for_when_he_is_enabled(registry: Registry) -> None:
+def test_who_is_disabled_keeps_his_password_for_when_he_is_enabled(registry: Platform) -> None:
     keys = keys_of({"alice": {"SCRAM-SHA-512": text()}})
     make(registry, create=["alice"], keys=keys)
 
@@ -90,14 +90,14 @@ def test_who_is_disabled_keeps_his_password_for_when_he_is_enabled(registry: Reg
     make(registry, enable=["alice"])
 
     entry = registry.read.get("users", "alice").entry
-    assert isinstance(entry, User)
+    assert isinstance(entry, UserEntry)
     assert dict(entry.scram) == dict(keys["alice"])
     assert make(registry, create=["alice"]) == ["stands"]
 
 
-def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Registry) -> None:
-    registry.apply([put(User(name="bob", owner="shop"))], BY, WHY)
-    bad = Batch(
+def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Platform) -> None:
+    registry.apply([put(UserEntry(name="bob", owner="shop"))], BY, WHY)
+    bad = ChangeBatch(
         create=["alice colour=red", "bob", "'half", "carol owner=a owner=b"],
         disable=["nobody", "bob extra"],
         grant=[
@@ -136,51 +136,51 @@ def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Reg
     assert values(registry, "rules") == values(registry, "quotas") == []
 
 
-def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are_done_once(registry: Registry) -> None:
+def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are_done_once(registry: Platform) -> None:
     made(registry, WHOLE, BY, WHY)
     line = "User:alice write topic orders"
 
     assert make(registry, grant=[line, line]) == ["made"]
     for batch in (
-        Batch(grant=[line], revoke=[line]),
-        Batch(disable=["alice"], enable=["alice"]),
-        Batch(quotas=["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]),
+        ChangeBatch(grant=[line], revoke=[line]),
+        ChangeBatch(disable=["alice"], enable=["alice"]),
+        ChangeBatch(quotas=["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]),
     ):
         with pytest.raises(InvalidError, match="something else of the same"):
             made(registry, batch, BY, WHY)
 
 
-def test_a_rule_for_nobody_refuses_all_of_it(registry: Registry) -> None:
+def test_a_rule_for_nobody_refuses_all_of_it(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="user 'alice'"):
         make(registry, create=["bob"], grant=["User:alice read topic orders"])
 
     assert values(registry, "users") == []
 
 
-def test_what_others_change_meanwhile_is_looked_at_again(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_change_meanwhile_is_looked_at_again(registry: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     made(registry, WHOLE, BY, WHY)
-    apply = Registry.apply
+    apply = Platform.apply
 
-    def meanwhile(own: Registry, *arguments: Any) -> Any:
-        monkeypatch.setattr(Registry, "apply", apply)
+    def meanwhile(own: Platform, *arguments: Any) -> Any:
+        monkeypatch.setattr(Platform, "apply", apply)
         user = own.read.get("users", "alice")
-        assert isinstance(user.entry, User)
+        assert isinstance(user.entry, UserEntry)
         apply(own, [put(user.entry.model_copy(update={"owner": "another"}), user.version)], "another", WHY)
         return apply(own, *arguments)
 
-    monkeypatch.setattr(Registry, "apply", meanwhile)
+    monkeypatch.setattr(Platform, "apply", meanwhile)
 
     make(registry, disable=["alice"])
 
     entry = registry.read.get("users", "alice").entry
-    assert isinstance(entry, User)
+    assert isinstance(entry, UserEntry)
     assert (entry.owner, entry.disabled) == ("another", True)
 
 
 @pytest.mark.parametrize("count", [0, MAX_LINES + 1])
-def test_no_line_and_too_many_are_refused(registry: Registry, count: int) -> None:
+def test_no_line_and_too_many_are_refused(registry: Platform, count: int) -> None:
     with pytest.raises(InvalidError, match=f"give 1 to {MAX_LINES}"):
-        planned(registry, Batch(disable=["alice"] * count))
+        planned(registry, ChangeBatch(disable=["alice"] * count))
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,6 @@ def test_keys_that_are_none_are_refused_without_a_word_of_them(found: object) ->
     assert "stored_key=…" in str(refused.value) or "users entry" in str(refused.value)
 
 
-def test_keys_of_somebody_whom_no_line_creates_are_refused(registry: Registry) -> None:
+def test_keys_of_somebody_whom_no_line_creates_are_refused(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="keys for 'bob', whom no line creates"):
         make(registry, create=["alice"], keys=keys_of({"bob": {"SCRAM-SHA-512": text()}}))

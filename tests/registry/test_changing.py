@@ -6,32 +6,32 @@ import pytest
 
 from ha_core.model import Use, identify
 from ha_core.model.instance import NAMED_FORMS, instance_of
-from ha_core.registry.changing import MAX_EDITS, Edit, put
-from ha_core.registry.database import Database
-from ha_core.registry.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError
-from ha_core.registry.kinds.instances import MAX_TOPICS, Instance, new_name
-from ha_core.registry.kinds.quotas import Quota
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.kinds.settings import Setting
-from ha_core.registry.kinds.topics import RegisteredTopic
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
+from ha_core.platform.changing import MAX_EDITS, Edit, put
+from ha_core.platform.database import Database
+from ha_core.platform.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError
+from ha_core.platform.kinds.instances import MAX_TOPICS, Instance, new_name
+from ha_core.platform.kinds.quotas import QuotaEntry
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.kinds.settings import SettingEntry
+from ha_core.platform.kinds.topics import RegisteredTopic
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
 
 BY, WHY = "operator", "a test"
 
 
-def reads(principal: str = "User:alice", topic: str = "orders") -> Rule:
-    return Rule(principal=principal, resource_type="topic", name=topic, operation="read")
+def reads(principal: str = "User:alice", topic: str = "orders") -> RuleEntry:
+    return RuleEntry(principal=principal, resource_type="topic", name=topic, operation="read")
 
 
-def counts(registry: Registry) -> dict[str, int]:
+def counts(registry: Platform) -> dict[str, int]:
     return {kind: len(registry.read.history(kind).stored) for kind in ("users", "rules", "quotas", "settings")}
 
 
-def test_a_change_says_who_when_why_and_has_a_version_of_its_own(registry: Registry) -> None:
+def test_a_change_says_who_when_why_and_has_a_version_of_its_own(registry: Platform) -> None:
     # When a user is made and changed
-    first = registry.create(User(name="alice", owner="shop"), BY, WHY)
-    second = registry.replace(User(name="alice", owner="till"), first.version, "another", "moved")
+    first = registry.create(UserEntry(name="alice", owner="shop"), BY, WHY)
+    second = registry.replace(UserEntry(name="alice", owner="till"), first.version, "another", "moved")
     # Then each change is kept as it was
     assert (first.version, second.version) == (1, 2)
     assert second.changed_us > first.changed_us
@@ -40,57 +40,57 @@ def test_a_change_says_who_when_why_and_has_a_version_of_its_own(registry: Regis
     assert [one.entry for one in history] == [second.entry, first.entry]
 
 
-def test_what_is_there_is_not_made_again_and_the_error_has_its_version(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
+def test_what_is_there_is_not_made_again_and_the_error_has_its_version(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
 
     with pytest.raises(StaleVersionError) as refused:
-        registry.create(User(name="alice", owner="other"), BY, WHY)
+        registry.create(UserEntry(name="alice", owner="other"), BY, WHY)
 
     assert refused.value.details["current"] == 1
-    assert registry.read.get("users", "alice").entry == User(name="alice")
+    assert registry.read.get("users", "alice").entry == UserEntry(name="alice")
 
 
-def test_a_stale_version_changes_and_deletes_nothing(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
-    registry.replace(User(name="alice", owner="shop"), 1, BY, WHY)
+def test_a_stale_version_changes_and_deletes_nothing(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
+    registry.replace(UserEntry(name="alice", owner="shop"), 1, BY, WHY)
 
     with pytest.raises(StaleVersionError, match="at version 2, the change was based on version 1"):
-        registry.replace(User(name="alice", owner="till"), 1, BY, WHY)
+        registry.replace(UserEntry(name="alice", owner="till"), 1, BY, WHY)
     with pytest.raises(StaleVersionError):
         registry.delete("users", "alice", 1, BY, WHY)
 
     assert registry.read.get("users", "alice").version == 2
 
 
-def test_versions_go_on_behind_a_deletion(registry: Registry) -> None:
+def test_versions_go_on_behind_a_deletion(registry: Platform) -> None:
     # Given a user that was deleted
-    registry.create(User(name="alice"), BY, WHY)
+    registry.create(UserEntry(name="alice"), BY, WHY)
     deleted = registry.delete("users", "alice", 1, BY, WHY)
     # When it is made again
-    again = registry.create(User(name="alice"), BY, WHY)
+    again = registry.create(UserEntry(name="alice"), BY, WHY)
     # Then no version means two things, and a change based on one from before is refused
     assert (deleted.version, deleted.entry, again.version) == (2, None, 3)
     with pytest.raises(StaleVersionError):
-        registry.replace(User(name="alice", owner="x"), 1, BY, WHY)
+        registry.replace(UserEntry(name="alice", owner="x"), 1, BY, WHY)
 
 
-def test_what_is_not_there_is_neither_read_nor_changed_nor_deleted(registry: Registry) -> None:
+def test_what_is_not_there_is_neither_read_nor_changed_nor_deleted(registry: Platform) -> None:
     with pytest.raises(NotThereError):
         registry.read.get("users", "nobody")
     with pytest.raises(StaleVersionError):
-        registry.replace(User(name="nobody"), 1, BY, WHY)
+        registry.replace(UserEntry(name="nobody"), 1, BY, WHY)
     with pytest.raises(NotThereError):
         registry.delete("users", "nobody", 1, BY, WHY)
 
 
-def test_a_change_that_changes_nothing_makes_no_version(registry: Registry) -> None:
-    first = registry.create(User(name="alice", groups=("b", "a")), BY, WHY)
+def test_a_change_that_changes_nothing_makes_no_version(registry: Platform) -> None:
+    first = registry.create(UserEntry(name="alice", groups=("b", "a")), BY, WHY)
 
-    assert registry.replace(User(name="alice", groups=("a", "b")), 1, BY, "again") == first
+    assert registry.replace(UserEntry(name="alice", groups=("a", "b")), 1, BY, "again") == first
 
 
-def test_a_dry_run_checks_everything_and_writes_nothing(registry: Registry) -> None:
-    made = registry.create(User(name="alice"), BY, WHY, dry_run=True)
+def test_a_dry_run_checks_everything_and_writes_nothing(registry: Platform) -> None:
+    made = registry.create(UserEntry(name="alice"), BY, WHY, dry_run=True)
 
     assert made.version == 1
     assert registry.read.find("users", "alice") is None
@@ -103,29 +103,29 @@ def test_a_dry_run_checks_everything_and_writes_nothing(registry: Registry) -> N
     [
         reads("User:nobody"),
         reads("Group:nobody"),
-        Quota(user="nobody", producer_byte_rate=1),
+        QuotaEntry(user="nobody", producer_byte_rate=1),
         RegisteredTopic(name="orders", owner="nobody"),
     ],
 )
-def test_what_is_for_nobody_is_refused(registry: Registry, entry: Rule | Quota | RegisteredTopic) -> None:
+def test_what_is_for_nobody_is_refused(registry: Platform, entry: RuleEntry | QuotaEntry | RegisteredTopic) -> None:
     with pytest.raises(InvalidError, match="nobody"):
         registry.create(entry, BY, WHY)
 
     assert registry.read.page(entry.KIND).stored == ()
 
 
-def test_rules_are_for_users_groups_that_somebody_is_in_and_everybody(registry: Registry) -> None:
-    registry.create(User(name="alice", groups=("shops",)), BY, WHY)
+def test_rules_are_for_users_groups_that_somebody_is_in_and_everybody(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice", groups=("shops",)), BY, WHY)
 
     for principal in ("User:alice", "Group:shops", "User:*"):
         assert registry.create(reads(principal), BY, WHY).version == 1
 
 
-def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Registry) -> None:
+def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Platform) -> None:
     # Given a user with a rule and a quota
-    registry.create(User(name="alice"), BY, WHY)
+    registry.create(UserEntry(name="alice"), BY, WHY)
     registry.create(reads(), BY, WHY)
-    registry.create(Quota(user="alice", topic="orders", producer_byte_rate=1000), BY, WHY)
+    registry.create(QuotaEntry(user="alice", topic="orders", producer_byte_rate=1000), BY, WHY)
     # When it is deleted alone
     with pytest.raises(StillUsedError, match="1 quotas, 1 rules"):
         registry.delete("users", "alice", 1, BY, WHY)
@@ -134,11 +134,11 @@ def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Registry) ->
     assert [registry.read.page(kind).stored for kind in ("users", "rules", "quotas")] == [(), (), ()]
 
 
-def test_an_issued_client_id_is_unique_and_belongs_to_one_user_and_its_topics(registry: Registry) -> None:
+def test_an_issued_client_id_is_unique_and_belongs_to_one_user_and_its_topics(registry: Platform) -> None:
     # Given client ids of alice
     with pytest.raises(InvalidError, match="alice"):
         registry.create(registry.new_instance("alice", ["orders"]), BY, WHY)
-    registry.apply([put(User(name="alice")), put(User(name="bob"))], BY, WHY)
+    registry.apply([put(UserEntry(name="alice")), put(UserEntry(name="bob"))], BY, WHY)
     issued = [registry.create(registry.new_instance("alice", topics), BY, WHY) for topics in (["orders"], ["b", "a"])]
     names = [one.key for one in issued]
     assert len(set(names)) == 2
@@ -153,7 +153,7 @@ def test_an_issued_client_id_is_unique_and_belongs_to_one_user_and_its_topics(re
 
 
 @pytest.mark.parametrize("topics", [(), ("no topic",), tuple(f"t{n}" for n in range(MAX_TOPICS + 1))])
-def test_a_client_id_is_not_issued_without_valid_topics(registry: Registry, topics: tuple[str, ...]) -> None:
+def test_a_client_id_is_not_issued_without_valid_topics(registry: Platform, topics: tuple[str, ...]) -> None:
     with pytest.raises(InvalidError, match="instances: topics"):
         registry.new_instance("alice", topics)
 
@@ -169,53 +169,53 @@ def test_forms_do_not_change_an_issued_client_id(user: str) -> None:
     assert Use(instance=name, how="produce", since="2026-01-01T00:00:00Z").family.endswith(name[-12:])
 
 
-def test_a_user_and_its_rules_come_together_in_whatever_order(registry: Registry) -> None:
-    made = registry.apply([put(reads()), put(User(name="alice"))], BY, WHY)
+def test_a_user_and_its_rules_come_together_in_whatever_order(registry: Platform) -> None:
+    made = registry.apply([put(reads()), put(UserEntry(name="alice"))], BY, WHY)
 
     assert [one.version for one in made] == [1, 1]
 
 
-def test_of_changes_that_belong_together_one_that_is_refused_undoes_all(registry: Registry) -> None:
-    registry.create(User(name="bob"), BY, WHY)
+def test_of_changes_that_belong_together_one_that_is_refused_undoes_all(registry: Platform) -> None:
+    registry.create(UserEntry(name="bob"), BY, WHY)
     before = counts(registry)
 
     with pytest.raises(StaleVersionError):
-        registry.apply([put(User(name="alice")), put(reads()), put(User(name="bob"))], BY, WHY)
+        registry.apply([put(UserEntry(name="alice")), put(reads()), put(UserEntry(name="bob"))], BY, WHY)
     with pytest.raises(InvalidError):
-        registry.apply([put(User(name="alice")), put(reads("User:carol"))], BY, WHY)
+        registry.apply([put(UserEntry(name="alice")), put(reads("User:carol"))], BY, WHY)
 
     assert counts(registry) == before
 
 
-def test_the_same_key_twice_too_many_changes_and_none_are_refused(registry: Registry) -> None:
+def test_the_same_key_twice_too_many_changes_and_none_are_refused(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="twice"):
-        registry.apply([put(User(name="alice")), Edit("users", "alice", None, 1)], BY, WHY)
+        registry.apply([put(UserEntry(name="alice")), Edit("users", "alice", None, 1)], BY, WHY)
     with pytest.raises(InvalidError, match="0 changes"):
         registry.apply([], BY, WHY)
     with pytest.raises(InvalidError, match=str(MAX_EDITS)):
-        registry.apply([put(User(name="alice"))] * (MAX_EDITS + 1), BY, WHY)
+        registry.apply([put(UserEntry(name="alice"))] * (MAX_EDITS + 1), BY, WHY)
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 1001, "line\nline", "\x00", "\ud800"])
-def test_a_reason_is_one_line_that_people_can_read(registry: Registry, reason: str) -> None:
+def test_a_reason_is_one_line_that_people_can_read(registry: Platform, reason: str) -> None:
     with pytest.raises(InvalidError, match="reason"):
-        registry.create(User(name="alice"), BY, reason)
+        registry.create(UserEntry(name="alice"), BY, reason)
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE changes; --", 'a"b', "100%", "a/b/../c", "Ünïcödé ☃", "$1", ":name"])
-def test_a_name_that_databases_and_paths_have_a_meaning_for_is_just_a_name(registry: Registry, name: str) -> None:
-    registry.create(User(name=name, owner=name), BY, name)
+def test_a_name_that_databases_and_paths_have_a_meaning_for_is_just_a_name(registry: Platform, name: str) -> None:
+    registry.create(UserEntry(name=name, owner=name), BY, name)
     registry.create(reads(f"User:{name}"), BY, WHY)
 
-    assert registry.read.get("users", name).entry == User(name=name, owner=name)
+    assert registry.read.get("users", name).entry == UserEntry(name=name, owner=name)
     assert len(registry.read.page("rules", mentioned={"user": name}).stored) == 1
 
 
-def test_the_versions_of_a_type_of_settings_rise_with_every_change_and_deletion(registry: Registry) -> None:
+def test_the_versions_of_a_type_of_settings_rise_with_every_change_and_deletion(registry: Platform) -> None:
     # When settings of two types are made, changed, and deleted
-    first = registry.create(Setting(type="user_rate", value=100), BY, WHY)
-    registry.create(Setting(type="address_rate", name="10.0.0.1", value=5), BY, WHY)
-    registry.replace(Setting(type="user_rate", value=200), 1, BY, WHY)
+    first = registry.create(SettingEntry(type="user_rate", value=100), BY, WHY)
+    registry.create(SettingEntry(type="address_rate", name="10.0.0.1", value=5), BY, WHY)
+    registry.replace(SettingEntry(type="user_rate", value=200), 1, BY, WHY)
     assert registry.read.of_type("user_rate").version == 2
     registry.delete("settings", first.key, 2, BY, WHY)
     # Then each type has its own version, and a reader learns of the deletion
@@ -226,8 +226,10 @@ def test_the_versions_of_a_type_of_settings_rise_with_every_change_and_deletion(
     assert registry.read.of_type("queued_requests").version == 0
 
 
-def test_pages_follow_one_another_and_have_what_mentions_a_name(registry: Registry) -> None:
-    registry.apply([put(User(name=f"user-{number:03}", owner=f"team-{number % 2}")) for number in range(25)], BY, WHY)
+def test_pages_follow_one_another_and_have_what_mentions_a_name(registry: Platform) -> None:
+    registry.apply(
+        [put(UserEntry(name=f"user-{number:03}", owner=f"team-{number % 2}")) for number in range(25)], BY, WHY
+    )
 
     seen: list[str] = []
     after: str | None = ""
@@ -241,10 +243,10 @@ def test_pages_follow_one_another_and_have_what_mentions_a_name(registry: Regist
         registry.read.page("users", limit=0)
 
 
-def test_a_history_is_read_in_pages_back_to_its_beginning(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
+def test_a_history_is_read_in_pages_back_to_its_beginning(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
     for version in range(1, 7):
-        registry.replace(User(name="alice", owner=str(version)), version, BY, WHY)
+        registry.replace(UserEntry(name="alice", owner=str(version)), version, BY, WHY)
 
     first = registry.read.history("users", "alice", limit=4)
     assert first.after is not None
@@ -256,10 +258,10 @@ def test_a_history_is_read_in_pages_back_to_its_beginning(registry: Registry) ->
 
 def test_times_increase_when_the_clock_stands_still_or_goes_back(url: str) -> None:
     times = iter([5_000, 5_000, 3_000, 9_000])
-    Registry.open(url).database.close()
-    registry = Registry(Database(url), lambda: next(times))
+    Platform.open(url).database.close()
+    registry = Platform(Database(url), lambda: next(times))
 
-    made = [registry.create(User(name=name), BY, WHY).changed_us for name in "abcd"]
+    made = [registry.create(UserEntry(name=name), BY, WHY).changed_us for name in "abcd"]
 
     assert made == [5_000, 5_001, 5_002, 9_000]
     registry.database.close()

@@ -9,16 +9,16 @@ from fastapi.testclient import TestClient
 
 from ha_core.model.access import ResourceType
 from ha_core.model.access_filter import RuleFilter
-from ha_core.registry import client_changes
-from ha_core.registry.changing import Edit, put
-from ha_core.registry.client_changes import MAX_AT_ONCE, ClientChanges, QuotaChange
-from ha_core.registry.errors import BusyError, InvalidError
-from ha_core.registry.kinds.quotas import LIMITS, Quota
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
-from ha_core.registry.serving.app import make_app
-from ha_core.registry.serving.tokens import parse
+from ha_core.platform import client_changes
+from ha_core.platform.changing import Edit, put
+from ha_core.platform.client_changes import MAX_AT_ONCE, ClientChanges, QuotaLimitsChange
+from ha_core.platform.errors import BusyError, InvalidError
+from ha_core.platform.kinds.quotas import LIMITS, QuotaEntry
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
+from ha_core.platform.serving.app import make_app
+from ha_core.platform.serving.tokens import parse
 from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
 
 READS = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
@@ -28,22 +28,22 @@ def said(**fields: str) -> dict[str, str]:
     return {**READS, **fields}
 
 
-def rules(registry: Registry) -> set[str]:
+def rules(registry: Platform) -> set[str]:
     found = [one.entry for one in registry.read.page("rules").stored]
-    return {f"{rule.principal} {rule.operation} {rule.name}" for rule in found if isinstance(rule, Rule)}
+    return {f"{rule.principal} {rule.operation} {rule.name}" for rule in found if isinstance(rule, RuleEntry)}
 
 
-def changes(registry: Registry) -> ClientChanges:
+def changes(registry: Platform) -> ClientChanges:
     return ClientChanges(registry, "alice", "CREATE_ACLS of a client, through gw-1")
 
 
 @pytest.fixture
-def known(registry: Registry) -> Registry:
-    registry.apply([put(User(name=name, groups=("tills",))) for name in ("alice", "bob")], "somebody", "a test")
+def known(registry: Platform) -> Platform:
+    registry.apply([put(UserEntry(name=name, groups=("tills",))) for name in ("alice", "bob")], "somebody", "a test")
     return registry
 
 
-def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Registry) -> None:
+def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Platform) -> None:
     outcomes, changed_us = changes(known).create_rules(
         [
             said(),
@@ -63,7 +63,7 @@ def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Re
     assert changed_us == max(one.changed_us for one in history)
 
 
-def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known: Registry) -> None:
+def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known: Platform) -> None:
     changes(known).create_rules([said()])
 
     outcomes, changed_us = changes(known).create_rules([said()])
@@ -72,7 +72,7 @@ def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known:
     assert len(known.read.history("rules").stored) == 1
 
 
-def test_filters_delete_what_they_describe_and_nothing_else(known: Registry) -> None:
+def test_filters_delete_what_they_describe_and_nothing_else(known: Platform) -> None:
     changes(known).create_rules(
         [said(), said(operation="write"), said(principal="User:bob"), said(name="ord", pattern="prefixed")]
     )
@@ -92,18 +92,18 @@ def test_filters_delete_what_they_describe_and_nothing_else(known: Registry) -> 
 
 
 def test_what_somebody_else_changes_meanwhile_is_looked_at_again(
-    known: Registry, monkeypatch: pytest.MonkeyPatch
+    known: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given somebody who makes one of the rules after it was looked for, and deletes the user of another one
-    apply = Registry.apply
+    apply = Platform.apply
 
-    def meanwhile(registry: Registry, *arguments: Any) -> Any:
-        monkeypatch.setattr(Registry, "apply", apply)
-        apply(registry, [put(Rule.read(said()))], "another", "a test")
+    def meanwhile(registry: Platform, *arguments: Any) -> Any:
+        monkeypatch.setattr(Platform, "apply", apply)
+        apply(registry, [put(RuleEntry.read(said()))], "another", "a test")
         apply(registry, [Edit("users", "bob", None, 1)], "another", "a test")
         return apply(registry, *arguments)
 
-    monkeypatch.setattr(Registry, "apply", meanwhile)
+    monkeypatch.setattr(Platform, "apply", meanwhile)
     # When
     outcomes, _ = changes(known).create_rules([said(), said(principal="User:bob"), said(operation="write")])
     # Then
@@ -111,19 +111,19 @@ def test_what_somebody_else_changes_meanwhile_is_looked_at_again(
     assert [one.by for one in known.read.history("rules").stored] == ["alice", "another"]
 
 
-def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     changes(known).create_rules([said()])
-    apply = Registry.apply
+    apply = Platform.apply
 
-    def meanwhile(registry: Registry, *arguments: Any) -> Any:
-        stored = registry.read.find("rules", Rule.read(said()).key)
+    def meanwhile(registry: Platform, *arguments: Any) -> Any:
+        stored = registry.read.find("rules", RuleEntry.read(said()).key)
         assert stored is not None
         assert stored.entry is not None
         apply(registry, [Edit("rules", stored.key, None, stored.version)], "another", "a test")
         apply(registry, [put(stored.entry)], "another", "a test")
         return apply(registry, *arguments)
 
-    monkeypatch.setattr(Registry, "apply", meanwhile)
+    monkeypatch.setattr(Platform, "apply", meanwhile)
 
     with pytest.raises(BusyError):
         changes(known).delete_rules([RuleFilter()])
@@ -132,7 +132,7 @@ def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Registry, m
 
 
 def test_more_than_can_be_gone_through_is_refused_and_names_the_way_out(
-    known: Registry, monkeypatch: pytest.MonkeyPatch
+    known: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_changes, "MAX_LOOKED_AT", 1)
     changes(known).create_rules([said(), said(principal="User:bob")])
@@ -145,7 +145,7 @@ def test_more_than_can_be_gone_through_is_refused_and_names_the_way_out(
     assert rules(known) == {"User:alice read orders"}
 
 
-def test_only_gateways_write_in_the_name_of_a_client(known: Registry) -> None:
+def test_only_gateways_write_in_the_name_of_a_client(known: Platform) -> None:
     body = {"user": "alice", "rules": [said()]}
 
     assert failed(client_with(known, OPERATOR).post("/v1/gateway/rules", json=body)) == (403, "forbidden")
@@ -164,7 +164,7 @@ def test_only_gateways_write_in_the_name_of_a_client(known: Registry) -> None:
         ("rules/deletions", {"user": "alice", "filters": [{}] * (MAX_AT_ONCE + 1)}),
     ],
 )
-def test_what_is_not_understood_changes_nothing(known: Registry, path: str, body: dict[str, Any]) -> None:
+def test_what_is_not_understood_changes_nothing(known: Platform, path: str, body: dict[str, Any]) -> None:
     changes(known).create_rules([said()])
 
     assert failed(client_with(known, GATEWAY).post(f"/v1/gateway/{path}", json=body)) == (422, "invalid")
@@ -172,22 +172,22 @@ def test_what_is_not_understood_changes_nothing(known: Registry, path: str, body
     assert rules(known) == {"User:alice read orders"}
 
 
-def limits(registry: Registry) -> dict[str, dict[str, float]]:
+def limits(registry: Platform) -> dict[str, dict[str, float]]:
     found = [one.entry for one in registry.read.page("quotas").stored]
     return {
         f"{quota.user} {quota.topic} {quota.instance}": {
             name: getattr(quota, name) for name in LIMITS if getattr(quota, name) is not None
         }
         for quota in found
-        if isinstance(quota, Quota)
+        if isinstance(quota, QuotaEntry)
     }
 
 
-def change(user: str | None = "alice", topic: str | None = None, **limits: float | None) -> QuotaChange:
-    return QuotaChange.model_validate({"user": user, "topic": topic, "limits": limits})
+def change(user: str | None = "alice", topic: str | None = None, **limits: float | None) -> QuotaLimitsChange:
+    return QuotaLimitsChange.model_validate({"user": user, "topic": topic, "limits": limits})
 
 
-def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known: Registry) -> None:
+def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known: Platform) -> None:
     changes(known).change_quotas(
         [change(producer_byte_rate=5.0, consumer_byte_rate=7.0), change("bob", "t", producer_byte_rate=1)]
     )
@@ -203,7 +203,7 @@ def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known
     assert changes(known).change_quotas([change("bob", consumer_byte_rate=None)]) == ([None], 0)
 
 
-def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Registry) -> None:
+def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Platform) -> None:
     asked = [
         change(producer_byte_rate=5.0),
         change("nobody", producer_byte_rate=5.0),
@@ -224,7 +224,7 @@ def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Regi
         )
 
 
-def test_quotas_are_taken_only_where_they_come_into_force(known: Registry) -> None:
+def test_quotas_are_taken_only_where_they_come_into_force(known: Platform) -> None:
     body = {"user": "alice", "quotas": [{"user": "alice", "limits": {"producer_byte_rate": 5}}]}
     headers = {"Authorization": f"Bearer {GATEWAY}"}
 

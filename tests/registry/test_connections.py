@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ha_core.registry.serving import connections
+from ha_core.platform.serving import connections
 from tests.registry.rest import GATEWAY, served
 
 HEADERS = {"Authorization": f"Bearer {GATEWAY}"}

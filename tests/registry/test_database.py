@@ -13,11 +13,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from ha_core.registry.database import Database, _write_ahead
-from ha_core.registry.errors import DatabaseAwayError, InvalidError, SchemaError
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
-from ha_core.registry.tables import METADATA
+from ha_core.platform.database import Database, _write_ahead
+from ha_core.platform.errors import DatabaseAwayError, InvalidError, SchemaError
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
+from ha_core.platform.tables import METADATA
 
 _PRINT_USERS = "print(*(one.key for one in opened.read.page('users').stored))"
 
@@ -25,15 +25,15 @@ _PRINT_USERS = "print(*(one.key for one in opened.read.page('users').stored))"
 def _in_another_process(url: str, statement: str) -> str:
     """Run the statement on a registry that the process opens and closes. → its output."""
     program = (
-        "from ha_core.registry.kinds.users import User\n"
-        "from ha_core.registry.registry import Registry\n"
+        "from ha_core.platform.kinds.users import User\n"
+        "from ha_core.platform.platform import Registry\n"
         f"with Registry.open({url!r}) as opened:\n    {statement}"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.strip()
 
 
-def test_migrations_make_the_tables_that_the_code_knows(registry: Registry) -> None:
+def test_migrations_make_the_tables_that_the_code_knows(registry: Platform) -> None:
     with registry.database.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
 
@@ -41,7 +41,7 @@ def test_migrations_make_the_tables_that_the_code_knows(registry: Registry) -> N
 def test_a_new_file_gets_its_tables_by_itself_and_is_for_nobody_else_to_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "platform.db"
 
-    Registry.open(f"sqlite:///{path}").database.close()
+    Platform.open(f"sqlite:///{path}").database.close()
 
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -50,7 +50,7 @@ def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) 
     url = f"sqlite:///{tmp_path}/platform.db"
 
     with ThreadPoolExecutor(4) as pool:
-        opened = list(pool.map(lambda _: Registry.open(url), range(4)))
+        opened = list(pool.map(lambda _: Platform.open(url), range(4)))
 
     assert [one.read.page("users").stored for one in opened] == [()] * 4
 
@@ -60,15 +60,15 @@ def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_fi
     # Given a process that holds the database open
     url = f"sqlite:///{tmp_path}/platform.db"
     if file != "new":
-        Registry.open(url).database.close()
-    with Registry.open(url) as held:
+        Platform.open(url).database.close()
+    with Platform.open(url) as held:
         assert held.read.page("users").stored == ()
         if file == "opened twice by its process":
-            with Registry.open(url) as second:
+            with Platform.open(url) as second:
                 assert second.database.migrate() == ("0001", "0001")
         # When another process writes and closes, and the first one writes after it
         _in_another_process(url, "opened.create(User.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
-        held.create(User.read({"name": "erin", "owner": "shop"}), "a", "held open")
+        held.create(UserEntry.read({"name": "erin", "owner": "shop"}), "a", "held open")
         # Then a third process sees both changes, and the first one too
         assert _in_another_process(url, _PRINT_USERS) == "erin zoe"
         assert [one.key for one in held.read.page("users").stored] == ["erin", "zoe"]
@@ -102,7 +102,7 @@ def test_a_file_that_another_one_is_about_to_fill_is_waited_for(tmp_path: Path) 
         with first.writing() as connection:
             assert (tmp_path / "platform.db").stat().st_size > 0
             # When another one opens it meanwhile
-            second = pool.submit(Registry.open, url)
+            second = pool.submit(Platform.open, url)
             with pytest.raises(TimeoutError):
                 second.result(0.3)
             connection.execute(text("SELECT 1"))
@@ -113,7 +113,7 @@ def test_a_file_that_another_one_is_about_to_fill_is_waited_for(tmp_path: Path) 
 
 def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
     # Given a database that a newer version has changed
-    Registry.open(url).database.close()
+    Platform.open(url).database.close()
     database = Database(url)
     with database.writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -126,7 +126,7 @@ def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
     database.close()
 
 
-def test_a_migration_that_is_done_is_done_again_without_a_change(registry: Registry) -> None:
+def test_a_migration_that_is_done_is_done_again_without_a_change(registry: Platform) -> None:
     assert registry.database.migrate() == ("0001", "0001")
 
 
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(DatabaseAwayError, match="cannot be made"):
-        Registry.open(f"sqlite:///{tmp_path}/file/platform.db")
+        Platform.open(f"sqlite:///{tmp_path}/file/platform.db")
 
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
@@ -150,5 +150,5 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     path.write_text("this is a text" * 100)
 
     with pytest.raises(DatabaseAwayError, match="not a database"):
-        Registry.open(f"sqlite:///{path}")
+        Platform.open(f"sqlite:///{path}")
     assert path.read_text() == "this is a text" * 100

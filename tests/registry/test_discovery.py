@@ -13,8 +13,8 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from gateway.settings_file import TYPES, readable
-from ha_core.registry.registry import Registry
+from gateway.follow.settings_file import TYPES, readable
+from ha_core.platform.platform import Platform
 from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed, served
 
 NOTHING = {"addresses": 0, "queued_requests": 0, "user_rate": 0, "address_rate": 0}
@@ -22,18 +22,18 @@ AT = "/v1/gateway/discovery"
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Registry]:
-    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry:
+def opened(tmp_path: Path) -> Iterator[Platform]:
+    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as registry:
         yield registry
 
 
 @pytest.fixture
-def operator(opened: Registry) -> TestClient:
+def operator(opened: Platform) -> TestClient:
     return client_with(opened, OPERATOR)
 
 
 @pytest.fixture
-def gateway(opened: Registry) -> TestClient:
+def gateway(opened: Platform) -> TestClient:
     return client_with(opened, GATEWAY)
 
 
@@ -90,9 +90,9 @@ def test_a_deletion_is_another_version(operator: TestClient, gateway: TestClient
 
 
 def test_more_clusters_than_a_page_has_are_all_told(
-    opened: Registry, operator: TestClient, gateway: TestClient, monkeypatch: pytest.MonkeyPatch
+    opened: Platform, operator: TestClient, gateway: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ha_core.registry.discovery.MAX_PAGE", 3)
+    monkeypatch.setattr("ha_core.platform.discovery.MAX_PAGE", 3)
     for n in range(8):
         put(operator, "clusters", name=f"c-{n}", bootstrap=f"h-{n}:9092")
     assert len(gateway.get("/v1/gateway/addresses").json()["addresses"]) == 8
@@ -105,7 +105,7 @@ def test_a_part_that_is_none_and_a_version_that_is_none_are_refused(gateway: Tes
     assert failed(gateway.get(f"{AT}?{query}")) == (422, "invalid")
 
 
-def test_only_gateways_poll(operator: TestClient, opened: Registry) -> None:
+def test_only_gateways_poll(operator: TestClient, opened: Platform) -> None:
     for path in (AT, "/v1/gateway/addresses"):
         assert failed(operator.get(path)) == (403, "forbidden")
         assert failed(client_with(opened, None).get(path))[0] == 401

@@ -10,10 +10,10 @@ import pytest
 
 from ha_core.datacache.core.digest import of_rows
 from ha_core.datacache.core.source import Changes, Row, check
-from ha_core.registry.errors import InvalidError, StaleVersionError
-from ha_core.registry.feed import DatabaseSource
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
+from ha_core.platform.errors import InvalidError, StaleVersionError
+from ha_core.platform.feed import DatabaseSource
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
 
 BY, WHY = "operator", "a test"
 
@@ -35,18 +35,18 @@ def all_of(source: DatabaseSource, limit: int) -> tuple[Row, ...]:
             return rows
 
 
-def test_nothing_was_ever_changed(registry: Registry) -> None:
+def test_nothing_was_ever_changed(registry: Platform) -> None:
     source = registry.source("users")
 
     assert source.changes(0, 10) == Changes((), 0, 0)
     assert source.digest(0) == of_rows([])
 
 
-def test_versions_come_in_order_with_deletions_and_only_those_of_the_kind(registry: Registry) -> None:
+def test_versions_come_in_order_with_deletions_and_only_those_of_the_kind(registry: Platform) -> None:
     # Given a user that was made, changed and deleted, and another one
-    registry.create(User(name="alice"), BY, WHY)
-    registry.replace(User(name="alice", owner="shop"), 1, BY, WHY)
-    registry.create(User(name="bob"), BY, WHY)
+    registry.create(UserEntry(name="alice"), BY, WHY)
+    registry.replace(UserEntry(name="alice", owner="shop"), 1, BY, WHY)
+    registry.create(UserEntry(name="bob"), BY, WHY)
     last = registry.delete("users", "alice", 2, BY, WHY)
     # When all is read, and what came last
     read = registry.source("users").changes(0, 10)
@@ -66,17 +66,17 @@ def test_versions_come_in_order_with_deletions_and_only_those_of_the_kind(regist
     assert registry.source("rules").changes(0, 10) == Changes((), 0, 0)
 
 
-def test_a_full_answer_goes_no_further_than_its_last_row(registry: Registry) -> None:
+def test_a_full_answer_goes_no_further_than_its_last_row(registry: Platform) -> None:
     for name in "abc":
-        registry.create(User(name=name), BY, WHY)
+        registry.create(UserEntry(name=name), BY, WHY)
 
     read = registry.source("users").changes(0, 2)
 
     assert (len(read.rows), read.through_us) == (2, read.rows[-1].changed_us)
 
 
-def test_gateways_read_the_keys_that_people_are_not_shown(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
+def test_gateways_read_the_keys_that_people_are_not_shown(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
     stored = registry.set_password("alice", "correct horse", BY, WHY)
 
     (_, row) = registry.source("users").changes(0, 10).rows
@@ -88,10 +88,10 @@ def test_gateways_read_the_keys_that_people_are_not_shown(registry: Registry) ->
     assert "horse" not in str(row)
 
 
-def test_the_digest_is_that_of_the_content_at_each_time(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
-    registry.create(User(name="bob"), BY, WHY)
-    registry.replace(User(name="alice", owner="shop"), 1, BY, WHY)
+def test_the_digest_is_that_of_the_content_at_each_time(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
+    registry.create(UserEntry(name="bob"), BY, WHY)
+    registry.replace(UserEntry(name="alice", owner="shop"), 1, BY, WHY)
     registry.delete("users", "bob", 1, BY, WHY)
     source = registry.source("users")
     rows = source.changes(0, 10).rows
@@ -104,19 +104,19 @@ def test_the_digest_is_that_of_the_content_at_each_time(registry: Registry) -> N
 
 
 @pytest.mark.parametrize(("after_us", "limit"), [(-1, 10), (1 << 63, 10), (0, 0), (0, 10_001)])
-def test_times_and_limits_out_of_range_are_refused(registry: Registry, after_us: int, limit: int) -> None:
+def test_times_and_limits_out_of_range_are_refused(registry: Platform, after_us: int, limit: int) -> None:
     with pytest.raises(InvalidError):
         registry.source("users").changes(after_us, limit)
 
 
-def test_of_two_writers_with_the_same_version_one_is_told_so(registry: Registry) -> None:
-    registry.create(User(name="alice"), BY, WHY)
+def test_of_two_writers_with_the_same_version_one_is_told_so(registry: Platform) -> None:
+    registry.create(UserEntry(name="alice"), BY, WHY)
     together = threading.Barrier(8)
 
     def change(number: int) -> str:
         together.wait()
         try:
-            registry.replace(User(name="alice", owner=str(number)), 1, BY, WHY)
+            registry.replace(UserEntry(name="alice", owner=str(number)), 1, BY, WHY)
         except StaleVersionError:
             return "refused"
         return "written"
@@ -130,17 +130,17 @@ def test_of_two_writers_with_the_same_version_one_is_told_so(registry: Registry)
 
 def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: str) -> None:
     # Given writers, each with connections of its own, and a reader that goes on from what it has read
-    with Registry.open(url) as first:
+    with Platform.open(url) as first:
         stop = threading.Event()
         seen: list[Row] = []
 
         def write(writer: int) -> None:
-            with Registry.open(url) as own:
+            with Platform.open(url) as own:
                 for number in range(15):
-                    own.create(User(name=f"{writer}-{number}"), BY, WHY)
+                    own.create(UserEntry(name=f"{writer}-{number}"), BY, WHY)
 
         def read() -> None:
-            with Registry.open(url) as own:
+            with Platform.open(url) as own:
                 through_us = 0
                 source = own.source("users")
                 while not (last := stop.is_set()) or last:
@@ -162,15 +162,15 @@ def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: 
         assert len(seen) == 60
 
 
-def test_the_newest_times_tell_which_kinds_were_changed_and_a_dry_run_changes_none(registry: Registry) -> None:
+def test_the_newest_times_tell_which_kinds_were_changed_and_a_dry_run_changes_none(registry: Platform) -> None:
     # Given
     told: list[int] = []
     registry.tell_of_changes(lambda: told.append(1))
     before = registry.read.newest_us()
     assert set(before.values()) == {0}
     # When
-    registry.create(User(name="alice"), BY, WHY, dry_run=True)
-    made = registry.create(User(name="alice"), BY, WHY)
+    registry.create(UserEntry(name="alice"), BY, WHY, dry_run=True)
+    made = registry.create(UserEntry(name="alice"), BY, WHY)
     # Then
     assert registry.read.newest_us() == before | {"users": made.changed_us}
     assert told == [1]

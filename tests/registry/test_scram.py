@@ -8,9 +8,9 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from gateway.authenticating.phantoms import Phantoms
-from ha_core.registry.errors import InvalidError
-from ha_core.registry.scram import MIN_ITERATIONS, derive, derive_all
+from gateway.authentication.phantoms import Phantoms
+from ha_core.platform.errors import InvalidError
+from ha_core.platform.scram import MIN_ITERATIONS, derive, derive_all
 
 FIRST = "n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
 AUTH_MESSAGE = f"{FIRST}s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -13,30 +13,30 @@ import pytest
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
-from ha_core.registry.errors import InvalidError, PlatformAwayError, TokenFileError
-from ha_core.registry.registry import Registry
-from ha_core.registry.remote import HttpSource
-from ha_core.registry.serving import tokens
-from ha_core.registry.serving.answers import MAX_BODY_BYTES
-from ha_core.registry.serving.app import make_operators_app
-from ha_core.registry.serving.server import require_safe
-from ha_core.registry.serving.tokens import Caller
+from ha_core.platform.errors import InvalidError, PlatformAwayError, TokenFileError
+from ha_core.platform.platform import Platform
+from ha_core.platform.remote import HttpSource
+from ha_core.platform.serving import tokens
+from ha_core.platform.serving.answers import MAX_BODY_BYTES
+from ha_core.platform.serving.app import make_operators_app
+from ha_core.platform.serving.server import require_safe
+from ha_core.platform.serving.tokens import Caller
 from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Registry]:
-    with Registry.open(f"sqlite:///{tmp_path}/platform.db") as registry:
+def opened(tmp_path: Path) -> Iterator[Platform]:
+    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as registry:
         yield registry
 
 
 @pytest.fixture
-def operator(opened: Registry) -> TestClient:
+def operator(opened: Platform) -> TestClient:
     return client_with(opened, OPERATOR)
 
 
 @pytest.fixture
-def gateway(opened: Registry) -> TestClient:
+def gateway(opened: Platform) -> TestClient:
     return client_with(opened, GATEWAY)
 
 
@@ -75,7 +75,7 @@ def test_a_stale_version_is_a_conflict_that_names_the_current_one(operator: Test
 
 
 @pytest.mark.parametrize("token", [None, "", "x" * 32, "g" * 31, "ö" * 32])
-def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) -> None:
+def test_who_has_no_token_learns_nothing(opened: Platform, token: str | None) -> None:
     client = client_with(opened, None)
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
 
@@ -84,7 +84,7 @@ def test_who_has_no_token_learns_nothing(opened: Registry, token: str | None) ->
 
 
 @pytest.mark.parametrize("body", [b"{", b"[" * 1000, b"[" + b"{}," * 300_000 + b"{}]", b"x" * (2 << 20)])
-def test_the_body_of_a_request_without_a_token_is_not_read(opened: Registry, body: bytes) -> None:
+def test_the_body_of_a_request_without_a_token_is_not_read(opened: Platform, body: bytes) -> None:
     client = client_with(opened, None)
     for path in ("/v1/users", "/v1/gateway/rules", "/v1/nowhere"):
         assert failed(client.post(path, content=body)) == (401, "no_token")
@@ -159,14 +159,14 @@ SURROGATE = "\\ud800"
     ],
 )
 def test_a_name_that_no_database_could_have_is_that_of_nothing(
-    opened: Registry, token: str, path: str, body: str, status: int
+    opened: Platform, token: str, path: str, body: str, status: int
 ) -> None:
     answer = client_with(opened, token).post(path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
 
 
 @pytest.mark.parametrize("path", ["/v1/users/%00", "/v1/history/users?key=%00", "/v1/users?group=%00"])
-def test_nothing_has_a_name_with_a_null_in_it(registry: Registry, path: str) -> None:
+def test_nothing_has_a_name_with_a_null_in_it(registry: Platform, path: str) -> None:
     answer = client_with(registry, OPERATOR).get(path)
     assert answer.json().get("items") == [] or failed(answer) == (404, "not_there")
 
@@ -235,7 +235,7 @@ def test_a_change_that_does_not_name_the_keys_of_a_password_keeps_them(
 
 
 def test_a_gateway_reads_over_http_what_the_database_has(
-    opened: Registry, operator: TestClient, gateway: TestClient
+    opened: Platform, operator: TestClient, gateway: TestClient
 ) -> None:
     for name in ("alice", "bob"):
         operator.post("/v1/users", json=user(name))
@@ -327,7 +327,7 @@ def test_tokens_go_over_the_network_only_by_tls_or_by_choice() -> None:
         require_safe("0.0.0.0", False, False)
 
 
-def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient, opened: Registry) -> None:
+def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient, opened: Platform) -> None:
     operator.post("/v1/users", json=user("alice"))
     body = {"user": "alice", "reason": "new shop"}
 
@@ -366,7 +366,7 @@ def test_each_issued_client_id_is_different(operator: TestClient) -> None:
     assert failed(operator.post("/v1/instances/issued", json={**body, "user": "bob"})) == (422, "invalid")
 
 
-def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Registry) -> None:
+def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Platform) -> None:
     def caller(request: Request) -> Caller:
         if "x-name" not in request.headers:
             raise HTTPException(401, "nobody")

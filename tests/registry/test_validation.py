@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.registry import registry
-from ha_core.registry.entry import Entry, kind_of
-from ha_core.registry.errors import InvalidError
-from ha_core.registry.kinds.quotas import LIMITS, Quota
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.kinds.settings import TYPES, Setting
-from ha_core.registry.kinds.users import User
+from ha_core.platform import platform
+from ha_core.platform.entry import Entry, kind_of
+from ha_core.platform.errors import InvalidError
+from ha_core.platform.kinds.quotas import LIMITS, QuotaEntry
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.kinds.settings import TYPES, SettingEntry
+from ha_core.platform.kinds.users import UserEntry
 
-assert registry  # it fills the table of kinds
+assert platform  # it fills the table of kinds
 
 RULE = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
 ANYTHING = st.recursive(
@@ -51,13 +51,13 @@ ANYTHING = st.recursive(
 )
 def test_no_user_is_called_so(name: object) -> None:
     with pytest.raises(InvalidError, match="users: name"):
-        User.read({"name": name})
+        UserEntry.read({"name": name})
 
 
 @given(st.text(max_size=300))
 def test_a_user_name_that_is_taken_is_stored_as_it_is(name: str) -> None:
     try:
-        user = User.read({"name": name})
+        user = UserEntry.read({"name": name})
     except InvalidError:
         return
     assert user.key == name
@@ -109,19 +109,19 @@ def test_so_is_each_field(kind: str, data: st.DataObject) -> None:
 )
 def test_a_rule_that_means_nothing_is_refused(changed: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidError, match=named):
-        Rule.read({**RULE, **changed})
+        RuleEntry.read({**RULE, **changed})
 
 
 def test_a_rule_for_a_topic_has_to_name_it() -> None:
     with pytest.raises(InvalidError, match="name is missing"):
-        Rule.read({key: value for key, value in RULE.items() if key != "name"})
+        RuleEntry.read({key: value for key, value in RULE.items() if key != "name"})
 
 
 def test_the_same_rule_in_other_words_has_the_same_key() -> None:
-    said = Rule.read({**RULE, "host": "::ffff:10.0.0.1"})
+    said = RuleEntry.read({**RULE, "host": "::ffff:10.0.0.1"})
 
-    assert said.key == Rule.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
-    assert said.key != Rule.read(RULE).key
+    assert said.key == RuleEntry.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
+    assert said.key != RuleEntry.read(RULE).key
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_the_same_rule_in_other_words_has_the_same_key() -> None:
 )
 def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidError, match=named):
-        Quota.read(said)
+        QuotaEntry.read(said)
 
 
 @given(
@@ -151,16 +151,16 @@ def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str)
 )
 def test_two_quotas_have_one_key_only_if_they_are_for_the_same(user: str, topic: str, other: str) -> None:
     try:
-        one = Quota.read({"user": user, "topic": topic, LIMITS[0]: 1})
-        two = Quota.read({"user": other, LIMITS[0]: 1})
+        one = QuotaEntry.read({"user": user, "topic": topic, LIMITS[0]: 1})
+        two = QuotaEntry.read({"user": other, LIMITS[0]: 1})
     except InvalidError:
         return
     assert one.key != two.key
 
 
 def test_the_types_of_settings_are_those_of_their_table() -> None:
-    assert Setting.model_fields["type"].annotation is not None
-    assert set(Setting.model_fields["type"].annotation.__args__) == set(TYPES)
+    assert SettingEntry.model_fields["type"].annotation is not None
+    assert set(SettingEntry.model_fields["type"].annotation.__args__) == set(TYPES)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_the_types_of_settings_are_those_of_their_table() -> None:
 )
 def test_a_setting_that_means_nothing_is_refused(type_: str, name: str, value: int) -> None:
     with pytest.raises(InvalidError):
-        Setting.read({"type": type_, "name": name, "value": value})
+        SettingEntry.read({"type": type_, "name": name, "value": value})
 
 
 def test_an_error_names_no_value_of_a_secret() -> None:
     with pytest.raises(InvalidError) as refused:
-        User.read({"name": "alice", "scram": {"SCRAM-SHA-256": {"salt": "s3cr3t!", "password": "s3cr3t!"}}})
+        UserEntry.read({"name": "alice", "scram": {"SCRAM-SHA-256": {"salt": "s3cr3t!", "password": "s3cr3t!"}}})
 
     assert "s3cr3t" not in f"{refused.value} {refused.value.details}"
 

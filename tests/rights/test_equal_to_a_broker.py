@@ -228,7 +228,7 @@ def _use(world: World) -> None:
 
 
 @pytest.mark.stack
-@pytest.mark.long("gateway/rights.py", "ha_core/plan/rights.py", "ha_core/wire")
+@pytest.mark.long("gateway/model/rights.py", "ha_core/plan/access/rights.py", "ha_core/wire")
 @pytest.mark.parametrize("row", ASKING, ids=lambda row: row.key.name)
 def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: World, row: Api) -> None:
     differing, compared = [], 0

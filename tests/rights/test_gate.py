@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import pytest
 
-from gateway.rights import Gate, allows
+from gateway.model.rights import Gate, allows
 from ha_core.model.access import AclOperation, ResourceType, access_rule
-from ha_core.plan.rights import Rights, Verdicts
+from ha_core.plan.access.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey, ErrorCode, Route, decode, encode
 from ha_core.wire.apis import ROWS, Api
-from ha_core.wire.rights import Asks, Each, Operation, Resource, Shown, Told
+from ha_core.wire.rights import Asks, AuthorizedOperationsField, Each, Operation, Resource, Shown
 from ha_core.wire.schemas import SCHEMAS
 from tests.rights.answers import DENIALS
 from tests.rights.requests import MADE, cases
@@ -75,11 +75,11 @@ def test_every_api_that_is_offered_asks_rights_that_its_messages_can_be_judged_b
     "asks",
     [
         Asks(),
-        Asks(free="why", told=(Told("CLUSTER", "cluster_authorized_operations"),)),
+        Asks(free="why", told=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),)),
         Asks(each=(Each("READ", "TOPIC", "subjects"),)),
         Asks(each=(Each("READ", "TOPIC", "topics", "title"),)),
         Asks(each=(Each("READ", "TOPIC", "topics", answers="subjects"),)),
-        Asks(told=(Told("TOPIC", "operations", "topics"),)),
+        Asks(told=(AuthorizedOperationsField("TOPIC", "operations", "topics"),)),
         Asks(shown=(Shown("READ", "TOPIC", "subjects", "name"),)),
     ],
 )

@@ -12,9 +12,9 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
-from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.plan.facts.clusters import Partition, ProducerFacts
 from ha_core.wire.sasl import SecurityProfile
-from spark_jobs.asking import Reach
+from spark_jobs.broker_queries import Reach
 
 TIMEOUT_S = 1.0
 

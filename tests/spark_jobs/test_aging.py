@@ -10,10 +10,10 @@ import pytest
 
 from ha_core.model import Extent, Topic
 from ha_core.model.cluster import Mask
-from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, counts
-from spark_jobs.aging import Evidence, Homes, closed_extents, commits_below, judge, pipeline, report
+from ha_core.plan.migration.aging import RESTLESS_MS, CommittedOffset, blocks, counts
+from spark_jobs.aging import AgingEvidence, Homes, closed_extents, commits_below, judge, pipeline, report
 from spark_jobs.folder import Folder
-from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
+from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, FactHistory, LookRow
 from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of
 from tests.spark_jobs.fake_fleet import fleet
@@ -21,7 +21,7 @@ from tests.spark_jobs.fake_fleet import fleet
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-pytestmark = pytest.mark.long("spark_jobs/aging.py", "ha_core/plan/aging.py")
+pytestmark = pytest.mark.long("spark_jobs/aging.py", "ha_core/plan/migration/aging.py")
 NOW_MS = 20_000 * 24 * 3600 * 1000
 
 
@@ -41,7 +41,7 @@ def judged(
     clusters: dict[str, dict[str, Any]],
     topics: list[Topic],
     homes: dict[str, frozenset[str]] | None = None,
-    history: History | None = None,
+    history: FactHistory | None = None,
     crossed: dict[tuple[str, str], int] | None = None,
     masked: str | None = None,
 ) -> dict[tuple[str, int, str, int], Row]:
@@ -125,7 +125,7 @@ def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_non
     spark: SparkSession, tmp_path: Path
 ) -> None:
     # Given a log that grew since an earlier look, and two that went on behind their cuts, the last time 5 s ago
-    history = History(str(tmp_path / "history"))
+    history = FactHistory(str(tmp_path / "history"))
     rows = [EndRow("east", "t", 0, 100, end, NOW_MS - ago_ms) for ago_ms, end in ((RESTLESS_MS + 9, 100), (1_000, 120))]
     names = ("surplus", "bypassed")
     rows += [EndRow("east", name, 0, 100, 105, NOW_MS - RESTLESS_MS) for name in ("t", *names)]
@@ -159,7 +159,7 @@ def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path:
 def test_what_is_masked_is_not_asked_and_what_is_refused_is_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
     # Given a masked cluster that would answer, whose last look was not complete; and a cluster that keeps its producers
     # to itself, where one log goes on above the map, and one topic was made anew with fewer partitions
-    history = History(str(tmp_path / "history"))
+    history = FactHistory(str(tmp_path / "history"))
     look = LookRow("south", True, 0, 0, 1, 1, "no leader", NOW_MS - 5_000)
     history.write_last({COMMITS: frame_of(spark, CommitRow, []), LOOKS: frame_of(spark, LookRow, [look])}, NOW_MS)
     east = {"topics": {"sent": [[130, 130]], "new": [[100, 100]], "done": [[100, 100]]}, "secret_producers": True}
@@ -198,7 +198,7 @@ def test_writers_past_the_gateways_are_not_looked_for_in_a_copy() -> None:
 
 def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: SparkSession, tmp_path: Path) -> None:
     # Given a bystander that died after its groups were recorded, one of them below the cut
-    history = History(str(tmp_path / "history"))
+    history = FactHistory(str(tmp_path / "history"))
     look = LookRow("south", True, 0, 0, 1, 0, None, NOW_MS - 5_000)
     commits = [CommitRow("south", "g", True, "t", 0, 7, NOW_MS - 5_000)]
     history.write_last({COMMITS: frame_of(spark, CommitRow, commits), LOOKS: frame_of(spark, LookRow, [look])}, NOW_MS)
@@ -218,7 +218,7 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
     (row,) = closed_extents([moved("t", "east", "west")], {})
     nothing = (None,) * 12
 
-    one = judge(blocks, NOW_MS, Evidence(0, 0, row.extents, 0, *nothing))
+    one = judge(blocks, NOW_MS, AgingEvidence(0, 0, row.extents, 0, *nothing))
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
 
@@ -226,7 +226,7 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
 def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: SparkSession) -> None:
     # Given groups with and without members, in clusters where they are, are not, or are not known to be at home
     homes = {"west": {"west"}, "both": {"east", "west"}}
-    commits = [Commit(group, cluster, 5, live) for group, cluster, live in
+    commits = [CommittedOffset(group, cluster, 5, live) for group, cluster, live in
                product(("west", "both", "anywhere"), ("east", "west"), (True, False))]  # fmt: skip
     rows = [CommitRow(one.cluster, one.group, one.live, "orders", 0, one.offset, NOW_MS) for one in commits]
     # When the job joins them
@@ -237,4 +237,4 @@ def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: Sp
     ).collect()
     # Then
     counted = zip(below["groups"], below["coordinators"], below["offsets"], below["lives"], strict=True)
-    assert sorted(map(Commit._make, counted)) == sorted(one for one in commits if counts(one, homes))
+    assert sorted(map(CommittedOffset._make, counted)) == sorted(one for one in commits if counts(one, homes))

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.sasl import SecurityProfile
-from spark_jobs.asking import (
+from spark_jobs.broker_queries import (
     PARTITIONS_PER_REQUEST,
     GroupAsked,
     PartitionAsked,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Cut, Demand, suggest, upper_rate
+from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Demand, SuggestedCut, suggest, upper_rate
 from tests.spark_jobs.reference import spread, windows
 
 rates = st.lists(st.floats(0, 1e9), max_size=150).map(tuple)
@@ -29,7 +29,7 @@ def steady(rate: int, count: int) -> tuple[list[int | None], list[int | None]]:
 def test_a_steady_rate_gives_the_cut_of_the_example() -> None:
     found = windows(*steady(2_000, 24))
 
-    assert suggest(100_000, 0, found, Demand(preparation_s=300)) == Cut(700_000, 2_000, 2_000, 0, "deviation")
+    assert suggest(100_000, 0, found, Demand(preparation_s=300)) == SuggestedCut(700_000, 2_000, 2_000, 0, "deviation")
 
 
 def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
@@ -39,26 +39,26 @@ def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
     assert upper_rate(spread(rates, 0.01), Demand(chance=0.01)) == (500.0, "rank")
     assert upper_rate(spread(rates, 0.02), Demand(chance=0.02)) == (10.0, "rank")
     found = spread(rates, 0.01)._replace(mean=10.0)
-    assert suggest(0, 0, found, Demand(100, 0.01)) == Cut(50_000, 10.0, 500.0, 49_000, "rank")
+    assert suggest(0, 0, found, Demand(100, 0.01)) == SuggestedCut(50_000, 10.0, 500.0, 49_000, "rank")
 
 
 def test_without_history_the_configured_rate_is_taken_and_it_is_said() -> None:
     nothing = windows([], [])
 
-    assert suggest(50, 0, nothing, Demand(10, default_rate=7)) == Cut(120, 7, 7, 0, "default")
+    assert suggest(50, 0, nothing, Demand(10, default_rate=7)) == SuggestedCut(120, 7, 7, 0, "default")
 
 
 @pytest.mark.parametrize("default", [7, 100_000])
 def test_one_measured_window_never_loses_to_the_configured_rate(default: int) -> None:
     found = windows([0, 1_000], [0, 900])
 
-    assert suggest(900, 0, found, Demand(10, default_rate=default)) == Cut(18_900, 900, 1_800, 9_000, "few")
+    assert suggest(900, 0, found, Demand(10, default_rate=default)) == SuggestedCut(18_900, 900, 1_800, 9_000, "few")
 
 
 def test_a_log_that_was_seen_idle_is_not_given_the_configured_rate() -> None:
     found = windows([0, 1_000], [50, 50])
 
-    assert suggest(50, 0, found, Demand(10, default_rate=1_000)) == Cut(50, 0, 0, 0, "few")
+    assert suggest(50, 0, found, Demand(10, default_rate=1_000)) == SuggestedCut(50, 0, 0, 0, "few")
 
 
 def test_the_age_of_the_end_counts_as_preparation() -> None:

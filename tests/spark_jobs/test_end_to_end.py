@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ha_core.model import Extent, Topic
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.zookeeper import connect
 from spark_jobs import aging, facts, inputs
-from spark_jobs.asking import Reach
+from spark_jobs.broker_queries import Reach
 from spark_jobs.folder import Folder
-from spark_jobs.history import ENDS, History
+from spark_jobs.history import ENDS, FactHistory
 from spark_jobs.questions import Questions
 from stack.harness import Stack
 from stack.java import SHORT_LIVED, find_java
@@ -98,9 +98,9 @@ def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> History:
+def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> FactHistory:
     """What one run of `facts` has recorded of both clusters."""
-    recorded = History(str(tmp_path_factory.mktemp("history")))
+    recorded = FactHistory(str(tmp_path_factory.mktemp("history")))
     with Questions(spark, reached(stack), recorded.root) as ask:
         outcome = facts.record(ask, recorded, time.time_ns() // 1_000_000)
     assert {name: one["partitions"] for name, one in outcome.summary["clusters"].items()} == {"east": 4, "west": 4}
@@ -113,7 +113,7 @@ def reached(stack: Stack) -> Reach:
     return Reach(given.clusters, given.profiles, timeout_s=5.0, parallel=2)
 
 
-def test_facts_of_two_clusters_are_recorded(spark: SparkSession, history: History) -> None:
+def test_facts_of_two_clusters_are_recorded(spark: SparkSession, history: FactHistory) -> None:
     ends = {(row["cluster"], row["topic"], row["partition"]): row["end"] for row in history.last(spark, ENDS).collect()}
 
     assert ends["east", "orders", 0] == CUT
@@ -133,7 +133,7 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
     )
     orders = Topic(name="orders", writer="west", partitions={0: moved})
     store = connect(stack.zookeeper, root="/switchyard")
-    store.commit(Change(change_id="test:map", puts=(orders,), expected={(Topic, "orders"): None}))
+    store.commit(StateChange(change_id="test:map", puts=(orders,), expected={(Topic, "orders"): None}))
     store.close()
 
     def judge(attempt: str) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
 
 
 def test_cuts_are_suggested_through_spark_submit_while_a_cluster_is_dead(
-    stack: Stack, spark: SparkSession, history: History, tmp_path: Path
+    stack: Stack, spark: SparkSession, history: FactHistory, tmp_path: Path
 ) -> None:
     # Given a cluster that died after its facts were recorded, and a Spark worker that came back
     stack.kill("cluster/west")

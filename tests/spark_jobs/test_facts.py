@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.facts import record
-from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, EndRow, History, Keep, compact, day_of, thinned
+from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, EndRow, FactHistory, Keep, compact, day_of, thinned
 from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of
 from tests.spark_jobs.fake_fleet import fleet
@@ -36,7 +36,7 @@ def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
 def test_a_run_records_ends_specs_and_commits_and_a_dead_cluster_stays_known_with_its_age(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    history = History(str(tmp_path))
+    history = FactHistory(str(tmp_path))
     # Given a run that saw both clusters
     first = record(Questions(spark, fleet({"east": EAST, "west": EAST}), history.root), history, NOON_MS)
     assert first.summary["clusters"]["east"] == {
@@ -98,7 +98,7 @@ def test_thinning_keeps_the_first_and_last_of_what_stood_still(spark: SparkSessi
 def test_runs_are_merged_old_days_thinned_and_older_ones_deleted_without_a_moment_of_absence(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    history = History(str(tmp_path))
+    history = FactHistory(str(tmp_path))
     now_ms = NOON_MS
 
     def run(at_ms: int, end: int) -> None:
@@ -133,7 +133,7 @@ def test_runs_are_merged_old_days_thinned_and_older_ones_deleted_without_a_momen
 
 
 def test_an_empty_history_and_a_fleet_without_topics_are_no_trouble(spark: SparkSession, tmp_path: Path) -> None:
-    history = History(str(tmp_path / "new"))
+    history = FactHistory(str(tmp_path / "new"))
     assert history.read(spark, ENDS).count() == 0
     assert history.last(spark, ENDS).count() == 0
 

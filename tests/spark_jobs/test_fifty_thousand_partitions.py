@@ -14,7 +14,7 @@ from ha_core.model import Extent, Topic
 from spark_jobs import aging, offsets
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
-from spark_jobs.history import History
+from spark_jobs.history import FactHistory
 from spark_jobs.questions import Questions
 from spark_jobs.report import MAX_ROWS
 from tests.spark_jobs.fake_fleet import fleet
@@ -60,7 +60,7 @@ def test_each_of_very_many_partitions_gets_one_cut_above_its_end(
 
     rows, troubles = offsets.pipeline(
         Questions(spark, reach, Folder(str(tmp_path))),
-        History(str(tmp_path / "none")),
+        FactHistory(str(tmp_path / "none")),
         (),
         DEMAND,
         NOW_MS,

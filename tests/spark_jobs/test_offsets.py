@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ha_core.operations.crossing.cuts import from_summary
+from ha_core.operations.migration.crossing.cuts import from_summary
 from spark_jobs.cuts import Demand, Windows
 from spark_jobs.folder import Folder
-from spark_jobs.history import ENDS, EndRow, History
+from spark_jobs.history import ENDS, EndRow, FactHistory
 from spark_jobs.offsets import Measured, keep, pipeline, report, suggest_one, write_rates
 from spark_jobs.questions import Questions
 from spark_jobs.report import ago
@@ -29,8 +29,8 @@ DEMAND = Demand(preparation_s=300, default_rate=10)
 NO_WINDOW = (None,) * len(Windows._fields)
 
 
-def recorded(spark: SparkSession, root: Path, rows: list[EndRow]) -> History:
-    history = History(str(root))
+def recorded(spark: SparkSession, root: Path, rows: list[EndRow]) -> FactHistory:
+    history = FactHistory(str(root))
     frame = frame_of(spark, EndRow, rows)
     history.write(ENDS, frame.repartition(1), NOW_MS - 60_000)
     latest = {row[:3]: row for row in sorted(rows, key=lambda row: row.read_at_ms)}
@@ -122,7 +122,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
 def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     # Given times since 1970, before any, and beyond all (micro- for milliseconds is a common mistake)
     held = [[0, 9, 0, 2**63 - 1], [0, 9, None, 5], [0, 9]]
-    reach, history = fleet({"east": {"topics": {"t": held}}}), History(str(tmp_path))
+    reach, history = fleet({"east": {"topics": {"t": held}}}), FactHistory(str(tmp_path))
 
     # When
     rows, _ = pipeline(Questions(spark, reach, history.root), history, ("t",), DEMAND, NOW_MS, 3600)
@@ -144,7 +144,7 @@ def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     held = {"topics": {name: [[0, 1, 5, 6]] for name in ("orders", "orders-eu", "it's.odd", "bills")}}
-    reach, history = fleet({"east": held}), History(str(tmp_path))
+    reach, history = fleet({"east": held}), FactHistory(str(tmp_path))
 
     def chosen(*topics: str) -> set[str]:
         rows, _ = pipeline(

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pulse import Pulse, SparkGoneError, first_line, within
+from spark_jobs.driver_watchdog import DriverWatchdog, SparkGoneError, first_line, within
 from stack.java import find_java
 from stack.layout import PROJECT
 from stack.spark_java import spark_environment
 
 JOB = """
 import time
-from spark_jobs.pulse import Pulse
+from spark_jobs.driver_watchdog import Pulse
 from spark_jobs.session import open_session
 with open_session() as session:
     pulse = Pulse(lambda: session.sparkContext.defaultParallelism, patience_s=2, every_s=0.2)
@@ -30,7 +30,7 @@ with open_session() as session:
 """
 
 
-def until_it_is_gone(pulse: Pulse) -> str:
+def until_it_is_gone(pulse: DriverWatchdog) -> str:
     until = time.monotonic() + 10
     while time.monotonic() < until:
         try:
@@ -43,7 +43,7 @@ def until_it_is_gone(pulse: Pulse) -> str:
 
 def test_the_last_answer_is_given_at_once() -> None:
     answers = iter((4, 5, 5, 5))
-    pulse = Pulse(lambda: next(answers, 6), every_s=0.01)
+    pulse = DriverWatchdog(lambda: next(answers, 6), every_s=0.01)
     assert pulse.answer() in {4, 5, 6}
     until = time.monotonic() + 10
     while pulse.answer() != 6:
@@ -53,7 +53,7 @@ def test_the_last_answer_is_given_at_once() -> None:
 
 def test_who_does_not_answer_is_given_up_after_a_while() -> None:
     hangs, first = threading.Event(), iter((4,))
-    pulse = Pulse(lambda: next(first, None) or int(not hangs.wait()), patience_s=0.3, every_s=0.01)
+    pulse = DriverWatchdog(lambda: next(first, None) or int(not hangs.wait()), patience_s=0.3, every_s=0.01)
     assert "has not answered for" in until_it_is_gone(pulse)
     # And is there again as soon as it has
     hangs.set()
@@ -69,7 +69,7 @@ def test_who_does_not_answer_is_given_up_after_a_while() -> None:
 
 
 def test_who_is_not_there_any_more_is_named_with_what_was_said() -> None:
-    pulse = Pulse(iter((4,)).__next__, every_s=0.01)
+    pulse = DriverWatchdog(iter((4,)).__next__, every_s=0.01)
     assert "has ended (" in until_it_is_gone(pulse)
 
 

@@ -17,13 +17,13 @@ from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import Coverage, copies_of
 from ha_core.model import Cluster, Document, Mirror
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.wire.sasl import SecurityProfile
 from spark_jobs import verify
-from spark_jobs.asking import Reach
+from spark_jobs.broker_queries import Reach
 from spark_jobs.folder import Folder
 from spark_jobs.questions import Questions
-from spark_jobs.report import Outcome
+from spark_jobs.report import JobOutcome
 from stack.harness import Stack
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import run, use
@@ -72,7 +72,7 @@ def mirrors(clusters: dict[str, Cluster]) -> list[Mirror]:
 
 def outcome(
     spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], output: Path, extent: Coverage
-) -> Outcome:
+) -> JobOutcome:
     reach = Reach(clusters, {"none": SecurityProfile()}, timeout_s=5.0, parallel=2)
     with Questions(spark, reach, Folder(str(output))) as ask:
         return verify.report(verify.pipeline(ask, mirrors, extent), Folder(str(output)), extent, 1)
@@ -124,7 +124,7 @@ def command(clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: py
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
     expected |= {(Cluster, name): None for name in clusters}
     store = MemoryStore()
-    store.commit(Change(change_id="seed", puts=(*clusters.values(), *mirrors), expected=expected))
+    store.commit(StateChange(change_id="seed", puts=(*clusters.values(), *mirrors), expected=expected))
     use(store, monkeypatch)
 
 

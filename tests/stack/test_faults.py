@@ -19,7 +19,7 @@ from stack import registry
 from stack.cli import app
 from stack.errors import StackError
 from stack.harness import Stack
-from stack.processes import Identity, descendants, identity
+from stack.processes import ProcessIdentity, descendants, identity
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("stack")]
 _PATIENCE_S = 30.0
@@ -71,13 +71,13 @@ def _state(stack: Stack, part: str) -> str:
     return str(next(entry["state"] for entry in stack.status() if entry["part"] == part))
 
 
-def _everything(stack: Stack) -> list[Identity]:
+def _everything(stack: Stack) -> list[ProcessIdentity]:
     guard = registry.find(stack.dir).guard
     found = [identity(pid) for pid in [guard.pid, *descendants(guard.pid)]]
     return [process for process in found if process is not None]
 
 
-def _gone(processes: list[Identity]) -> bool:
+def _gone(processes: list[ProcessIdentity]) -> bool:
     deadline = time.monotonic() + _PATIENCE_S
     while any(process.alive() for process in processes):
         if time.monotonic() > deadline:

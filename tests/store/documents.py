@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from ha_core.model import Document, GatewayRecord, HistoryEntry, Operation, UserBindings
-from ha_core.store.commits import Change, key_of
+from ha_core.store.commits import StateChange, key_of
 from tests.kit.operations import a_switch
 
 _numbers = itertools.count()
@@ -17,9 +17,9 @@ def binding(user: str = "ann", cluster: str = "east") -> UserBindings:
 
 def put(
     *documents: Document, at: int | None = None, change_id: str = "", fence: tuple[str, int] | None = None
-) -> Change:
+) -> StateChange:
     """A change that writes the documents, all at version `at`."""
-    return Change(
+    return StateChange(
         change_id=change_id or f"change-{next(_numbers)}",
         puts=documents,
         expected={key_of(document): at for document in documents},

@@ -7,7 +7,7 @@ import pytest
 
 from ha_core.model import Document, Extent, LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
 from ha_core.model.extent import Extents
-from ha_core.store.commits import KEPT, PRUNED_EVERY, Change
+from ha_core.store.commits import KEPT, PRUNED_EVERY, StateChange
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import (
     ConflictError,
@@ -89,8 +89,8 @@ def test_a_delete_needs_the_version_too(session: Session) -> None:
     session.store.commit(put(binding(cluster="west"), at=0))
 
     with pytest.raises(ConflictError):
-        session.store.commit(Change("late", deletes=(ANN,), expected={ANN: 0}))
-    session.store.commit(Change("right", deletes=(ANN,), expected={ANN: 1}))
+        session.store.commit(StateChange("late", deletes=(ANN,), expected={ANN: 0}))
+    session.store.commit(StateChange("right", deletes=(ANN,), expected={ANN: 1}))
 
     assert session.store.load().bindings == {}
 
@@ -98,7 +98,7 @@ def test_a_delete_needs_the_version_too(session: Session) -> None:
 @pytest.mark.parametrize("expected", [None, 1])
 def test_a_guard_that_does_not_hold_stops_the_change(session: Session, expected: int | None) -> None:
     session.store.commit(put(binding("ann")))
-    guarded = Change("guarded", puts=(binding("bob"),), expected={ANN: expected, (UserBindings, "bob"): None})
+    guarded = StateChange("guarded", puts=(binding("bob"),), expected={ANN: expected, (UserBindings, "bob"): None})
 
     with pytest.raises(ConflictError) as caught:
         session.store.commit(guarded)
@@ -111,7 +111,7 @@ def test_a_guard_that_holds_is_not_changed_by_the_check(session: Session) -> Non
     session.store.commit(put(binding("ann")))
 
     session.store.commit(
-        Change("guarded", puts=(binding("bob"),), expected={ANN: 0, absent: None, (UserBindings, "bob"): None})
+        StateChange("guarded", puts=(binding("bob"),), expected={ANN: 0, absent: None, (UserBindings, "bob"): None})
     )
 
     assert session.store.read(UserBindings, "ann") == (binding("ann"), 0)
@@ -211,7 +211,7 @@ def test_an_operation_changes_together_with_the_state(session: Session) -> None:
     cut = operation().model_copy(update={"state": "cut"})
     expected: dict[tuple[type[Document], str], int | None] = {ANN: None, (Operation, "switch-1"): 0}
 
-    session.store.commit(Change("cut", (binding(), cut), expected=expected, operation="switch-1", epoch=epoch))
+    session.store.commit(StateChange("cut", (binding(), cut), expected=expected, operation="switch-1", epoch=epoch))
 
     assert session.store.read(Operation, "switch-1") == (cut, 1)
 
@@ -346,19 +346,19 @@ def test_an_unreadable_revision_is_an_error_with_a_way_out(session: Session, dat
 
 def test_a_change_without_expected_versions_cannot_be_made() -> None:
     with pytest.raises(ValueError, match="no expected version of UserBindings ann"):
-        Change("x", puts=(binding(),))
+        StateChange("x", puts=(binding(),))
 
 
 def test_a_change_with_an_operation_but_no_epoch_cannot_be_made() -> None:
     with pytest.raises(ValueError, match="would not be fenced"):
-        Change("x", operation="switch-1")
+        StateChange("x", operation="switch-1")
 
 
 def test_a_change_cannot_delete_an_operation() -> None:
     with pytest.raises(ValueError, match="history stays"):
-        Change("x", deletes=((Operation, "switch-1"),), expected={(Operation, "switch-1"): 0})
+        StateChange("x", deletes=((Operation, "switch-1"),), expected={(Operation, "switch-1"): 0})
 
 
 def test_a_change_cannot_write_a_document_twice() -> None:
     with pytest.raises(ValueError, match="written twice"):
-        Change("x", puts=(binding(),), deletes=(ANN,), expected={ANN: 0})
+        StateChange("x", puts=(binding(),), deletes=(ANN,), expected={ANN: 0})

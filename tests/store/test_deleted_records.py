@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import Fence, Topic, UnreadableDocumentError
 from ha_core.model.extent import identity
-from ha_core.store.commits import Change, key_of
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.errors import ConflictError
 
 from .sessions import Session
@@ -15,7 +15,7 @@ MAPPED = Topic(name="orders", writer="east", partitions={0: identity("east"), 1:
 
 
 def commit(session: Session, topic: Topic, version: int | None) -> None:
-    session.store.commit(Change(change_id=f"c{version}", puts=(topic,), expected={key_of(topic): version}))
+    session.store.commit(StateChange(change_id=f"c{version}", puts=(topic,), expected={key_of(topic): version}))
 
 
 def test_noted_deletions_never_decrease_and_make_no_revision(session: Session, other: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.model import Document, Operation, View
 from ha_core.model.document import DOCUMENT_KINDS
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.paths import name_of, parse, path_of
 from stack.memory_store import MemoryStore
 
@@ -30,9 +30,9 @@ def toy() -> Iterator[type[Document]]:
     del DOCUMENT_KINDS[Toy.FOLDER]
 
 
-def put(document: Document, version: int | None = None) -> Change:
+def put(document: Document, version: int | None = None) -> StateChange:
     key = (type(document), name_of(document))
-    return Change(change_id=f"{key[1]}-{version}", puts=(document,), expected={key: version})
+    return StateChange(change_id=f"{key[1]}-{version}", puts=(document,), expected={key: version})
 
 
 def test_a_kind_that_revisions_change_needs_nothing_but_its_class_to_be_stored_and_read(toy: type[Document]) -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 
 from .sessions import Session
 
@@ -74,7 +74,7 @@ def test_an_unreadable_known_topic_is_left_out(session: Session) -> None:
 def test_clusters_are_read_alone_and_unreadable_ones_are_left_out(session: Session) -> None:
     east, west = (Cluster(name=name, bootstrap=f"{name}:9092") for name in ("east", "west"))
     expected: dict[tuple[type[Document], str], int | None] = {(Cluster, cluster.name): None for cluster in (east, west)}
-    session.store.commit(Change(change_id="seed", puts=(east, west), expected=expected))
+    session.store.commit(StateChange(change_id="seed", puts=(east, west), expected=expected))
     session.plant("/clusters/north", b"{}")
     session.plant("/topics/orders", b"{}")
 

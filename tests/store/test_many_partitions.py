@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ha_core.model import Extent, Topic
-from ha_core.operations.revisions import in_batches
+from ha_core.operations.engine.revisions import in_batches
 from ha_core.store.errors import TooLargeError
 from ha_core.store.paths import path_of
 from ha_core.store.store import Store

@@ -18,7 +18,7 @@ from ha_core.model import (
     Run,
     UnreadableDocumentError,
 )
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreUnavailableError
 
 from .sessions import Session
@@ -166,7 +166,7 @@ def test_a_lost_tail_that_this_version_cannot_read_is_an_error_with_a_way_out(se
 def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -> None:
     mirrors = [Mirror.of(topic, "east", "west", "l1", "2026-11-23T02:00:00Z", "ann") for topic in ("a", "b")]
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
-    session.store.commit(Change(change_id="seed", puts=tuple(mirrors), expected=expected))
+    session.store.commit(StateChange(change_id="seed", puts=tuple(mirrors), expected=expected))
     # Given documents that are damaged, of a later version, and of another mirror
     session.plant("/mirrors/c%40west", b"{}")
     session.plant("/mirrors/d%40west", mirrors[0].changed(key="d@west", schema_=2).to_bytes())

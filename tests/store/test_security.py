@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from ha_core.model import Cluster
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.errors import StoreError, StoreSecurityError, StoreUnavailableError
 from ha_core.store.security import FILE_VARIABLE, OPEN, StoreSecurity, from_environment, parse
 from ha_core.store.zookeeper import connect
@@ -70,9 +70,9 @@ def server(tls: StackTls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     running.close()
 
 
-def change() -> Change:
+def change() -> StateChange:
     east = Cluster(name="east", bootstrap="h:1")
-    return Change(puts=(east,), expected={(Cluster, "east"): None}, change_id="test", operation=None, epoch=None)
+    return StateChange(puts=(east,), expected={(Cluster, "east"): None}, change_id="test", operation=None, epoch=None)
 
 
 def test_over_tls_the_state_is_read_and_written_and_belongs_to_its_account(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ha_core.model import Extent, Topic, UserBindings, View
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.tree import Node, Reads
-from ha_core.store.watching import Replica, Watcher
+from ha_core.store.watching import StateReplica, StateWatcher
 
 from .documents import binding, operation, put
 from .sessions import Session
@@ -39,7 +39,7 @@ class Recorder:
         return [event for event in self.events if isinstance(event, str)]
 
 
-def watch(session: Session) -> tuple[Recorder, Watcher]:
+def watch(session: Session) -> tuple[Recorder, StateWatcher]:
     recorder = Recorder()
     return recorder, session.store.watch(recorder.on_view, recorder.on_state)
 
@@ -61,7 +61,7 @@ def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other
     # When documents are put and deleted
     other.store.commit(put(binding("ann")))
     delivered(watcher, 1)
-    other.store.commit(Change("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
+    other.store.commit(StateChange("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
     delivered(watcher, 2)
     # Then each view comes with what changed in it
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
@@ -112,7 +112,7 @@ class _Interrupted:
         return self._get_many(paths)
 
 
-def _both_topics(term: int) -> Change:
+def _both_topics(term: int) -> StateChange:
     extent = Extent(cluster="east", start=term, base=0, term=term)
     topics = [Topic(name=name, writer="east", partitions={0: (extent,)}) for name in "ab"]
     return put(*topics, at=term - 1 if term else None)
@@ -124,7 +124,7 @@ def _terms(view: View) -> list[int]:
 
 def test_a_loaded_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
     other.store.commit(_both_topics(0))
-    replica = Replica(_Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(1))))
+    replica = StateReplica(_Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(1))))
 
     replica.load()
 
@@ -133,7 +133,7 @@ def test_a_loaded_view_never_has_part_of_a_change(session: Session, other: Sessi
 
 def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
     other.store.commit(_both_topics(0))
-    replica = Replica(session.store._tree)
+    replica = StateReplica(session.store._tree)
     replica.load()
     replica._tree = _Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(2)))
 
@@ -149,7 +149,7 @@ def test_a_commit_without_documents_of_the_view_still_raises_its_revision(sessio
     epoch = other.store.create_operation(operation(), [])
     delivered(watcher, 0)
 
-    other.store.commit(Change("empty", operation="switch-1", epoch=epoch))
+    other.store.commit(StateChange("empty", operation="switch-1", epoch=epoch))
 
     assert delivered(watcher, 1).revision == 1
     assert recorder.views[-1][1] == frozenset()
@@ -316,8 +316,8 @@ def test_a_closed_watcher_delivers_nothing(session: Session, other: Session) -> 
     assert [view.revision for view, _ in recorder.views] == [0]
 
 
-def _count_reloads(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    assert isinstance(watcher, Watcher)
+def _count_reloads(watcher: StateWatcher, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    assert isinstance(watcher, StateWatcher)
     calls: list[None] = []
     replica = watcher._replica
     reload = replica.reload

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ha_core.model import View
-from ha_core.store.watching import Watcher
+from ha_core.store.watching import StateWatcher
 
 DEADLINE_S = 120.0
 
@@ -22,7 +22,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def delivered(watcher: Watcher, revision: int) -> View:
+def delivered(watcher: StateWatcher, revision: int) -> View:
     """The newest view, once the watcher has delivered one of at least `revision`."""
     until(lambda: watcher.view is not None and watcher.view.revision >= revision, f"revision {revision}")
     assert watcher.view is not None

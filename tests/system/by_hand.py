@@ -10,7 +10,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror.split import Record, pack
 from ha_core.model import Cluster
 from ha_core.wire.codes import RETRIABLE, ApiKey
-from ha_core.wire.copies import claim
+from ha_core.wire.copied_batch import claim
 from stack.harness import Stack
 
 _PRODUCE = 7

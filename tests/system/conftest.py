@@ -11,7 +11,7 @@ import pytest
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
-from tests.kit.platform import Platform
+from tests.kit.platform import RunningPlatform
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
 
 MakeRun = Callable[..., Run]
@@ -31,9 +31,9 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def platform(stack: Stack) -> Iterator[Platform]:
+def platform(stack: Stack) -> Iterator[RunningPlatform]:
     """Of a file's own stack that has one."""
-    opened = Platform(stack)
+    opened = RunningPlatform(stack)
     yield opened
     opened.close()
 

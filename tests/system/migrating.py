@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from ha_core.model import Operation, Topic
-from ha_core.plan.revision import FINAL
+from ha_core.plan.engine.revision import FINAL
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, switchyard, switchyard_command

@@ -13,7 +13,10 @@ from tests.system.conftest import two_clusters
 from tests.system.interrupting import Command, Onlooker, looking
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/caretaking.py", "ha_core/operations/engine.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/engine/orphan_recovery.py", "ha_core/operations/engine/engine.py"),
+]
 AT_MOST_S = 5.0
 SLOW_MACHINE_S = 2.0
 

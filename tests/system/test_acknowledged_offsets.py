@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from stack.harness import Stack
-from stack.history.events import Acked, Failed, Noted
+from stack.history.events import Acked, Failed, LibraryRemark
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import client_id_at
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/composed/recall.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/composed/duplicate_lookup.py")]
 PARTITIONS = 3
 PRESSING = {
     "idempotence": "on",
@@ -57,7 +57,9 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
     result = run.verdict(name, complete=["reader"], redelivery="never")
     assert result.sound, str(result)
     events = [event for known in history.clients.values() for event in known]
-    assert [event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)] == []
+    assert [
+        event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)
+    ] == []
     told = [event for event in events if isinstance(event, Acked)]
     silent = [event for event in told if event.offset < 0]
     print(f"{len(told)} records acknowledged, {len(silent)} of them without an offset")

@@ -12,7 +12,7 @@ from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/lifecycle", "ha_core/plan/aging.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/absence", "ha_core/plan/migration/aging.py")]
 PARTITIONS = 3
 
 

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from ha_core.operations.environment import EnvironmentSettings, connect
+from ha_core.operations.engine.environment import EnvironmentSettings, connect
 from stack.clients.kinds import COMPRESSIONS, CONSUMERS, PRODUCERS, knows
 from stack.harness import Stack
-from stack.history.events import Committed, Delivered, Stopped, TransactionEnded
+from stack.history.events import ClientStopped, Committed, Delivered, TransactionEnded
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
@@ -46,7 +46,7 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
     result = run.verdict(name, complete=[f"{name}-{kind}" for kind in reading], redelivery="never")
     assert result.sound, str(result)
     assert result.acknowledged == 150 * len(writing)
-    assert all(isinstance(client.history().clients[client.name][-1], Stopped) for client in run.clients)
+    assert all(isinstance(client.history().clients[client.name][-1], ClientStopped) for client in run.clients)
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)

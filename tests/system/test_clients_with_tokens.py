@@ -18,7 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from stack.clients.process import Client, ClientError
+from stack.clients.process import ClientError, ClientProcess
 from stack.harness import Stack
 from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
 from tests.kit import tools
@@ -27,7 +27,7 @@ from tests.kit.running import bootstrap, create_topic
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/authenticating", "gateway/session/authentication.py"),
+    pytest.mark.long("gateway/authentication", "gateway/session/authentication.py"),
     pytest.mark.timeout(300),
 ]
 RECORDS = 10
@@ -143,7 +143,7 @@ def by_kafkajs(address: str, said: str) -> int:
     }
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("kafkajs-producer", "kafkajs-consumer"):
-            client = Client.start(kind, directory=Path(folder), client=kind, **settings)
+            client = ClientProcess.start(kind, directory=Path(folder), client=kind, **settings)
             try:
                 client.wait(60)
             finally:

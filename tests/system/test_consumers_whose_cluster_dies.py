@@ -12,7 +12,7 @@ from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire import ApiKey
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import Revoked
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
@@ -67,7 +67,7 @@ class Told:
             connection.close()
 
 
-def revoked(member: Client, since: float, before: float) -> list[Revoked]:
+def revoked(member: ClientProcess, since: float, before: float) -> list[Revoked]:
     events = member.history().clients[member.name]
     return [event for event in events if isinstance(event, Revoked) and since < event.t < before]
 

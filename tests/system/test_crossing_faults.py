@@ -17,7 +17,7 @@ from tests.system.conftest import MakeRun, two_clusters
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, leaders
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/crossing", "gateway/session")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/migration/crossing", "gateway/session")]
 SOAK_ROUNDS = int(os.environ.get("CROSSING_ROUNDS", "100"))
 """Crossings with a fault: two for each topic, there and back, over both kinds of stack."""
 FAULTS = ("gateway", "command", "origin", "target")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stack.clients.kinds import CONSUMERS
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
@@ -16,7 +16,7 @@ from tests.system.watching import acked, assert_ascending, assert_no_client_has_
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/crossing", "gateway/session/fetch", "gateway/session/produce"),
+    pytest.mark.long("ha_core/operations/migration/crossing", "gateway/session/fetch", "gateway/session/produce"),
 ]
 WAY = ("east", "west", "east", "west", "east")
 RATE = 60
@@ -39,7 +39,7 @@ def test_new_readers_after_each_crossing_get_every_record_once_at_its_acknowledg
     for producer in producers:
         producer.wait_for(100, "acknowledged")
     # When the topic crosses over there and back twice, and a fresh group begins to read before each time and at the end
-    readers: list[Client] = []
+    readers: list[ClientProcess] = []
     for stage, kind in enumerate(_kinds()):
         readers.append(run.start(kind, f"r{stage}", name, group=f"{name}-{stage}"))
         if stage + 1 < len(WAY):
@@ -79,7 +79,7 @@ def _cross(stack: Stack, topic: str, route: tuple[str, str], folder: Path) -> No
         migration.end()
 
 
-def _caught_up(reader: Client, producers: list[Client]) -> None:
+def _caught_up(reader: ClientProcess, producers: list[ClientProcess]) -> None:
     """What is acknowledged by now is read: it has come from the beginning through all clusters."""
     promised = {ack.value for producer in producers for ack in acked(producer)}
     until(lambda: {record.value for record in given(reader)} >= promised, f"{reader} has read what there is")

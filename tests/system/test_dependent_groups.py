@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from stack.history.events import Assigned, Noted
+from stack.history.events import Assigned, LibraryRemark
 from tests.kit.running import Run, switchyard
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/dependents.py", "ha_core/kafka/adoption.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/move/dependents.py", "ha_core/kafka/adoption.py")]
 RATE = 40
 MORE = 60
 """Records of each producer before and after the move."""
@@ -21,7 +21,7 @@ HEARTBEAT_S = 4.0
 """Longer than from one heartbeat of librdkafka to the next."""
 
 
-def produce_more(producers: list[Client]) -> None:
+def produce_more(producers: list[ClientProcess]) -> None:
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + MORE, "acknowledged")
 
@@ -62,7 +62,9 @@ def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(
     run.finish(producers, readers)
     result = run.verdict(name, complete=[f"{name}-pair", f"{name}-batch"], redelivery="never")
     assert result.sound, str(result)
-    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    fatal = [
+        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
+    ]
     assert fatal == []
 
 

@@ -19,7 +19,10 @@ from tests.kit.own_gateway import OwnGateway, free_port
 from tests.kit.running import bind, bootstrap, create_topic
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/driver/listeners.py", "gateway/session/discovery.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/process/sockets/listeners.py", "gateway/session/discovery.py"),
+]
 
 IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "message.timeout.ms": 20_000}
 

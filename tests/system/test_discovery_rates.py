@@ -17,7 +17,7 @@ from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/discovery.py", "gateway/session/rates.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/discovery.py", "gateway/session/discovery_rates.py")]
 
 USERS = {"busy": "b-secret", "calm": "c-secret"}
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ha_core.bindings_file import parse
 from ha_core.cli.exits import ATTENTION
-from ha_core.operations import registry
-from ha_core.operations.bindings import apply_bindings, plan_bindings
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.given_up import give_up, plan_giving_up
-from ha_core.operations.lifecycle.returned import check_origins
-from stack.clients.process import Client
+from ha_core.operations.absence.given_up import give_up, plan_giving_up
+from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.access.bindings import apply_bindings, plan_bindings
+from ha_core.operations.access.bindings_file import parse
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.overview import clusters
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun, two_clusters
@@ -26,9 +26,9 @@ from tests.system.watching import acked, assert_ascending, given, led_from, unti
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
-        "ha_core/operations/crossing/without_origin.py",
-        "ha_core/operations/lifecycle",
-        "ha_core/operations/given_up.py",
+        "ha_core/operations/absence/crossing_without_origin.py",
+        "ha_core/operations/absence",
+        "ha_core/operations/absence/given_up.py",
     ),
 ]
 RATE = 100
@@ -47,7 +47,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
         stack.restart("cluster/east")
 
 
-def at_work(run: Run, name: str) -> tuple[Client, Client, Client]:
+def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess, ClientProcess]:
     """A producer, a group of one and a reader from the beginning. East is looked at, and then gets more records."""
     producer = run.start("confluent-producer", f"w-{name[-20:]}", name, rate=RATE, idempotence="on")
     member = run.start("confluent-consumer", f"m-{name[-20:]}", name, group=name, commit="batch")
@@ -119,7 +119,7 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     assert all(ends[partition] <= end for partition, end in found_ends.items())
 
 
-def assert_one_record_per_offset(member: Client) -> None:
+def assert_one_record_per_offset(member: ClientProcess) -> None:
     """It joins the new cluster where its group was last seen, so it reads some of it again: the same, in its place."""
     seen: dict[tuple[int, int], str] = {}
     for record in given(member):
@@ -266,8 +266,8 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     # When nothing refers to it any more, it can be removed; if it comes back all the same, nothing of it is served
     with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
-        registry.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
-        registry.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
+        clusters.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
+        clusters.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
         stack.restart("cluster/east")
         assert check_origins(environment, [name]).found == ()
     west = held_by(run, name, "west")

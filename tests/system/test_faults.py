@@ -13,11 +13,11 @@ import urllib.request
 import pytest
 
 from ha_core.model import MoveOperation
-from ha_core.plan.revision import FINAL
+from ha_core.plan.engine.revision import FINAL
 from ha_core.store.zookeeper import connect
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
-from stack.history.events import Delivered, Failed, Noted
+from stack.history.events import Delivered, Failed, LibraryRemark
 from tests.kit.running import (
     ZOOKEEPER_ROOT,
     CommandFailedError,
@@ -75,7 +75,7 @@ class Work:
         ):
             client.wait_for(30, what)
 
-    def _producer(self, kind: str, gateway: int, client_id: str) -> Client:
+    def _producer(self, kind: str, gateway: int, client_id: str) -> ClientProcess:
         options = {"rate": RATE, "idempotence": "on", "client_id": client_id}
         return self.run.start(kind, f"w{gateway}-{kind.removesuffix('-producer')}", self.topic, **options)
 
@@ -97,7 +97,7 @@ class Work:
         assert result.acknowledged > 0
         events = [event for known in history_of(self.run.clients).clients.values() for event in known]
         assert [
-            event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)
+            event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)
         ] == []
         assert_nothing_stands(stack, self.topic)
         print(result)
@@ -370,7 +370,7 @@ def test_without_zookeeper_gateways_refuse_writes_hold_reads_and_recover_by_them
     work.assert_sound(stack)
 
 
-def given_of(consumers: list[Client], prefix: str) -> int:
+def given_of(consumers: list[ClientProcess], prefix: str) -> int:
     """How many different records of a producer were given to consumers."""
     events = (event for known in history_of(consumers).clients.values() for event in known)
     return len({event.value for event in events if isinstance(event, Delivered) and event.value.startswith(prefix)})

@@ -18,7 +18,7 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import Platform, counted, create_topic, gateway_connection, logs_in, metric, soon
+from tests.kit.platform import RunningPlatform, counted, create_topic, gateway_connection, logs_in, metric, soon
 from tests.kit.running import switchyard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -55,7 +55,7 @@ def produced(stack: Stack, user: str, topic: str) -> KafkaError | None:
 PASSWORD = "secret-of-the-test"
 
 
-def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platform: Platform) -> None:
+def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platform: RunningPlatform) -> None:
     # Given nobody of that name
     assert not any(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS)
 
@@ -67,7 +67,7 @@ def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platf
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_user_logs_in_by_each_mechanism_that_the_platform_keeps_keys_for(
-    stack: Stack, platform: Platform, mechanism: str
+    stack: Stack, platform: RunningPlatform, mechanism: str
 ) -> None:
     user = f"by-{mechanism.lower()}"
     platform.create_user(user, PASSWORD)
@@ -76,7 +76,7 @@ def test_a_user_logs_in_by_each_mechanism_that_the_platform_keeps_keys_for(
 
 
 def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
-    stack: Stack, platform: Platform, topic: str
+    stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given a user without rights
     platform.create_user("writer", PASSWORD)
@@ -94,7 +94,7 @@ def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
 
 
 def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
-    stack: Stack, platform: Platform, topic: str
+    stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given a consumer that reads a topic to which somebody writes
     platform.create_user("reader", PASSWORD)
@@ -137,7 +137,7 @@ def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
     consumer.close()
 
 
-def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack, platform: Platform) -> None:
+def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection to each gateway
     platform.create_user("leaver", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS), "the user logs in")
@@ -159,7 +159,7 @@ def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack,
     assert not any(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS)
 
 
-def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platform: Platform) -> None:
+def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection
     platform.create_user("changer", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS), "the user logs in")
@@ -173,21 +173,21 @@ def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platfo
     connection.close()
 
 
-def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack, platform: Platform) -> None:
-    from ha_core.registry.changing import put
-    from ha_core.registry.kinds.users import User
-    from ha_core.registry.registry import Registry
-    from ha_core.registry.scram import derive_all
+def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack, platform: RunningPlatform) -> None:
+    from ha_core.platform.changing import put
+    from ha_core.platform.kinds.users import UserEntry
+    from ha_core.platform.platform import Platform
+    from ha_core.platform.scram import derive_all
 
     assert stack.platform is not None
-    user = User.read({"name": "by-command", "scram": derive_all(PASSWORD, 4096)})
-    with Registry.open(stack.platform["database"]) as registry:
+    user = UserEntry.read({"name": "by-command", "scram": derive_all(PASSWORD, 4096)})
+    with Platform.open(stack.platform["database"]) as registry:
         registry.apply([put(user)], "somebody", "test")
 
     soon(lambda: all(logs_in(stack, number, "by-command", PASSWORD) for number in GATEWAYS), "the user logs in")
 
 
-def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: Platform) -> None:
+def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: RunningPlatform) -> None:
     assert stack.platform is not None
     database = ("--database", stack.platform["database"], "--reason", "test")
     platform.create_user("told", PASSWORD)
@@ -201,7 +201,7 @@ def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack
 
 
 def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_deleted(
-    stack: Stack, platform: Platform
+    stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given a user who asks as often as he likes
     platform.create_user("impatient", PASSWORD)
@@ -227,7 +227,7 @@ def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_d
 
 
 def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowhere_else(
-    stack: Stack, platform: Platform, topic: str
+    stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given a user who writes to two topics, and may write little to one of them
     create_topic(stack, f"{topic}-free")
@@ -250,7 +250,9 @@ def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowher
     assert throttled(topic) > 0
 
 
-def test_gateways_follow_a_change_of_a_cluster_on_the_platform(stack: Stack, platform: Platform, store: Store) -> None:
+def test_gateways_follow_a_change_of_a_cluster_on_the_platform(
+    stack: Stack, platform: RunningPlatform, store: Store
+) -> None:
     # Given a cluster that an operator has registered
     before = store.clusters()["east"]
     # When the platform sets its zone

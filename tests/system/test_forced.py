@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.cli.exits import OUT_OF_REACH
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.clients.recorder import name_in
 from stack.harness import Stack
 from stack.history.checker import check
@@ -37,7 +37,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     switchyard(stack, "unmask", "east")
 
 
-def at_work(run: Run, name: str) -> tuple[Client, Client]:
+def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess]:
     """An idempotent producer and a group of one, past their first records."""
     producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
     consumer = run.start("confluent-consumer", "r", name, group=name, commit="batch")
@@ -160,7 +160,7 @@ def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[s
     return values
 
 
-def without_what_was_given_up(run: Run, name: str, consumer: Client) -> tuple[History, set[str]]:
+def without_what_was_given_up(run: Run, name: str, consumer: ClientProcess) -> tuple[History, set[str]]:
     """The history as if east had ended where it was read last, and what it held beyond."""
     logs, cuts = run.dumps(name), run.cuts([name])
     ends = dict.fromkeys((cut.partition for cut in cuts), 0)

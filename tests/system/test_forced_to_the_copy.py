@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from ha_core.model import LostTail, PartitionReport, Topic
 from ha_core.store.store import Store
 from ha_core.wire import ErrorCode
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, switchyard
 from tests.system.by_hand import ByHand
@@ -26,7 +26,9 @@ from tests.system.watching import acked, assert_ascending, given, led_from, unti
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.long("ha_core/plan/standby.py", "ha_core/operations/switch", "ha_core/operations/reconciling.py"),
+    pytest.mark.long(
+        "ha_core/plan/mirror/standby.py", "ha_core/operations/move", "ha_core/operations/absence/reconciling.py"
+    ),
 ]
 RATE = 50
 COMMAND_S = 25.0
@@ -54,12 +56,12 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 class AtWork:
     """What writes and reads all the time."""
 
-    idempotent: Client
-    plain: Client
-    member: Client
+    idempotent: ClientProcess
+    plain: ClientProcess
+    member: ClientProcess
 
     @property
-    def producers(self) -> tuple[Client, Client]:
+    def producers(self) -> tuple[ClientProcess, ClientProcess]:
         return self.idempotent, self.plain
 
     def go_on(self, records: int) -> None:
@@ -97,7 +99,7 @@ def lost_tail(store: Store, name: str) -> LostTail:
     return found
 
 
-def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> Client:
+def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> ClientProcess:
     """A reader from the beginning that has got all of `wanted`."""
     reader = run.start("confluent-consumer", f"all-{time.time_ns()}", name, seek="beginning")
     reader.wait_for(1, "delivered", timeout_s=60)

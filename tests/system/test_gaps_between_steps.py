@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.operations import engine as moves
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.proposal import plan
-from ha_core.operations.requests import make_request
-from ha_core.plan.move import TASKS
+from ha_core.operations.engine import engine as moves
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import make_request
+from ha_core.plan.move.planner import TASKS
 from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/switch", "ha_core/plan/move.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/move", "ha_core/plan/move/planner.py")]
 GAP_S = 3.0
 
 

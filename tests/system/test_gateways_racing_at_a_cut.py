@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.driver.peers import ranked
+from gateway.process.peers import ranked
 from ha_core.model import GatewayRecord, identify
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/driver/rounds.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/runtime/time_sliced_sweep.py")]
 GATEWAYS = 6
 KILLED = 2
 SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "20"))
@@ -169,7 +169,9 @@ class Race:
         """The end: nothing lost, doubled, disordered or renumbered, and nobody was told of an error."""
         for producer in self.producers:
             producer.stop()
-        reader: Client = self.run.start("confluent-consumer", "reader", self.topic, seek="beginning", to_end=True)
+        reader: ClientProcess = self.run.start(
+            "confluent-consumer", "reader", self.topic, seek="beginning", to_end=True
+        )
         reader.wait(READING_S)
         result = self.run.verdict(self.topic, complete=["reader"], redelivery="never")
         print(result)

@@ -14,7 +14,7 @@ import yaml
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ha_core.operations.user_entries import entry
+from ha_core.operations.access.user_entries import entry
 from ha_core.store.store import Store
 from ha_core.wire import ApiKey
 from stack.harness import Stack
@@ -27,8 +27,8 @@ from tests.system.watching import until
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
-        *("gateway/session/streaming.py", "gateway/session/rights.py", "gateway/driver/drains.py"),
-        *("gateway/session/brake.py", "gateway/driver/judges.py"),
+        *("gateway/session/streaming.py", "gateway/session/rights.py", "gateway/process/drains.py"),
+        *("gateway/session/login_rate_limiter.py", "gateway/process/login_verification.py"),
     ),
 ]
 PASSWORD = "p-secret"

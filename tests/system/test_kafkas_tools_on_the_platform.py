@@ -23,14 +23,14 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit import tools
-from tests.kit.platform import Platform, create_topic, logs_in, soon
+from tests.kit.platform import RunningPlatform, create_topic, logs_in, soon
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.kit.tools import tool
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(300),
-    pytest.mark.long("ha_core/registry", "gateway/platform", "gateway/composed/acls.py"),
+    pytest.mark.long("ha_core/platform", "gateway/follow/platform", "gateway/composed/acls.py"),
 ]
 PASSWORD = "secret-of-the-test"
 GATEWAYS = (0, 1)
@@ -94,7 +94,7 @@ def of(user: str) -> AclBindingFilter:
 
 
 def test_an_admin_client_grants_at_one_gateway_and_revokes_at_the_other(
-    stack: Stack, platform: Platform, topic: str
+    stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given
     platform.create_user("granted", PASSWORD)
@@ -148,7 +148,7 @@ def properties(stack: Stack, folder: Path) -> str:
 
 
 def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
-    stack: Stack, platform: Platform, topic: str, tmp_path: Path
+    stack: Stack, platform: RunningPlatform, topic: str, tmp_path: Path
 ) -> None:
     # Given
     platform.create_user("tooled", PASSWORD)
@@ -171,7 +171,7 @@ def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
 
 
 def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_frees_him(
-    stack: Stack, platform: Platform, tmp_path: Path
+    stack: Stack, platform: RunningPlatform, tmp_path: Path
 ) -> None:
     # Given
     platform.create_user("limited", PASSWORD)

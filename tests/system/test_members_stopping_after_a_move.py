@@ -7,7 +7,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from stack.clients.kinds import CONSUMERS
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import Delivered
 from tests.kit.running import Run, bind, bootstrap, create_topic
@@ -52,6 +52,6 @@ def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
         assert found == _read_up_to(consumer), group
 
 
-def _read_up_to(consumer: Client) -> dict[tuple[str, int], int]:
+def _read_up_to(consumer: ClientProcess) -> dict[tuple[str, int], int]:
     events = consumer.history().clients[consumer.name]
     return {(event.topic, event.partition): event.offset + 1 for event in events if isinstance(event, Delivered)}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from stack.harness import Stack
-from stack.history.events import Noted
+from stack.history.events import LibraryRemark
 from tests.kit.running import Run, switchyard
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/crossing", "ha_core/operations/migration", "gateway/session"),
+    pytest.mark.long("ha_core/operations/migration/crossing", "ha_core/operations/migration", "gateway/session"),
 ]
 PRODUCERS: dict[str, dict[str, Any]] = {
     "w-confluent": {"kind": "confluent-producer"},
@@ -59,7 +59,9 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
     result = run.verdict(name, complete=[str(consumer.options.group) for consumer in consumers])
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2
-    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    fatal = [
+        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
+    ]
     assert fatal == []
     # And the map shows three stays, whose status is derived
     (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == name)

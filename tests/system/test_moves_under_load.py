@@ -7,7 +7,7 @@ import pytest
 from stack.clients.kinds import CONSUMERS, PRODUCERS
 from stack.harness import Stack
 from stack.history.blackout import blackouts
-from stack.history.events import Noted
+from stack.history.events import LibraryRemark
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
@@ -49,7 +49,7 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2 * ROUNDS
     history = run.history(name)
-    fatal = [e for events in history.clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    fatal = [e for events in history.clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal]
     assert fatal == []
     figures = blackouts(history, run.moves)
     print("\n".join([str(result), *(f"{client}: {numbers} ms" for client, numbers in sorted(figures.items()))]))

@@ -9,7 +9,7 @@ import pytest
 
 from ha_core.model import Topic
 from ha_core.store.zookeeper import connect
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun, two_clusters
@@ -18,7 +18,7 @@ from tests.system.watching import acked, assert_ascending, given, led_from, unti
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/crossing", "ha_core/plan/crossing_without_origin.py"),
+    pytest.mark.long("ha_core/operations/migration/crossing", "ha_core/plan/absence/crossing_without_origin.py"),
 ]
 RATE = 60
 
@@ -36,7 +36,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
         stack.restart("cluster/east")
 
 
-def at_work(run: Run, name: str) -> tuple[list[Client], Client]:
+def at_work(run: Run, name: str) -> tuple[list[ClientProcess], ClientProcess]:
     """An idempotent producer, a plain one, and a reader from the beginning."""
     small = ("batch.num.messages=8", "reconnect.backoff.max.ms=500")
     producers = [
@@ -72,7 +72,7 @@ def known_ends(stack: Stack, name: str) -> dict[int, tuple[int | None, int]]:
     return {p: (extents[-2].known_end, extents[-1].start) for p, extents in found[0].partitions.items()}
 
 
-def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Client) -> None:
+def assert_all_is_read(run: Run, name: str, producers: list[ClientProcess], reader: ClientProcess) -> None:
     """East is back: everything that was acknowledged is read, where it was said to be. Of the idempotent producer only
     what east had appended and told nobody is there twice; the plain one sends again whatever lost its answer."""
     promised = {ack.value for producer in producers for ack in acked(producer)}

@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
         "ha_core/plan/preflight/partitions.py",
-        "ha_core/operations/crossing/at_cuts.py",
-        "ha_core/operations/switch/window.py",
+        "ha_core/operations/migration/crossing/at_cuts.py",
+        "ha_core/operations/move/fenced_reads.py",
     ),
 ]
 LOST = 2

@@ -26,7 +26,7 @@ from ha_core.model import Cluster
 from ha_core.store.zookeeper import connect
 from ha_core.wire import ApiKey
 from ha_core.wire.records import Batch, batches
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.checker import Result
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switch
@@ -99,14 +99,14 @@ def _stand_still(run: Run, gateways: list[int], for_s: float) -> None:
         run.stack.resume(second)
 
 
-def _go_on(producers: list[Client], reader: Client) -> None:
+def _go_on(producers: list[ClientProcess], reader: ClientProcess) -> None:
     for producer in producers:
         more = 3 if producer.name == "large" else 15
         producer.wait_for(producer.count("acknowledged") + more, "acknowledged", 60)
     reader.wait_for(reader.count("delivered") + 15, "delivered", 60)
 
 
-def _raised(run: Run, producers: list[Client]) -> list[str]:
+def _raised(run: Run, producers: list[ClientProcess]) -> list[str]:
     """What the clients say of their epochs, once they have begun one."""
     logs = (run.directory / f"{producer.name}.log" for producer in producers)
     return [line for log in logs for line in log.read_text(errors="replace").splitlines() if "epoch bump" in line]

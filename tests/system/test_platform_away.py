@@ -13,16 +13,16 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from ha_core.registry.registry import Registry
+from ha_core.platform.platform import Platform
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import Platform, create_topic, logs_in, metric, soon
+from tests.kit.platform import RunningPlatform, create_topic, logs_in, metric, soon
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(300),
-    pytest.mark.long("gateway/platform", "ha_core/registry", "ha_core/datacache"),
+    pytest.mark.long("gateway/follow/platform", "ha_core/platform", "ha_core/datacache"),
 ]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
@@ -48,7 +48,7 @@ def written(stack: Stack, user: str, topic: str) -> bool:
 
 
 def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_without_it(
-    stack: Stack, platform: Platform, name: str
+    stack: Stack, platform: RunningPlatform, name: str
 ) -> None:
     # Given a user who may write
     create_topic(stack, name)
@@ -69,7 +69,7 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
     soon(lambda: metric(stack, 0, "platform_age_seconds", cache="users") > old_s, "it grows older")
     # And what was changed in the database meanwhile holds when the platform is back
     assert stack.platform is not None
-    with Registry.open(stack.platform["database"]) as registry:
+    with Platform.open(stack.platform["database"]) as registry:
         registry.delete_user("keeper", registry.read.get("users", "keeper").version, "somebody", "test")
     stack.restart("platform")
     soon(lambda: not any(logs_in(stack, number, "keeper", PASSWORD) for number in GATEWAYS), "he is gone", 30)
@@ -77,7 +77,7 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
 
 
 def test_a_locked_database_refuses_a_change_and_takes_nothing_from_who_is_known(
-    stack: Stack, platform: Platform
+    stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given
     platform.create_user("known", PASSWORD)
@@ -97,7 +97,7 @@ def test_a_locked_database_refuses_a_change_and_takes_nothing_from_who_is_known(
 
 
 def test_without_zookeeper_users_stay_known_and_changes_are_enforced_when_it_is_back(
-    stack: Stack, platform: Platform
+    stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given
     platform.create_user("patient", PASSWORD)
@@ -115,7 +115,7 @@ def test_without_zookeeper_users_stay_known_and_changes_are_enforced_when_it_is_
 
 
 def test_a_second_gateway_with_an_id_that_is_taken_ends_and_the_first_goes_on(
-    stack: Stack, platform: Platform, tmp_path: Path
+    stack: Stack, platform: RunningPlatform, tmp_path: Path
 ) -> None:
     # Given the first gateway's configuration, with other ports
     (file,) = (stack.dir / "parts" / "gateway-1").rglob("gateway.yaml")

@@ -13,9 +13,9 @@ from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
-from tests.kit.platform import Platform, metric, soon
+from tests.kit.platform import RunningPlatform, metric, soon
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long("ha_core/tls", "ha_core/registry")]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long("ha_core/tls", "ha_core/platform")]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 
@@ -39,7 +39,7 @@ def logs_in(stack: Stack, number: int, user: str) -> bool:
 
 def test_a_user_who_is_created_over_tls_logs_in_at_every_gateway_soon(stack: Stack) -> None:
     # Given
-    platform = Platform(stack)
+    platform = RunningPlatform(stack)
     assert not any(logs_in(stack, number, "fresh") for number in GATEWAYS)
 
     platform.create_user("fresh", PASSWORD)

@@ -213,7 +213,9 @@ class Pair:
             self.read += 1
 
 
-@pytest.mark.long("gateway/session/throttling.py", "gateway/session/fast_path.py", "gateway/session/fetch/handle.py")
+@pytest.mark.long(
+    "gateway/session/throttling.py", "gateway/session/fast/fast_path.py", "gateway/session/fetch/handle.py"
+)
 def test_a_brokers_quota_for_the_gateways_account_caps_all_clients_together_without_timeouts(
     stack: Stack, topic: str
 ) -> None:

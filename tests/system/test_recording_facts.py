@@ -23,9 +23,12 @@ from stack.processes import descendants
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/recorder.py", "ha_core/operations/last_seen.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/absence/recorder_process.py", "ha_core/operations/absence/last_seen.py"),
+]
 SESSION_S, STARTING_S = 6.0, 15.0
-RECORDER = b"ha_core.operations.recorder"
+RECORDER = b"ha_core.operations.absence.recorder_process"
 
 
 @pytest.fixture(scope="module")

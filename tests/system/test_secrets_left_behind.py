@@ -24,13 +24,13 @@ from ha_core.tls.contexts import client_context
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
-from tests.kit.platform import Platform, soon
+from tests.kit.platform import RunningPlatform, soon
 from tests.kit.running import switchyard
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(300),
-    pytest.mark.long("gateway/authenticating", "gateway/driver", "ha_core/registry"),
+    pytest.mark.long("gateway/authentication", "gateway/process", "ha_core/platform"),
 ]
 GATEWAYS = (0, 1)
 RIGHT, WRONG, BEARER = "canary+right/5xQ=", "canary+wrong/7yW=", "canary-bearer-9zR"
@@ -123,7 +123,7 @@ def test_no_secret_of_a_run_lies_where_others_read_it(stack: Stack) -> None:
     assert stack.platform is not None
     assert stack.service is not None
     mechanisms = MECHANISMS[stack.security]
-    platform = Platform(stack)
+    platform = RunningPlatform(stack)
     platform.create_user("canary", RIGHT)
     soon(lambda: all(log_in(stack, number, mechanisms[-1], RIGHT) for number in GATEWAYS), "the user logs in")
     for number in GATEWAYS:

@@ -12,7 +12,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
 from ha_core.model import Cluster
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, bind, bootstrap, switch, switchyard
 from tests.system.conftest import MakeRun
@@ -23,9 +23,9 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
     pytest.mark.long(
-        "ha_core/plan/resolve.py",
-        "ha_core/plan/closure.py",
-        "ha_core/plan/choosing.py",
+        "ha_core/plan/routing/resolve.py",
+        "ha_core/plan/move/closure.py",
+        "ha_core/plan/move/instance_choice.py",
         "ha_core/model/instance.py",
         "gateway/session/routes.py",
     ),
@@ -73,7 +73,9 @@ def connections(stack: Stack, client_id: str) -> set[tuple[Any, ...]]:
     return {(row["gateway"], row["since"], row["cluster"], row["broker"]) for row in rows}
 
 
-def at_work(run: Run, topic: str, login: dict[str, str], readers: tuple[str, ...]) -> tuple[list[Client], list[Client]]:
+def at_work(
+    run: Run, topic: str, login: dict[str, str], readers: tuple[str, ...]
+) -> tuple[list[ClientProcess], list[ClientProcess]]:
     """Starts producers with and without idempotence, and a group per kind of reader; waits for their first records."""
     consumers = [run.start(kind, f"r-{kind}", topic, group=f"{topic}-{kind}", **login) for kind in readers]
     producers = [
@@ -87,7 +89,7 @@ def at_work(run: Run, topic: str, login: dict[str, str], readers: tuple[str, ...
     return producers, consumers
 
 
-def go_on(producers: list[Client], consumers: list[Client], records: int = 40) -> None:
+def go_on(producers: list[ClientProcess], consumers: list[ClientProcess], records: int = 40) -> None:
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + records, "acknowledged")
     for consumer in consumers:
@@ -263,7 +265,7 @@ def test_a_binding_of_an_application_holds_for_client_ids_that_its_library_makes
     switchyard(stack, "bindings", "set", f"user:{user}", *forms, "--reason", "test", "--yes")
     run = make_run(stack)
 
-    def started(number: int) -> tuple[list[Client], list[Client]]:
+    def started(number: int) -> tuple[list[ClientProcess], list[ClientProcess]]:
         thread = f"{name}-{uuid4()}-StreamThread-{number}"
         named = {"r": f"{thread}-consumer", "w": f"{thread}-producer", "c": f"connector-producer-{name}-{number}"}
         who = {role: login(stack, client_id, user) for role, client_id in named.items()}

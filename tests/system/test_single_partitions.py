@@ -10,7 +10,7 @@ from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, switchyard
 from tests.system.watching import assert_no_client_has_failed, led_from
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/plan/move.py", "ha_core/plan/closure.py")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/plan/move/planner.py", "ha_core/plan/move/closure.py")]
 RATE = 60
 
 

@@ -18,7 +18,7 @@ from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/switch", "ha_core/plan/standby.py", "spark_jobs/mirror"),
+    pytest.mark.long("ha_core/operations/move", "ha_core/plan/mirror/standby.py", "spark_jobs/mirror"),
 ]
 
 

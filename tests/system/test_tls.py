@@ -21,10 +21,10 @@ from ha_core.model import Cluster
 from ha_core.store.security import FILE_VARIABLE
 from stack.clients.confluent_settings import client_settings
 from stack.clients.kinds import CONSUMERS, PRODUCERS
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.blackout import Move
-from stack.history.events import Noted
+from stack.history.events import LibraryRemark
 from tests.kit.running import Run, bootstrap, switch, switchyard
 from tests.system.conftest import MakeRun
 
@@ -53,7 +53,7 @@ def tls(stack: Stack) -> dict[str, Any]:
     return stack.tls
 
 
-def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[Client], records: int) -> None:
+def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[ClientProcess], records: int) -> None:
     """The user's topics, while he writes at least so many records with each producer after each move."""
     for origin, target in (CLUSTERS, CLUSTERS[::-1]):
         begun = time.time()
@@ -69,7 +69,9 @@ def lost_and_doubled_nothing(run: Run, name: str, groups: Collection[str]) -> No
     result = run.verdict(name, complete=groups)
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2
-    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    fatal = [
+        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
+    ]
     assert fatal == []
 
 

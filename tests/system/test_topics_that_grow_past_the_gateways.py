@@ -12,20 +12,24 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveRequest
-from ha_core.operations import bindings, engine
-from ha_core.operations.comparing import compare_mirrors
-from ha_core.operations.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.last_seen import record
-from ha_core.operations.linking import link_request, plan_link
-from ha_core.operations.proposal import plan
-from ha_core.operations.requests import make_request
-from ha_core.operations.sides import admin_of
+from ha_core.operations.absence.last_seen import record
+from ha_core.operations.access import bindings
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import make_request
+from ha_core.operations.mirror.comparing import compare_mirrors
+from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.move.cluster_admins import admin_of
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap
 from tests.system.reading_near import Reader
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/syncing", "gateway/composed/topics_admin.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("ha_core/operations/mirror/syncing", "gateway/composed/topics_admin.py"),
+]
 TOPIC, NEW, RECORDS = "orders", 2, 200
 """It has two partitions, and gets a third one."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from stack.history.events import Noted, TransactionEnded
+from stack.history.events import LibraryRemark, TransactionEnded
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
@@ -24,7 +24,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     return make_run(stack, user=name)
 
 
-def outcomes(producer: Client) -> list[str]:
+def outcomes(producer: ClientProcess) -> list[str]:
     events = producer.history().clients[producer.name]
     return [event.outcome for event in events if isinstance(event, TransactionEnded)]
 
@@ -58,6 +58,8 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
     assert clean.count("delivered") == 10 * ended.count("committed")
     # And no producer had to be made anew: each gave up one transaction for each move at most
     assert "unknown" not in ended
-    told = [e for producer in producers for e in producer.history().clients[producer.name] if isinstance(e, Noted)]
+    told = [
+        e for producer in producers for e in producer.history().clients[producer.name] if isinstance(e, LibraryRemark)
+    ]
     assert not [note for note in told if note.fatal or "FATAL" in note.text]
     assert len(told) <= 3 * len(PRODUCERS)

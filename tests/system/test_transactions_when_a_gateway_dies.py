@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from stack.history.events import Noted, TransactionEnded
+from stack.history.events import LibraryRemark, TransactionEnded
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, two_clusters
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/transactions.py", "gateway/composed/letting_go.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/session/transactions.py", "gateway/composed/coordinator_release.py"),
+]
 stack = pytest.fixture(scope="module")(two_clusters)
 PRODUCERS = 3
 STILL_S = 25.0
@@ -26,7 +29,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     return make_run(stack, user=name)
 
 
-def go_on(producers: list[Client]) -> None:
+def go_on(producers: list[ClientProcess]) -> None:
     """Each has three more transactions acknowledged."""
     before = {producer: producer.count("acknowledged") for producer in producers}
     for producer, count in before.items():
@@ -56,5 +59,7 @@ def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_kille
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
     events = [event for producer in producers for event in producer.history().clients[producer.name]]
-    assert not [event for event in events if isinstance(event, Noted) and (event.fatal or "FATAL" in event.text)]
+    assert not [
+        event for event in events if isinstance(event, LibraryRemark) and (event.fatal or "FATAL" in event.text)
+    ]
     assert not [event for event in events if isinstance(event, TransactionEnded) and event.outcome == "unknown"]

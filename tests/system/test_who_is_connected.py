@@ -11,7 +11,7 @@ from tests.system.watching import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/driver/connected.py", "ha_core/operations/asking_gateways.py"),
+    pytest.mark.long("gateway/process/connected.py", "ha_core/operations/engine/gateway_queries.py"),
 ]
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from gateway.driver.peers import ranked
+from gateway.process.peers import ranked
 from ha_core.model import GatewayRecord, identify
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.processes import command_line, descendants, identity
 from tests.kit.own_gateway import OwnGateway
@@ -25,7 +25,7 @@ from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/workers", "gateway/driver")]
+pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/process/workers", "gateway/process")]
 WORKERS = ("gw-1.0", "gw-1.1")
 SLEEP_S = 15.0
 
@@ -100,7 +100,7 @@ class Load:
         self.goes_on()
 
     def goes_on(self) -> None:
-        before: dict[Client, int] = {producer: producer.count("acknowledged") for producer in self.producers}
+        before: dict[ClientProcess, int] = {producer: producer.count("acknowledged") for producer in self.producers}
         for producer, count in before.items():
             producer.wait_for(count + 100, "acknowledged")
 

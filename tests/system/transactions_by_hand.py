@@ -15,7 +15,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.mirror.split import Record, pack
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode
-from ha_core.wire.copies import TRANSACTIONAL, claim
+from ha_core.wire.copied_batch import TRANSACTIONAL, claim
 from stack.harness import Stack
 from tests.kit.consumed import value_of
 from tests.system.watching import until

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection
 
 from ha_core.store.zookeeper import connect
-from stack.clients.process import PATIENCE_S, Client, history_of
+from stack.clients.process import PATIENCE_S, ClientProcess, history_of
 from stack.harness import Stack
-from stack.history.events import Acked, Delivered, Failed, Noted
+from stack.history.events import Acked, Delivered, Failed, LibraryRemark
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, switchyard
 
 
@@ -63,15 +63,15 @@ def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
     return {} if found is None else {partition.id: partition.leader for partition in found.partitions.values()}
 
 
-def acked(producer: Client) -> list[Acked]:
+def acked(producer: ClientProcess) -> list[Acked]:
     return [event for event in producer.history().clients[producer.name] if isinstance(event, Acked)]
 
 
-def given(consumer: Client) -> list[Delivered]:
+def given(consumer: ClientProcess) -> list[Delivered]:
     return [event for event in consumer.history().clients[consumer.name] if isinstance(event, Delivered)]
 
 
-def assert_ascending(consumer: Client) -> None:
+def assert_ascending(consumer: ClientProcess) -> None:
     """Offsets never go back, nor mean a second record, whatever the assignments."""
     last: dict[int, int] = {}
     for record in given(consumer):
@@ -79,7 +79,9 @@ def assert_ascending(consumer: Client) -> None:
         last[record.partition] = record.offset
 
 
-def assert_no_client_has_failed(clients: Collection[Client]) -> None:
+def assert_no_client_has_failed(clients: Collection[ClientProcess]) -> None:
     """No record was given up, and no library could not go on."""
     events = [event for known in history_of(clients).clients.values() for event in known]
-    assert [event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)] == []
+    assert [
+        event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)
+    ] == []

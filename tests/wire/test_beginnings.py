@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.wire.beginnings import LEAST, WITH_TLS, WITHOUT_TLS, Speech, speech
 from ha_core.wire.errors import ForeignProtocolError, RemoteProtocolError
 from ha_core.wire.frames import frame_size
+from ha_core.wire.protocol_detection import LEAST, WITH_TLS, WITHOUT_TLS, Speech, speech
 
 
 @pytest.mark.parametrize(

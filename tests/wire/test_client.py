@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import ApiKey, ErrorCode, Limits, RemoteProtocolError, SaslServer
+from ha_core.wire import ApiKey, ErrorCode, RemoteProtocolError, SaslServer, WireLimits
 from ha_core.wire.client import (
     Answer,
     Client,
@@ -25,7 +25,7 @@ from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.header import encode_response, read_request_header
 from ha_core.wire.sasl import SecurityProfile
-from ha_core.wire.sasl_steps import Plain, Verdict
+from ha_core.wire.sasl_steps import LoginVerdict, Plain
 
 ACCOUNT = SecurityProfile("PLAIN", "svc", "secret")
 OFFERED = {ApiKey.METADATA: (0, 9), ApiKey.SASL_AUTHENTICATE: (0, 2)}
@@ -63,7 +63,7 @@ class Broker:
         try:
             claim = self.sasl.receive(token)
             assert isinstance(claim, Plain)
-            self.sasl.reply(Verdict(claim.user if (claim.user, claim.password) == (self.user, "secret") else None))
+            self.sasl.reply(LoginVerdict(claim.user if (claim.user, claim.password) == (self.user, "secret") else None))
         except RemoteProtocolError:
             return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED}
         return {"session_lifetime_ms": self.lifetime_ms}
@@ -167,7 +167,7 @@ def test_a_broker_without_the_mechanism_is_refused_with_those_it_offers() -> Non
     ],
 )
 def test_bytes_that_are_no_answer_are_a_remote_error(data: bytes, named: str) -> None:
-    client = Client("me", Limits(max_response_bytes=1000))
+    client = Client("me", WireLimits(max_response_bytes=1000))
     client.request(ApiKey.METADATA, {}, 9)
     with pytest.raises(RemoteProtocolError, match=named):
         events(client, [data])

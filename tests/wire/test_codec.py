@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import ApiKey, Limits, RemoteProtocolError, decode, encode
+from ha_core.wire import ApiKey, RemoteProtocolError, WireLimits, decode, encode
 from ha_core.wire.codec import decode_in_place, encode_in_pieces
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.schemas import SCHEMAS
@@ -158,19 +158,19 @@ def test_a_count_above_the_bytes_left_is_refused_before_anything_is_allocated() 
 def test_array_counts_and_strings_are_limited() -> None:
     body = encode(ApiKey.METADATA, 8, "request", {"topics": [{"name": "topic"}] * 30})
     assert len(decode(ApiKey.METADATA, 8, "request", body)["topics"]) == 30
-    for limits in (Limits(max_array=29), Limits(max_elements=29), Limits(max_string=4)):
+    for limits in (WireLimits(max_array=29), WireLimits(max_elements=29), WireLimits(max_string=4)):
         with pytest.raises(RemoteProtocolError, match="topics"):
             decode(ApiKey.METADATA, 8, "request", body, limits=limits)
     with pytest.raises(LocalProtocolError, match="max_array=0"):
-        Limits(max_array=0)
+        WireLimits(max_array=0)
 
 
 def test_elements_of_nested_arrays_are_limited_together() -> None:
     topics = [{"name": "t", "partitions": [{"partition_index": n} for n in range(10)]} for _ in range(10)]
     body = encode(ApiKey.LIST_OFFSETS, 1, "request", {"topics": topics})
-    decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=110))
+    decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=WireLimits(max_elements=110))
     with pytest.raises(RemoteProtocolError, match="partitions"):
-        decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=109))
+        decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=WireLimits(max_elements=109))
 
 
 def test_fields_that_a_version_lacks_are_dropped_and_read_as_defaults() -> None:

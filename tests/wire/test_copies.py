@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from ha_core.wire.copies import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, claim, raw
+from ha_core.wire.copied_batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, claim, raw
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.records import Batch, batches
 from tests.wire.samples import batch, legacy

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import encode, encode_request, read_request_header
-from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
-from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike
+from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
+from ha_core.wire.templates.single_topic import OUTSIDE, STANDING, FetchTemplate
 from tests.gateway.session.messages import FETCH, fetch
 from tests.wire.samples import damaged, seeds
 
@@ -40,15 +40,15 @@ def scanned(frame: bytearray) -> tuple[int, int, FetchScan]:
     return header.body_at, header.api_version, scan
 
 
-def pattern(frame: bytearray) -> FetchOfTopicsLike | None:
+def pattern(frame: bytearray) -> SeveralTopicsFetchTemplate | None:
     body_at, version, scan = scanned(frame)
     epochs = STANDING if scan.session_epoch > 0 else OUTSIDE
-    return FetchOfTopicsLike.of(frame, 0, body_at, len(frame), version, scan, epochs)
+    return SeveralTopicsFetchTemplate.of(frame, 0, body_at, len(frame), version, scan, epochs)
 
 
-def single(frame: bytearray) -> FetchLike | None:
+def single(frame: bytearray) -> FetchTemplate | None:
     body_at, version, scan = scanned(frame)
-    return FetchLike.of(frame, 0, body_at, len(frame), version, len(scan.topics), OUTSIDE)
+    return FetchTemplate.of(frame, 0, body_at, len(frame), version, len(scan.topics), OUTSIDE)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -17,7 +17,7 @@ from kafka.errors import for_code
 from kafka.protocol.schemas.load_json import load_json
 
 from ha_core.wire import APIS, ApiKey, ErrorCode, Route, decode, encode
-from ha_core.wire.apis import GROUPS, LOGS, NEVER, ROWS, TOPICS, Api, Effect, ErrorShape, Pace
+from ha_core.wire.apis import GROUPS, LOGS, NEVER, ROWS, TOPICS, Api, BrokerPace, Effect, ErrorShape
 
 UNDEFINED = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
 """Offered, and not among the definitions that kafka-python has."""
@@ -227,7 +227,9 @@ def _waits(row: Api, said: Said) -> Iterator[str]:
     slow = (row.by_map and said.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or said.answers("LogDir")
     found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, of which everybody asks
     long = said.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
-    if row.pace is not (Pace.SLOW if slow else Pace.QUICK if found else Pace.LONG if long else Pace.USUAL):
+    if row.pace is not (
+        BrokerPace.SLOW if slow else BrokerPace.QUICK if found else BrokerPace.LONG if long else BrokerPace.USUAL
+    ):
         yield f"its pace is {row.pace.name}"
 
 
@@ -301,9 +303,9 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.FETCH, {"vouched": True}),
         (ApiKey.FETCH, {"route": Route.NODE}),
         (ApiKey.FETCH, {"flexible_from": 11}),
-        (ApiKey.METADATA, {"pace": Pace.USUAL}),
+        (ApiKey.METADATA, {"pace": BrokerPace.USUAL}),
         (ApiKey.LIST_OFFSETS, {"effect": Effect(TOPICS, 0)}),
-        (ApiKey.FIND_COORDINATOR, {"pace": Pace.SLOW}),
+        (ApiKey.FIND_COORDINATOR, {"pace": BrokerPace.SLOW}),
         (ApiKey.OFFSET_COMMIT, {"use": None}),
         (ApiKey.OFFSET_COMMIT, {"effect": Effect(GROUPS, 0)}),
         (ApiKey.OFFSET_COMMIT, {"fenced": ErrorCode.NOT_COORDINATOR}),
@@ -321,7 +323,7 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.LIST_GROUPS, {"effect": Effect(TOPICS, 0)}),
         (ApiKey.API_VERSIONS, {"effect": Effect(TOPICS, TOPICS)}),
         (ApiKey.CREATE_TOPICS, {"by_map": False}),
-        (ApiKey.CREATE_TOPICS, {"pace": Pace.USUAL}),
+        (ApiKey.CREATE_TOPICS, {"pace": BrokerPace.USUAL}),
         (ApiKey.DELETE_RECORDS, {"effect": Effect(LOGS, 0)}),
         (ApiKey.DELETE_RECORDS, {"vouched": False}),
         (ApiKey.CREATE_PARTITIONS, {"vouched": False}),
@@ -332,8 +334,8 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.END_TXN, {"vouched": False}),
         (ApiKey.END_TXN, {"effect": Effect(LOGS, LOGS)}),
         (ApiKey.CREATE_ACLS, {"by_map": True}),
-        (ApiKey.ALTER_CONFIGS, {"pace": Pace.QUICK}),
-        (ApiKey.DESCRIBE_LOG_DIRS, {"pace": Pace.USUAL}),
+        (ApiKey.ALTER_CONFIGS, {"pace": BrokerPace.QUICK}),
+        (ApiKey.DESCRIBE_LOG_DIRS, {"pace": BrokerPace.USUAL}),
         (ApiKey.DELETE_GROUPS, {"vouched": False}),
         (ApiKey.DELETE_GROUPS, {"effect": Effect(TOPICS, TOPICS)}),
         (ApiKey.OFFSET_DELETE, {"by_map": False}),

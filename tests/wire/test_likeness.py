@@ -20,8 +20,8 @@ from ha_core.wire import (
     response_body_at,
 )
 from ha_core.wire.fetch_request import scan_fetch_request
-from ha_core.wire.likeness import OUTSIDE, STANDING, FetchLike, ProduceAnswerLike, ProduceLike
 from ha_core.wire.produce import patch_produce_response, scan_produce
+from ha_core.wire.templates.single_topic import OUTSIDE, STANDING, FetchTemplate, ProduceAnswerTemplate, ProduceTemplate
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, produce
 from tests.wire.samples import damaged, seeds
 
@@ -42,21 +42,21 @@ def read(version: int, *partitions: int, epoch: tuple[int, int] = (0, -1), **mor
     return bytearray(encode_request(FETCH, version, 7, "app", encode(FETCH, version, "request", {**body, **more})))
 
 
-def of_produce(frame: bytearray) -> ProduceLike | None:
+def of_produce(frame: bytearray) -> ProduceTemplate | None:
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
     version = header.api_version
     scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
     assert scan is not None
-    return ProduceLike.of(frame, 0, len(frame), len(frame), version, scan)
+    return ProduceTemplate.of(frame, 0, len(frame), len(frame), version, scan)
 
 
-def of_fetch(frame: bytearray) -> FetchLike | None:
+def of_fetch(frame: bytearray) -> FetchTemplate | None:
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
     scan = scan_fetch_request(frame, header.body_at, len(frame), header.api_version)
     epochs = STANDING if scan.session_epoch > 0 else OUTSIDE
-    return FetchLike.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics), epochs)
+    return FetchTemplate.of(frame, 0, header.body_at, len(frame), header.api_version, len(scan.topics), epochs)
 
 
 def sized(frame: bytes | bytearray) -> bytearray:
@@ -228,7 +228,7 @@ def answered(version: int, chance: random.Random) -> bytearray:
 def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version: int, delta: int) -> None:
     # Given how answers look that say that batches were written, and one that may be damaged
     chance = random.Random(seed)
-    like = ProduceAnswerLike.of(b"orders", version)
+    like = ProduceAnswerTemplate.of(b"orders", version)
     frame = answered(version, chance)
     if chance.random() < 0.3:
         frame = sized(frame[:8] + damaged(bytes(frame[8:]), chance))
@@ -251,7 +251,7 @@ def test_the_usual_answer_is_of_the_usual_kind(version: int, count: int) -> None
     said = [{"index": number, **entry} for number in reversed(range(count))]
     body = {"responses": [{"name": "orders", "partition_responses": said}], "throttle_time_ms": 3}
     frame = bytearray(encode_response(PRODUCE, version, 7, encode(PRODUCE, version, "response", body)))
-    like = ProduceAnswerLike.of(b"orders", version)
+    like = ProduceAnswerTemplate.of(b"orders", version)
     assert like is not None
     # When the offsets of two are shifted
     assert like.shift(frame, 0, len(frame), {(b"orders", 0): 93, (b"orders", count - 1): 3})

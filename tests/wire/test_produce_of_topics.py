@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import encode, encode_request, read_request_header
-from ha_core.wire.likeness import ProduceLike
 from ha_core.wire.produce import ProduceScan, scan_produce
-from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
+from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
+from ha_core.wire.templates.single_topic import ProduceTemplate
 from ha_core.wire.varint import write_uvarint
 from tests.gateway.session.messages import PRODUCE
 from tests.wire.samples import damaged, seeds
@@ -43,17 +43,17 @@ def scanned(frame: bytearray, end: int | None = None) -> tuple[int, int, Produce
     return header.body_at, header.api_version, scan
 
 
-def pattern(frame: bytearray, end: int | None = None) -> ProduceOfTopicsLike | None:
+def pattern(frame: bytearray, end: int | None = None) -> SeveralTopicsProduceTemplate | None:
     body_at, version, scan = scanned(frame, end)
-    return ProduceOfTopicsLike.of(frame, 0, body_at, end or len(frame), len(frame), version, scan)
+    return SeveralTopicsProduceTemplate.of(frame, 0, body_at, end or len(frame), len(frame), version, scan)
 
 
-def single(frame: bytearray) -> ProduceLike | None:
+def single(frame: bytearray) -> ProduceTemplate | None:
     _, version, scan = scanned(frame)
-    return ProduceLike.of(frame, 0, len(frame), len(frame), version, scan)
+    return ProduceTemplate.of(frame, 0, len(frame), len(frame), version, scan)
 
 
-def found(like: ProduceOfTopicsLike, frame: bytearray) -> set[bytes] | None:
+def found(like: SeveralTopicsProduceTemplate, frame: bytearray) -> set[bytes] | None:
     return like.topics(frame, 0, len(frame), len(frame))
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import ErrorCode, Limits, RemoteProtocolError, SaslServer
+from ha_core.wire import ErrorCode, RemoteProtocolError, SaslServer, WireLimits
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.sasl_plain import parse_plain, plain_token
-from ha_core.wire.sasl_steps import Bearer, Plain, Proved, UnjudgedError, Verdict
+from ha_core.wire.sasl_steps import Bearer, LoginVerdict, Plain, Proved, UnjudgedError
 
 words = st.text(min_size=1).filter(lambda text: "\0" not in text and text.encode("utf-8", "ignore").decode() == text)
 
@@ -53,15 +53,15 @@ def test_a_client_authenticates_and_re_authenticates() -> None:
         assert not server.raw_tokens
         assert server.receive(plain_token("u", "p")) == Plain("", "u", "p")
         assert server.claimed == "u"
-        assert server.reply(Verdict("u", good_for_s=7.0)) == Proved("u", b"", 7.0)
+        assert server.reply(LoginVerdict("u", good_for_s=7.0)) == Proved("u", b"", 7.0)
 
 
 @pytest.mark.parametrize(
     ("authzid", "verdict"),
-    [("", Verdict(None, "wrong")), ("other", Verdict("u"))],
+    [("", LoginVerdict(None, "wrong")), ("other", LoginVerdict("u"))],
     ids=["the wrong password", "the right one, to act for somebody else"],
 )
-def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: Verdict) -> None:
+def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: LoginVerdict) -> None:
     server = SaslServer()
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p", authzid))
@@ -75,7 +75,7 @@ def test_a_claim_that_nobody_could_judge_is_told_apart_from_a_wrong_one() -> Non
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p"))
     with pytest.raises(UnjudgedError, match="nobody knows"):
-        server.reply(Verdict(None, "nobody knows", unsure=True))
+        server.reply(LoginVerdict(None, "nobody knows", unsure=True))
 
 
 def test_an_unknown_mechanism_may_be_followed_by_a_known_one() -> None:
@@ -89,12 +89,12 @@ def test_an_unknown_mechanism_may_be_followed_by_a_known_one() -> None:
 def test_tokens_out_of_turn_or_too_long_are_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="SaslHandshake is expected"):
         SaslServer().receive(plain_token("u", "p"))
-    server = SaslServer(limits=Limits(max_sasl_bytes=3))
+    server = SaslServer(limits=WireLimits(max_sasl_bytes=3))
     server.handshake("PLAIN", 1)
     with pytest.raises(RemoteProtocolError, match="4 bytes"):
         server.receive(plain_token("u", "p"))
     with pytest.raises(LocalProtocolError):
-        server.reply(Verdict("u"))
+        server.reply(LoginVerdict("u"))
 
 
 def test_a_token_while_a_claim_is_judged_is_out_of_turn() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ha_core.wire import RemoteProtocolError, SaslServer
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.sasl_oauth import OAUTHBEARER, Initial, initial, oauth_client, parse_initial
-from ha_core.wire.sasl_steps import Bearer, Challenge, Proved, Verdict
+from ha_core.wire.sasl_steps import Bearer, Challenge, LoginVerdict, Proved
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl"
 
@@ -80,13 +80,15 @@ def test_what_is_no_token_is_not_sent(token: str) -> None:
 
 
 def test_a_good_token_is_let_in_for_as_long_as_it_is_good() -> None:
-    assert asked("alice").reply(Verdict("alice", good_for_s=60.0)) == Proved("alice", b"", 60.0)
+    assert asked("alice").reply(LoginVerdict("alice", good_for_s=60.0)) == Proved("alice", b"", 60.0)
 
 
 @pytest.mark.parametrize(
-    ("authzid", "verdict"), [("", Verdict(None, "it has expired")), ("root", Verdict("alice"))], ids=["bad", "other"]
+    ("authzid", "verdict"),
+    [("", LoginVerdict(None, "it has expired")), ("root", LoginVerdict("alice"))],
+    ids=["bad", "other"],
 )
-def test_a_refusal_is_told_as_json_and_ends_the_login_in_the_next_round(authzid: str, verdict: Verdict) -> None:
+def test_a_refusal_is_told_as_json_and_ends_the_login_in_the_next_round(authzid: str, verdict: LoginVerdict) -> None:
     server = asked(authzid)
     told = server.reply(verdict)
     assert isinstance(told, Challenge)
@@ -97,7 +99,7 @@ def test_a_refusal_is_told_as_json_and_ends_the_login_in_the_next_round(authzid:
 
 def test_a_refusal_cannot_be_passed_over_by_another_token() -> None:
     server = asked()
-    server.reply(Verdict(None, "bad"))
+    server.reply(LoginVerdict(None, "bad"))
     with pytest.raises(RemoteProtocolError, match="not followed by the end"):
         server.receive(initial(TOKEN))
 

@@ -7,12 +7,12 @@ from functools import partial
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
+from gateway.session.fast.cached_decision import MAX_FLOWS, CachedDecision, leave_out, remember
+from gateway.session.fast.fetch_patch import PatchedFetch, patch
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
-from gateway.session.fetch.here import PatchedFetch, patch
 from gateway.session.fetch.long import LongFetch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
-from gateway.session.flow import MAX_FLOWS, Flow, leave_out, remember
-from gateway.session.pending import Answer, Beside, Exchange, Frames, Passed, Patched, Send
+from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, Patched, QueuedAnswer, Send
 from gateway.session.refusal import Refusal
 from gateway.session.refusing import answer_refused
 from gateway.session.request import Message, NeedsPreparingError, Request, text
@@ -20,13 +20,13 @@ from gateway.session.routes import Routes
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.model import Topic, View
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import ApiKey, ErrorCode
-from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
-from ha_core.wire.likeness import BEGINNING, OUTSIDE, STANDING, FetchLike
 from ha_core.wire.limits import FEW
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
+from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
+from ha_core.wire.templates.single_topic import BEGINNING, OUTSIDE, STANDING, FetchTemplate
 
 CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that two clusters answer: the one with records waits for the one without."""
@@ -155,7 +155,7 @@ def _remember(
     ]
     like = _pattern(session, request, scan, epochs, akin)
     if like is not None:
-        flow = Flow(
+        flow = CachedDecision(
             like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
             rack=rack, waits_ms=scan.max_wait_ms,
         )  # fmt: skip
@@ -176,17 +176,17 @@ def _note_beginning(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
 
 
 def _pattern(
-    session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[Flow]
-) -> FetchLike | FetchOfTopicsLike | None:
+    session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[CachedDecision]
+) -> FetchTemplate | SeveralTopicsFetchTemplate | None:
     """A reader of several topics names now these and now those: one pattern finds them all.
 
     :param akin: flows that names may be taken over from.
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
-    one = FetchLike.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
+    one = FetchTemplate.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
     if leave_out(session, request, topics, akin):
         return one
-    several = FetchOfTopicsLike.of(buf, request.start, body_at, request.end, version, scan, epochs)
+    several = SeveralTopicsFetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:
         return one
     others = (flow.names for flow in akin if several.alike_but_for_topics(flow.like))
@@ -318,12 +318,12 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
     waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
     long = request.prepared is not None
     write = partial(_parts, request, message, plan, waits, most)
-    frames = (yield Beside(write)) if long else write()
+    frames = (yield OffloadStep(write)) if long else write()
     answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
     while True:
         view, gaps = session.snapshot.view, dict(session.gaps) if long else session.gaps
         read = partial(_merged, request, plan, answered, gaps, view)
-        merged, stale = (yield Beside(read)) if long else read()
+        merged, stale = (yield OffloadStep(read)) if long else read()
         if view.topics is session.snapshot.view.topics:
             break  # otherwise what was read may lie at other offsets by now
     if long:
@@ -336,7 +336,9 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         session.emit(Refresh())
     again = bool(stale or plan.gone or plan.doubted)
     delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return Answer((yield Beside(partial(request.answer, merged))) if long else request.answer(merged), delay_s)
+    return QueuedAnswer(
+        (yield OffloadStep(partial(request.answer, merged))) if long else request.answer(merged), delay_s
+    )
 
 
 def _parts(

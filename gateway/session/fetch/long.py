@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gateway.copies import Copies
-from gateway.session.fetch.here import patch
+from gateway.model.copies import Copies
+from gateway.session.fast.fetch_patch import patch
 from gateway.session.fetch.plan import FetchPlan, Gap
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import decode
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
 

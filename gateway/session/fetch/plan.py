@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
-from gateway.copies import Copies, Copy, Here
+from gateway.model.copies import Copies, Here, KnownCopy
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.copied import CopyRead, translated
 from gateway.session.refusal import Refusal
@@ -23,7 +23,7 @@ from gateway.session.request import Message
 from gateway.session.routes import Routes
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, Place, locate
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.fetch_answer import FetchShift
 from ha_core.wire.records import shift_batches, trim
@@ -57,7 +57,7 @@ class Gap(NamedTuple):
     """The log was there when it was asked, so an offset out of range is the reader's to learn."""
 
 
-class Read(NamedTuple):
+class PartitionRead(NamedTuple):
     """Where one partition of a mapped topic is read."""
 
     extent: Extent
@@ -82,8 +82,8 @@ class FetchPlan:
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
-    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`Read.hidden`), are read:
-        their answers have to be looked at whole, and the client does not learn of their end.
+    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`PartitionRead.hidden`),
+    are read: their answers have to be looked at whole, and the client does not learn of their end.
     :ivar copies: those that are read in the copy of a mirror.
     :ivar doubted: those of them that the copy did not give.
     :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
@@ -102,7 +102,7 @@ class FetchPlan:
         :param copies: what is known of those of mirrors.
         """
         self._asks: dict[Partition, tuple[BrokerLane, Message]] = {}
-        self.reads: dict[Partition, Read] = {}
+        self.reads: dict[Partition, PartitionRead] = {}
         self.local: dict[Partition, Message] = {}
         self.order: list[Partition] = []
         self.closed: set[BrokerLane] = set()
@@ -152,7 +152,7 @@ class FetchPlan:
         topic: Topic,
         routes: Routes,
         gaps: dict[Partition, Gap],
-        copy: Copy | None,
+        copy: KnownCopy | None,
     ) -> None:
         partition, offset = key[1], asked["fetch_offset"]
         damaged = routes.writer(topic, partition) is Refusal.DAMAGED
@@ -194,11 +194,11 @@ class FetchPlan:
         self.both = self.both or (crosses and not closed)
         follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
         opens = follows and (gap is None or not gap.sure)
-        self.reads[key] = Read(extent, offset, physical, closed and crosses, hidden, len(extents) == 1, opens)
+        self.reads[key] = PartitionRead(extent, offset, physical, closed and crosses, hidden, len(extents) == 1, opens)
         entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
         self._asks[key] = lane, entry
 
-    def _in_copy(self, key: Partition, asked: Message, copy: Copy, place: Place | Hole, routes: Routes) -> bool:
+    def _in_copy(self, key: Partition, asked: Message, copy: KnownCopy, place: Place | Hole, routes: Routes) -> bool:
         """Reads it in the copy of a mirror, if the copy can say what is there."""
         within = place.extent
         offset = within.start if isinstance(place, Hole) else within.extrapolate(place.physical)
@@ -274,7 +274,7 @@ def stands(view: View, key: Partition, extent: Extent) -> bool:
     return any(extent.same_stay(other) for other in extents)
 
 
-def _still_read(view: View, key: Partition, read: Read | None) -> bool:
+def _still_read(view: View, key: Partition, read: PartitionRead | None) -> bool:
     """Whether what was read there may be given: its offsets mean what they did, and who writes there still does. What a
     log got behind a cut, from a gateway that had slept, lies at the offset of another record.
 
@@ -368,7 +368,7 @@ def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partiti
     return set(takewhile(lambda key: key not in full, order))
 
 
-def _translate(entry: Message, read: Read, conclusive: bool) -> tuple[Message, bool]:
+def _translate(entry: Message, read: PartitionRead, conclusive: bool) -> tuple[Message, bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
 
     :param conclusive: if it is empty, that is because the broker has nothing to give.

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from gateway.rights import missing
+from gateway.model.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
-from gateway.session.flow import Flow, leave_out, remember
-from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send, Shifted
+from gateway.session.fast.cached_decision import CachedDecision, leave_out, remember
+from gateway.session.fast.produce_patch import SettledTopic
+from gateway.session.lease_guard import basis, leased
+from gateway.session.pending import Exchange, InFlight, Passed, QueuedAnswer, Send, Shifted
 from gateway.session.produce import parts
+from gateway.session.produce.judgement import ProduceJudgement, judge_head, notice
 from gateway.session.produce.long import LongProduce
-from gateway.session.produce.settled import SettledTopic
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import Judgement, judge_head, notice
-from gateway.session.reading import HalfSent
+from gateway.session.readiness import HalfSent
 from gateway.session.refusing import answer_refused
 from gateway.session.request import NeedsPreparingError, Request, text
 from gateway.session.state import ConnectionState
-from gateway.session.vouching import basis, leased
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.errors import TooManyElementsError
-from ha_core.wire.likeness import ProduceLike
 from ha_core.wire.limits import PARTITIONS_AT_ONCE
 from ha_core.wire.produce import ProduceScan, scan_produce
-from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
 from ha_core.wire.records import IN_TRANSACTION
+from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
+from ha_core.wire.templates.single_topic import ProduceTemplate
 
 
 def produce(session: ConnectionState, request: Request) -> None:
@@ -47,7 +47,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if ordinary and routes.writes(topics):
         _pass(session, request, scan, topics)
         return
-    verdict = Judgement.of(session, request, scan)
+    verdict = ProduceJudgement.of(session, request, scan)
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
     rights.tell_denied(session, request, verdict.local)
@@ -70,7 +70,7 @@ def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan,
     verdicts, message = session.verdicts, {"transactional_id": text(transactional_id)}
     if verdicts is None or (denied := missing(verdicts, request.api.asks.needs, message)) is None:
         return True
-    verdict = Judgement.of(session, request, scan)
+    verdict = ProduceJudgement.of(session, request, scan)
     if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
         return True
     rights.tell(session, request, (denied,))
@@ -121,13 +121,13 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
     if (like := _pattern(session, request, scan, topics)) is not None:
-        remember(session, Flow(like, request, session.entry, tuple(topics)))
+        remember(session, CachedDecision(like, request, session.entry, tuple(topics)))
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending
 
 
-def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
+def _write(verdict: ProduceJudgement, scan: ProduceScan) -> InFlight | None:
     """Sends what is not answered here; its answer is made anew, in client offsets. None: it has no answer."""
     session, request = verdict.session, verdict.request
     notice(session, request, scan, verdict.local)
@@ -138,7 +138,7 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
         settled = None
         if scan.transactional_id is None and (like := _like(session, request, scan)) is not None:
             settled = SettledTopic(verdict.topics[0], session.routes(request.client_id), request.api_version)
-            remember(session, Flow(like, request, session.entry, verdict.topics, settled))
+            remember(session, CachedDecision(like, request, session.entry, verdict.topics, settled))
         pending = Shifted(request, verdict.topics, shifts=verdict.shifts, like=settled.like if settled else None)
         session.pass_on(pending, session.broker, verdict.frame())
         return pending
@@ -148,36 +148,38 @@ def _write(verdict: Judgement, scan: ProduceScan) -> InFlight | None:
     return None
 
 
-def _written(verdict: Judgement) -> Exchange:
+def _written(verdict: ProduceJudgement) -> Exchange:
     lane = verdict.session.broker
     frame = (yield Send({lane: verdict.frame()}))[lane]
-    return Answer(verdict.request.answer(verdict.merged(frame)))
+    return QueuedAnswer(verdict.request.answer(verdict.merged(frame)))
 
 
-def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceLike | None:
+def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceTemplate | None:
     """What others are like that go as this one does; None where each has to be looked at."""
     if not session.unlimited(request):
         return None
     end = request.end
-    return ProduceLike.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
+    return ProduceTemplate.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
 
 
 def _pattern(
     session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]
-) -> ProduceLike | ProduceOfTopicsLike | None:
+) -> ProduceTemplate | SeveralTopicsProduceTemplate | None:
     """The same of what is passed, and may name several topics: a producer writes now to these and now to those."""
     one = _like(session, request, scan)
     if one is not None or not session.unlimited(request) or leave_out(session, request, topics, session.flows):
         return one
     start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
-    like = ProduceOfTopicsLike.of(request.buf, start, body_at, request.end, frame_end, request.api_version, scan)
+    like = SeveralTopicsProduceTemplate.of(
+        request.buf, start, body_at, request.end, frame_end, request.api_version, scan
+    )
     if like is None:
         return None
     passed = (flow.names for flow in session.flows if flow.mapped is None and like.alike_but_for_topics(flow.like))
     return like.joined(*sorted(passed, key=len, reverse=True))
 
 
-def _answer(verdict: Judgement, scan: ProduceScan) -> None:
+def _answer(verdict: ProduceJudgement, scan: ProduceScan) -> None:
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
     session, request, refusals = verdict.session, verdict.request, verdict.refusals
     if scan.acks == 0 and refusals:
@@ -188,7 +190,7 @@ def _answer(verdict: Judgement, scan: ProduceScan) -> None:
         session.reply(request, verdict.answer({}))
 
 
-def _leave_unanswered(verdict: Judgement) -> None:
+def _leave_unanswered(verdict: ProduceJudgement) -> None:
     """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
     closes the connection: what came before is executed and answered."""
     session, why = verdict.session, verdict.refusals[0].words

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from gateway.session.produce.verdict import Batches, batch_of_each, repeated
+from gateway.session.produce.judgement import Batches, batch_of_each, repeated
 from gateway.session.request import Request
 from ha_core.wire import RemoteProtocolError, read_request_header
 from ha_core.wire.produce import Entry, ProduceScan, scan_produce
@@ -16,7 +16,7 @@ PARTITIONS_OF_A_PART = 200
 """One turn of the event loop judges and sends this many, or reads their answer, in some milliseconds."""
 
 
-class Part(NamedTuple):
+class ProducePart(NamedTuple):
     """Some partitions of a long produce request, as a request of their own."""
 
     request: Request
@@ -65,7 +65,7 @@ class LongProduce:
     def transactional_id(self) -> bytes | None:
         return self._scan.transactional_id
 
-    def next_part(self) -> Part:
+    def next_part(self) -> ProducePart:
         """Call this in a worker thread: it copies the records."""
         whole, entries = self._request, self._entries.pop()
         records = memoryview(self._buf)
@@ -96,7 +96,7 @@ class LongProduce:
         assert header is not None
         part = Request(header, frame, 0, len(frame), whole.limits)
         found = _scanned(part)
-        return Part(part, found, batch_of_each(part, found))
+        return ProducePart(part, found, batch_of_each(part, found))
 
 
 def _scanned(request: Request) -> ProduceScan:

@@ -12,15 +12,15 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from gateway.heavy import free
-from gateway.rights import missing
+from gateway.model.rights import missing
+from gateway.runtime.offload import free
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
-from gateway.session.pending import Answer, Beside, Exchange, Send, StandInLine, Wait
-from gateway.session.produce.long import LongProduce, Part
-from gateway.session.produce.producer_order import Key, Refused
+from gateway.session.pending import Exchange, OffloadStep, QueuedAnswer, Send, StandInLine, WaitForState
+from gateway.session.produce.judgement import ProduceJudgement, acknowledged, notice
+from gateway.session.produce.long import LongProduce, ProducePart
+from gateway.session.produce.producer_order import Key, RefusedBatch
 from gateway.session.produce.split import batches_at_cuts, decided_by, write_across
-from gateway.session.produce.verdict import Judgement, acknowledged, notice
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
@@ -43,7 +43,7 @@ class _InParts:
         self._revision = session.snapshot.view.revision
         """The revision at which the request began."""
         self._until = decided_by(session, long.timeout_ms)
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedBatch] = []
         self._said: dict[str, list[Message]] = {}
         """The answer so far: topic → partition responses."""
         self._throttle_time_ms = 0
@@ -57,7 +57,7 @@ class _InParts:
     def go(self) -> Exchange:
         session, long = self._session, self._long
         while long.left:
-            part: Part = yield Beside(long.next_part)
+            part: ProducePart = yield OffloadStep(long.next_part)
             if not long.left:
                 session.preparing = None  # the client's next request is sent after this part
                 session.let_go()
@@ -66,15 +66,15 @@ class _InParts:
         if long.acks == 0:
             if self._failed:
                 streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-            return Answer(b"", hold_s, promises=self._written)
-        frame = yield Beside(partial(_frame, self._request, self._said, self._throttle_time_ms))
-        return Answer(frame, hold_s, promises=self._written)
+            return QueuedAnswer(b"", hold_s, promises=self._written)
+        frame = yield OffloadStep(partial(_frame, self._request, self._said, self._throttle_time_ms))
+        return QueuedAnswer(frame, hold_s, promises=self._written)
 
-    def _handle(self, part: Part) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
+    def _handle(self, part: ProducePart) -> Generator[Send | OffloadStep | StandInLine | WaitForState, Any, Message]:
         """Sends the batches of a part that are not refused here. Returns the part's answer."""
         session, request = self._session, self._request
         routes, transactional = session.routes(request.client_id), self._long.transactional_id is not None
-        verdict = Judgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
+        verdict = ProduceJudgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
         at_cuts = batches_at_cuts(part.request, part.batches, transactional, routes)
         if self._denied():
             verdict.deny()

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from ha_core.plan.remembered import MAX_NAME
+from ha_core.plan.routing.bounded_cache import MAX_NAME
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import at_or_before, last_sequence
 
@@ -45,7 +45,7 @@ MAX_WAITED_FOR = 8
 
 
 @dataclass(slots=True, eq=False)
-class Refused:
+class RefusedBatch:
     """A batch that its client has to send again.
 
     :ivar until: what follows waits for it so long.
@@ -57,7 +57,7 @@ class Refused:
 
 
 @dataclass(slots=True, eq=False)
-class Way:
+class Dispatch:
     """One of the ways on which a batch may be across a cut: its client may have sent it by several connections.
 
     :ivar behind_refused: one before it was refused here meanwhile. Its client may send that one by another gateway, and
@@ -74,13 +74,13 @@ class ProducerOrder:
     def __init__(self, waiting: set[ProducerOrder]) -> None:
         """:param waiting: keeps this one while it knows of a batch."""
         self._waiting = waiting
-        self.waited_for: dict[tuple[Key, int], list[Refused]] = {}
+        self.waited_for: dict[tuple[Key, int], list[RefusedBatch]] = {}
         """Those that were refused, of one epoch, the earliest first. One that is refused again ends the wait for none
         of those behind it: each of them has to come again, too, and may do so by another connection."""
         self.topics: Counter[bytes] = Counter()
         """Of those, so that what is written to others is not held up while many topics move for hours."""
         self._look_at = 0.0
-        self.under_way: dict[tuple[Key, int], dict[tuple[int, int], Way]] = {}
+        self.under_way: dict[tuple[Key, int], dict[tuple[int, int], Dispatch]] = {}
         """(epoch, base sequence) of what crosses a cut → the way by which it departed last."""
 
     def watches(self, topics: Iterable[bytes] | None, now: float) -> bool:
@@ -90,7 +90,7 @@ class ProducerOrder:
             self._look_at = now + FORGET_S
         return bool(self.topics) and (topics is None or not self.topics.keys().isdisjoint(topics))
 
-    def refused(self, key: Key, batch: Batch, now: float) -> Refused | None:
+    def refused(self, key: Key, batch: Batch, now: float) -> RefusedBatch | None:
         """The batch is in no log, and its client sends it again when it is told so (`told`)."""
         if not _ordered(batch) or len(key[0]) > MAX_NAME:  # no topic is called so, and a hundred thousand fill memory
             return None
@@ -101,7 +101,7 @@ class ProducerOrder:
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         if len(waited_for) >= MAX_WAITED_FOR:
             del waited_for[1]  # the latest are what the client has on its way now
-        refused = Refused(epoch, sequence, now + UNTOLD_S)
+        refused = RefusedBatch(epoch, sequence, now + UNTOLD_S)
         waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
         self._wait_for(place, waited_for)
         if len(self.waited_for) > MAX_REMEMBERED:
@@ -110,7 +110,7 @@ class ProducerOrder:
             way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
 
-    def told(self, refused: Iterable[Refused], now: float) -> None:
+    def told(self, refused: Iterable[RefusedBatch], now: float) -> None:
         """Their client knows, or asks again because its connection ends."""
         for one in refused:
             one.until = now + FORGET_S
@@ -145,7 +145,7 @@ class ProducerOrder:
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
             self._wait_for(place, [one for one in known if one.epoch == epoch and not at_or_before(one.sequence, last)])
 
-    def _known(self, place: tuple[Key, int], now: float) -> list[Refused]:
+    def _known(self, place: tuple[Key, int], now: float) -> list[RefusedBatch]:
         """What is waited for of a producer; what is not any more is forgotten."""
         refused = self.waited_for[place]
         if now > refused[0].until:
@@ -153,7 +153,7 @@ class ProducerOrder:
             self._wait_for(place, refused)
         return refused
 
-    def _wait_for(self, place: tuple[Key, int], refused: list[Refused]) -> None:
+    def _wait_for(self, place: tuple[Key, int], refused: list[RefusedBatch]) -> None:
         topic, known = place[0][0], self.waited_for.pop(place, None)
         if refused:
             self._waiting.add(self)
@@ -176,9 +176,9 @@ class ProducerOrder:
                 del self.under_way[place]
         return not self.waited_for and not self.under_way
 
-    def departed(self, key: Key, batch: Batch, now: float) -> Way:
+    def departed(self, key: Key, batch: Batch, now: float) -> Dispatch:
         """The batch goes to one cluster, and maybe to another one afterwards."""
-        way = Way(now)
+        way = Dispatch(now)
         if _ordered(batch):
             self._waiting.add(self)
             where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
@@ -197,7 +197,7 @@ class ProducerOrder:
         """Whether it has departed, and has not been answered since, by whatever connection."""
         return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
-    def arrived(self, key: Key, batch: Batch, way: Way) -> None:
+    def arrived(self, key: Key, batch: Batch, way: Dispatch) -> None:
         """It is answered, by the way by which it departed last: what an older one says ends nothing. What is never
         answered, because its connection broke, arrives by a retry, or is forgotten."""
         if self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence)) is way:
@@ -225,7 +225,7 @@ class ProducerOrder:
         """Whether one before this one is on its way: it was refused, and its client has sent it again."""
         return _earlier(self._crossing(key, batch, now), batch)
 
-    def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], Way]:
+    def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], Dispatch]:
         place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
         if place is None:
             return {}
@@ -270,5 +270,5 @@ def _ordered(batch: Batch) -> bool:
     return batch.magic == 2 and batch.producer_id >= 0 and batch.base_sequence >= 0
 
 
-def _kept(refused: list[Refused], now: float) -> list[Refused]:
+def _kept(refused: list[RefusedBatch], now: float) -> list[RefusedBatch]:
     return [one for one in refused if now <= one.until]

@@ -18,16 +18,16 @@ from typing import Any
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Answer, Beside, Exchange, Send, StandInLine, Wait
+from gateway.session.lease_guard import leased
+from gateway.session.pending import Exchange, OffloadStep, QueuedAnswer, Send, StandInLine, WaitForState
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
-from gateway.session.produce.producer_order import Key, Way
-from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import LOGGED, Batches, Judgement, acknowledged, entries
+from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET
+from gateway.session.produce.judgement import LOGGED, Batches, ProduceJudgement, acknowledged, entries
+from gateway.session.produce.producer_order import Dispatch, Key
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
-from gateway.session.vouching import leased
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
@@ -69,13 +69,13 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
     return ahead
 
 
-def split(verdict: Judgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
+def split(verdict: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
     """Answers a request with batches for partitions whose cut lies ahead."""
     session, request = verdict.session, verdict.request
     answer = yield from write_across(verdict, scan.timeout_ms, crossing, decided_by(session, scan.timeout_ms))
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-    return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
+    return QueuedAnswer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
 
 
 def decided_by(session: ConnectionState, timeout_ms: int) -> float:
@@ -84,8 +84,8 @@ def decided_by(session: ConnectionState, timeout_ms: int) -> float:
 
 
 def write_across(
-    verdict: Judgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
-) -> Generator[Send | Beside | StandInLine | Wait, Any, Message]:
+    verdict: ProduceJudgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
+) -> Generator[Send | OffloadStep | StandInLine | WaitForState, Any, Message]:
     """Sends batches that are not answered here to the port's broker, and those that turn out to belong to a target to
     that target. Returns the answer.
 
@@ -127,12 +127,12 @@ class _Targets:
 
     session: ConnectionState
     request: Request
-    verdict: Judgement
+    verdict: ProduceJudgement
     timeout_ms: int
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
-    ways: Mapping[Key, Way]
+    ways: Mapping[Key, Dispatch]
 
     def keep_order(self) -> None:
         """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
@@ -186,7 +186,7 @@ class _Targets:
                 elif None in lanes.values():
                     again_at = max(again_at, session.now + AGAIN_S)
                 if session.now < again_at:
-                    yield Wait(min(again_at, until))
+                    yield WaitForState(min(again_at, until))
                     continue
             writes = self._sort(decided, lanes)
             if not writes:

@@ -8,15 +8,15 @@ from typing import Annotated, TypeVar
 
 from typer import Argument, BadParameter
 
-from ha_core import bindings_file
-from ha_core.bindings_file import Declared
-from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, Yes, code_of, command, option
 from ha_core.cli.exits import BAD_INPUT
-from ha_core.operations import registry
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_client_ids, with_level, with_read
-from ha_core.operations.usage import forget_usage
-from ha_core.plan.dormant import by_instance, churning
-from ha_core.plan.wide_users import widths
+from ha_core.operations.access import bindings_file
+from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_client_ids, with_level, with_read
+from ha_core.operations.access.bindings_file import Declared
+from ha_core.operations.access.usage import forget_usage
+from ha_core.operations.overview import clusters
+from ha_core.plan.access.usage_age import by_instance, churning
+from ha_core.plan.move.wide_users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
 from ha_core.present.state import bindings_page, bindings_plan_page, forgotten_page, usage_page, wide_users_page
@@ -28,15 +28,15 @@ _Known = TypeVar("_Known")
 
 
 @command("bindings list", "All bindings, or those of some users.")
-def list_bindings(session: Session, users: _Users = None) -> Answer:
+def list_bindings(session: CommandRun, users: _Users = None) -> CommandResult:
     view = session.environment.store.load()
     chosen = _of(users, view.bindings)
-    return Answer({"revision": view.revision, "bindings": chosen}, bindings_page(chosen.values()))
+    return CommandResult({"revision": view.revision, "bindings": chosen}, bindings_page(chosen.values()))
 
 
 @command("bindings set", "Bind a user, instance, topic or group to a cluster; or apply a declared YAML file.")
 def set_bindings(
-    session: Session,
+    session: CommandRun,
     who: Annotated[str | None, Argument(metavar="[WHO]", help="user:NAME, user:NAME+INSTANCE, …")] = None,
     cluster: Annotated[str | None, Argument(metavar="[CLUSTER]")] = None,
     file: Annotated[Path | None, option("Declared bindings (YAML).")] = None,
@@ -53,7 +53,7 @@ def set_bindings(
     reason: Reason = "set by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     said = [what for what in (cluster, read, client_ids, file) if what is not None]
     if len(said) != 1 or (file is None) != (who is not None):
         raise BadParameter("give WHO and CLUSTER, or WHO and --read WHERE or --client-ids FORM, or --file FILE")
@@ -71,7 +71,7 @@ def set_bindings(
 
 @command("bindings delete", "Remove a binding: the next coarser level decides again.")
 def delete(
-    session: Session,
+    session: CommandRun,
     who: _Level,
     read: Annotated[bool, option("Where mirrored topics are read: again where they are written.", "--read")] = False,
     client_ids: Annotated[
@@ -80,7 +80,7 @@ def delete(
     reason: Reason = "deleted by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     view = session.environment.store.load()
     if read and client_ids:
         raise BadParameter("give --read or --client-ids")
@@ -92,41 +92,41 @@ def delete(
 
 
 @command("usage list", "Topics and groups of all users, or of some.")
-def list_usage(session: Session, users: _Users = None) -> Answer:
+def list_usage(session: CommandRun, users: _Users = None) -> CommandResult:
     store = session.environment.store
     chosen = _of(users, store.usage())
     churn = tuple(churning(by_instance(chosen, store.load().bindings), session.environment.now()))
     told = [one._asdict() for one in churn]
-    return Answer({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
+    return CommandResult({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
 
 
 @command("usage wide", "Users that use much, or that many others share topics with: a switch takes all of that along.")
-def list_wide(session: Session) -> Answer:
+def list_wide(session: CommandRun) -> CommandResult:
     store = session.environment.store
     found = [one for one in widths(store.load(), store.usage()) if one.wide]
     document = {"users": [{**one._asdict(), "wide": one.wide} for one in found]}
-    return Answer(document, wide_users_page(found))
+    return CommandResult(document, wide_users_page(found))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")
 def declare(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str, Argument(metavar="USER")],
     topic: Annotated[list[str] | None, option("A topic that the user uses. Repeatable.")] = None,
     group: Annotated[list[str] | None, option("A group that the user uses. Repeatable.")] = None,
     instance: Annotated[str, option("Client id.")] = "",
-) -> Answer:
+) -> CommandResult:
     topics, groups = tuple(topic or ()), tuple(group or ())
     if not topics and not groups:
         raise BadParameter("name at least one --topic or --group")
-    registry.declare_usage(session.environment, user, topics, groups, instance)
+    clusters.declare_usage(session.environment, user, topics, groups, instance)
     uses = ", ".join([*topics, *(f"group {name}" for name in groups)])
-    return Answer({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
+    return CommandResult({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
 
 
 @command("usage forget", "Withdraw uses of a user: all, or of some topics, groups or one instance.")
 def forget(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str, Argument(metavar="USER")],
     topic: Annotated[list[str] | None, option("Only of this topic. Repeatable.")] = None,
     group: Annotated[list[str] | None, option("Only of this group. Repeatable.")] = None,
@@ -135,24 +135,24 @@ def forget(
         bool, option("Also what was seen within a day: no such client exists, or it has stopped.", "--recent")
     ] = False,
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     gone = forget_usage(session.environment, user, topic or (), group or (), instance, recent, dry_run)
     rows = [(one.what, one.name, one.use.instance) for one in gone]
     told = [{"what": what, "name": name, "instance": of} for what, name, of in rows]
-    return Answer({"user": user, "forgotten": told, "dry_run": dry_run}, forgotten_page(user, rows, dry_run))
+    return CommandResult({"user": user, "forgotten": told, "dry_run": dry_run}, forgotten_page(user, rows, dry_run))
 
 
 def _of(users: list[str] | None, known: Mapping[str, _Known]) -> dict[str, _Known]:
     return {name: one for name, one in sorted(known.items()) if not users or name in users}
 
 
-def _change(session: Session, declared: Declared, reason: str, dry_run: bool, yes: bool) -> Answer:
+def _change(session: CommandRun, declared: Declared, reason: str, dry_run: bool, yes: bool) -> CommandResult:
     plan = plan_bindings(session.environment, declared)
     if dry_run or not plan.differences:
-        return Answer(plan, bindings_plan_page(plan))
+        return CommandResult(plan, bindings_plan_page(plan))
     session.out.page(bindings_plan_page(plan))
     if plan.warnings and not (yes or session.out.confirm("Apply it?")):
         error = Marked("Nothing was changed: the warnings above need --yes.", "error")
-        return Answer({**plan.to_json(), "result": "refused"}, [error], BAD_INPUT)
+        return CommandResult({**plan.to_json(), "result": "refused"}, [error], BAD_INPUT)
     report = apply_bindings(session.environment, plan, reason)
-    return Answer({**plan.to_json(), **report.to_json()}, single_page(report), code_of(report))
+    return CommandResult({**plan.to_json(), **report.to_json()}, single_page(report), code_of(report))

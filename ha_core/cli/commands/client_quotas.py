@@ -7,10 +7,10 @@ from typing import Annotated
 
 from typer import BadParameter
 
-from ha_core.cli.command import Answer, DryRun, Session, Yes, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Yes, command, option
 from ha_core.cli.platform import Database, opened
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_entity, check_limit, check_limits, named
-from ha_core.operations.publishing_quotas import QuotaPublisher
+from ha_core.operations.access.publishing_quotas import QuotaPublisher
 from ha_core.present.quotas import QuotaLine, changes_page, quotas_page
 
 _User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
@@ -19,7 +19,7 @@ _Instance = Annotated[str | None, option("A client id, of the user or of all; <d
 
 
 @command("client-quotas list", "What gateways enforce.")
-def list_quotas(session: Session, user: _User = None) -> Answer:
+def list_quotas(session: CommandRun, user: _User = None) -> CommandResult:
     store = session.environment.store
     found = store.quotas()
     known = store.load().bindings if any(one.entity is None for one in found.readable.values()) else {}
@@ -29,12 +29,12 @@ def list_quotas(session: Session, user: _User = None) -> Answer:
     shown = [_line(entity, limits) for entity, limits in quotas if user in (None, entity.user)]
     shown.sort(key=lambda line: (line.user or "", line.topic or "", line.instance or ""))
     document = {"quotas": [line.to_json() for line in shown], "unreadable": found.unreadable}
-    return Answer(document, quotas_page(shown, found.unreadable))
+    return CommandResult(document, quotas_page(shown, found.unreadable))
 
 
 @command("client-quotas set", "Limit a user, a user's topic, or an instance; limits that are not said stay.")
 def set_quota(
-    session: Session,
+    session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
     instance: _Instance = None,
@@ -42,7 +42,7 @@ def set_quota(
     consumer_byte_rate: Annotated[float | None, option("Bytes a second that are read.")] = None,
     request_percentage: Annotated[float | None, option("Of one thread's time.")] = None,
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     said = {
         QuotaKind.PRODUCE: producer_byte_rate,
         QuotaKind.FETCH: consumer_byte_rate,
@@ -57,13 +57,13 @@ def set_quota(
 
 @command("client-quotas remove", "Limit it no more, or not in this.")
 def remove(
-    session: Session,
+    session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
     instance: _Instance = None,
     limit: Annotated[list[str] | None, option("Of its limits this one only. Repeatable.")] = None,
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     entity = QuotaEntity(user, instance, topic)
     _check(entity, None)
     if unknown := set(limit or ()) - KINDS.keys():
@@ -75,12 +75,12 @@ def remove(
 
 @command("client-quotas publish", "What the platform's service does by itself, now; others stay unless --prune.")
 def publish(
-    session: Session,
+    session: CommandRun,
     prune: Annotated[bool, option("Remove those that the platform does not have.", "--prune")] = False,
     database: Database = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     store = session.environment.store
     publisher = QuotaPublisher(opened(session, database).source("quotas"))
     changes = publisher.plan(store, prune)
@@ -105,11 +105,13 @@ def _check(entity: QuotaEntity, limits: Limits | None) -> None:
         raise BadParameter(str(error)) from None
 
 
-def _changed(changes: Sequence[tuple[QuotaEntity, Limits]], dry_run: bool, problems: Sequence[str] = ()) -> Answer:
+def _changed(
+    changes: Sequence[tuple[QuotaEntity, Limits]], dry_run: bool, problems: Sequence[str] = ()
+) -> CommandResult:
     lines = [_line(entity, limits) for entity, limits in changes]
     result = "dry run" if dry_run else "succeeded"
     document = {"result": result, "changes": [line.to_json() for line in lines], "problems": list(problems)}
-    return Answer(document, changes_page(lines, dry_run, problems))
+    return CommandResult(document, changes_page(lines, dry_run, problems))
 
 
 def _line(entity: QuotaEntity, limits: Limits) -> QuotaLine:

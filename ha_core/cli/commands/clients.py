@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.exits import OUT_OF_REACH, SUCCESS
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.preflight.clients import defects_of
-from ha_core.plan.shared_ids import in_use, shared_ids
 from ha_core.present.clients import connections_page, explanations_page
 
 if TYPE_CHECKING:
-    from ha_core.operations.asking_gateways import Said
+    from ha_core.operations.engine.gateway_queries import Said
 
 _Gateway = Annotated[str | None, option("Ask only this one, by its id.")]
 
 
 @command("connections", "Who is connected to the gateways: from where, with which software, to which cluster.")
 def connections(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str | None, option("Only of this user.")] = None,
     client_id: Annotated[str | None, option("Only with this client.id.")] = None,
     instance: Annotated[str | None, option("Only of this instance; the user's client-id forms apply.")] = None,
@@ -32,7 +32,7 @@ def connections(
     gateway: _Gateway = None,
     limit: Annotated[int, option("At most so many of each gateway.", min=1, max=10_000)] = 1000,
     own: Annotated[bool, option("Show those of Switchyard's own processes, too.", "--own")] = False,
-) -> Answer:
+) -> CommandResult:
     asked = (
         ("user", user),
         ("client_id", client_id),
@@ -53,18 +53,18 @@ def connections(
     told = [one._asdict() for one in shared]
     document = {"connections": rows, "totals": totals, "shared_ids": told, "unanswered": _unanswered(said)}
     page = connections_page(rows, totals, _unanswered(said), own or bool(fields), shared)
-    return Answer(document, page, _code(said))
+    return CommandResult(document, page, _code(said))
 
 
 @command("explain", "What becomes of a client's requests for a topic or group, and what decides it, at each gateway.")
 def explain(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str, Argument(metavar="USER")],
     instance: Annotated[str, Argument(metavar="INSTANCE", help='The client.id; "" for none.')],
     name: Annotated[str, Argument(metavar="TOPIC|group:GROUP")],
     address: Annotated[str, option("Where the client comes from, for rules that name addresses.")] = "",
     gateway: _Gateway = None,
-) -> Answer:
+) -> CommandResult:
     kind, _, named = name.rpartition(":")
     if kind not in ("", "topic", "group") or not named or not user:
         raise RefusedError(f"{user} {name}: give a user, and a topic's name or group:NAME.")
@@ -73,12 +73,12 @@ def explain(
     answers = [answer for one in said if one.answer is not None for answer in _each(one.answer)]
     agree = len({*map(_outcome, answers)}) <= 1
     document = {"agree": agree, "explanations": answers, "unanswered": _unanswered(said)}
-    return Answer(document, explanations_page(answers, agree, _unanswered(said)), _code(said))
+    return CommandResult(document, explanations_page(answers, agree, _unanswered(said)), _code(said))
 
 
-def _ask(session: Session, path: str, fields: Mapping[str, str], gateway: str | None) -> list[Said]:
+def _ask(session: CommandRun, path: str, fields: Mapping[str, str], gateway: str | None) -> list[Said]:
     # It brings an HTTP client along, which no other command needs.
-    from ha_core.operations.asking_gateways import ask_gateways
+    from ha_core.operations.engine.gateway_queries import ask_gateways
 
     return ask_gateways(session.environment, path, fields, gateway)
 

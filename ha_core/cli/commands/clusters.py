@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ha_core.cli.command import Answer, Cluster, DryRun, Reason, Session, code_of, command, option
-from ha_core.operations import registry
-from ha_core.operations.mask import MaskOutcome, mask_cluster, unmask_cluster, who_depends
+from ha_core.cli.command import Cluster, CommandResult, CommandRun, DryRun, Reason, code_of, command, option
+from ha_core.operations.absence.masking import MaskOutcome, mask_cluster, unmask_cluster, who_depends
+from ha_core.operations.overview import clusters
 from ha_core.present.moves import single_page
 from ha_core.present.state import clusters_page, depends_lines
 
 
 @command("clusters list", "All clusters, and whether they answer.")
-def list_clusters(session: Session) -> Answer:
-    states = registry.cluster_states(session.environment)
-    return Answer({"clusters": states}, clusters_page(states))
+def list_clusters(session: CommandRun) -> CommandResult:
+    states = clusters.cluster_states(session.environment)
+    return CommandResult({"clusters": states}, clusters_page(states))
 
 
 @command("clusters add", "Register a cluster, or change how it is reached.")
 def add(
-    session: Session,
+    session: CommandRun,
     name: Cluster,
     bootstrap: Annotated[str, option("host:port[,host:port…]")],
     security: Annotated[str, option("Name of a security profile.")] = "none",
@@ -35,51 +35,51 @@ def add(
     ] = None,
     unprobed: Annotated[bool, option("Do not probe it: it is not running yet, for example.", "--unprobed")] = False,
     reason: Reason = "registered by hand",
-) -> Answer:
+) -> CommandResult:
     session.found_state()
     if not unprobed:
-        session.out.progress(f"{name}: {registry.require_alive(session.environment, name, bootstrap, security)}")
-    revision, changed = registry.add_cluster(
+        session.out.progress(f"{name}: {clusters.require_alive(session.environment, name, bootstrap, security)}")
+    revision, changed = clusters.add_cluster(
         session.environment, name, bootstrap, security, default, reason, zone, super_user
     )
     text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
-    return Answer({"cluster": name, "revision": revision, "changed": changed}, [text])
+    return CommandResult({"cluster": name, "revision": revision, "changed": changed}, [text])
 
 
 @command("clusters remove", "Forget a cluster that nothing refers to any more.")
 def remove(
-    session: Session,
+    session: CommandRun,
     name: Cluster,
     force: Annotated[bool, option("Even if topics that never moved are written there.", "--force")] = False,
     reason: Reason = "removed by hand",
-) -> Answer:
-    revision = registry.remove_cluster(session.environment, name, reason, force)
-    return Answer({"cluster": name, "revision": revision}, [f"Cluster {name} is removed (revision {revision})."])
+) -> CommandResult:
+    revision = clusters.remove_cluster(session.environment, name, reason, force)
+    return CommandResult({"cluster": name, "revision": revision}, [f"Cluster {name} is removed (revision {revision})."])
 
 
 @command("mask", "Take a cluster out of service: requests for it fail at once, nothing new moves to it.")
 def mask(
-    session: Session,
+    session: CommandRun,
     cluster: Cluster,
     reason: Reason,
     force: Annotated[bool, option("Even if topics are written there; they stand still.", "--force")] = False,
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     if dry_run:
         depends = who_depends(session.environment, cluster)
-        return Answer({"cluster": cluster, "depends": depends}, depends_lines(cluster, depends))
+        return CommandResult({"cluster": cluster, "depends": depends}, depends_lines(cluster, depends))
     return _changed(cluster, mask_cluster(session.environment, cluster, reason, force))
 
 
 @command("unmask", "Put a cluster back into service, after a health probe.")
-def unmask(session: Session, cluster: Cluster, reason: Reason = "back in service") -> Answer:
+def unmask(session: CommandRun, cluster: Cluster, reason: Reason = "back in service") -> CommandResult:
     return _changed(cluster, unmask_cluster(session.environment, cluster, reason))
 
 
-def _changed(cluster: str, outcome: MaskOutcome) -> Answer:
+def _changed(cluster: str, outcome: MaskOutcome) -> CommandResult:
     report, words = outcome.report, outcome.words
     if report is None:
-        return Answer({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
+        return CommandResult({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
     depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
     document = {**report.to_json(), "changed": True, "depends": outcome.depends}
-    return Answer(document, [words, *depends, *single_page(report)], code_of(report))
+    return CommandResult(document, [words, *depends, *single_page(report)], code_of(report))

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, Session, command
+from ha_core.cli.command import CommandResult, CommandRun, command
 from ha_core.model.gateway import by_gateway
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError
 
 
 @command("gateways forget", "Expect a gateway no longer that died and does not come back.")
-def forget(session: Session, gateway: Annotated[str, Argument(metavar="GATEWAY")]) -> Answer:
+def forget(session: CommandRun, gateway: Annotated[str, Argument(metavar="GATEWAY")]) -> CommandResult:
     store = session.environment.store
     if gateway in by_gateway(store.gateways()):
         raise RefusedError(
@@ -21,4 +21,4 @@ def forget(session: Session, gateway: Annotated[str, Argument(metavar="GATEWAY")
     if not store.forget_gateway(gateway):
         expected = ", ".join(sorted(store.expected_gateways())) or "none"
         raise RefusedError(f"Nothing was changed: gateway {gateway} is not expected (expected: {expected}).")
-    return Answer({"result": "succeeded", "gateway": gateway}, [f"Gateway {gateway} is not expected any more."])
+    return CommandResult({"result": "succeeded", "gateway": gateway}, [f"Gateway {gateway} is not expected any more."])

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, changed, opened
-from ha_core.operations.registry import declare_usage
+from ha_core.operations.overview.clusters import declare_usage
 from ha_core.present.registry import entries_page
 
 _User = Annotated[str, Argument(metavar="USER")]
@@ -20,14 +20,14 @@ UNDECLARED = (
 
 @command("instances issue", "A new client id for one client of a user, for one or more topics.")
 def issue(
-    session: Session,
+    session: CommandRun,
     user: _User,
     topic: Annotated[list[str], option("A topic that the client is to use. Repeatable.")],
     reason: Reason,
     description: Annotated[str, option("Which client it is for.")] = "",
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     registry = opened(session, database, creates=not dry_run)
     issued = registry.new_instance(user, topic, description)
     answer = changed(session, registry, lambda by: registry.create(issued, by, reason, dry_run), dry_run)
@@ -42,18 +42,18 @@ def issue(
         else UNDECLARED.format(user=user, name=issued.name)
     )
     document = {**answer.document, "client_id": issued.name, "declared": declared}
-    return Answer(document, [*answer.page, f"client.id={issued.name}", words], answer.code)
+    return CommandResult(document, [*answer.page, f"client.id={issued.name}", words], answer.code)
 
 
 @command("instances list", "All client ids that were issued, or those of a user or for a topic.")
 def list_instances(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str | None, option("Only those of this user.")] = None,
     topic: Annotated[str | None, option("Only those for this topic.")] = None,
     after: Annotated[str, option("Start after this name.")] = "",
     limit: Annotated[int, option("At most this many, up to 1000.")] = 1000,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
     page = opened(session, database).read.page("instances", after, limit, mentioned).to_json()
-    return Answer(page, entries_page(page["items"]))
+    return CommandResult(page, entries_page(page["items"]))

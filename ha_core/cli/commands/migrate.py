@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from typer import Argument
 
 from ha_core.cli.command import (
-    Answer,
+    CommandResult,
+    CommandRun,
     DrainTimeout,
     DryRun,
     OperationId,
     Reason,
-    Session,
     Yes,
     code_of,
     command,
@@ -24,23 +24,23 @@ from ha_core.cli.command import (
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation
-from ha_core.operations import engine
-from ha_core.operations.crossing.migrate import would_roll_back
-from ha_core.operations.dependents import failure, words
-from ha_core.operations.errors import NOTHING_CHANGED, RefusedError
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError
+from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.requests import parse_cuts
+from ha_core.operations.migration.crossing.migrate import would_roll_back
 from ha_core.operations.migration.listing import migrations
-from ha_core.operations.migration.planning import TOPICS_PER_BATCH, Batch, plan_migration, whole_request
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch, plan_migration, whole_request
 from ha_core.operations.migration.settling import crossing_operations, wait_for
-from ha_core.operations.report import Report
-from ha_core.operations.requests import parse_cuts
-from ha_core.plan.verdict import amount
+from ha_core.operations.move.dependents import failure, words
+from ha_core.plan.preflight.verdict import amount
 from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page
 
 
 @command("migrate", "Move topics from one cluster to another; clients go on, unrestarted.")
 def migrate(
-    session: Session,
+    session: CommandRun,
     topics: Annotated[
         list[str],
         Argument(
@@ -64,7 +64,7 @@ def migrate(
     dry_run: DryRun = False,
     wait: Annotated[bool, option("Wait until every topic has crossed over.", "--wait")] = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     environment, cuts = session.environment, parse_cuts(cut_at or ())
     asked: dict[str, Any] = {
         "reason": reason,
@@ -79,7 +79,7 @@ def migrate(
         _, _, whole = whole_request(environment, environment.store.load(), topics, origin, target, **asked)
         continued = engine.continue_twins(environment, whole)
         topics = [entry.removeprefix("topic:") for entry in continued.left] if continued.reports else topics
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[MigrationBatch, ...] = ()
     if topics:
         with continued.before():
             proposal = plan_migration(
@@ -94,39 +94,44 @@ def migrate(
 
 
 @command("rollback", "Take a migration back, as long as nothing was written to the target.")
-def rollback(session: Session, operation: OperationId, dry_run: DryRun = False) -> Answer:
+def rollback(session: CommandRun, operation: OperationId, dry_run: DryRun = False) -> CommandResult:
     if dry_run:
         would = would_roll_back(session.environment, operation)
-        return Answer({"result": "planned", "outcome": would}, [would])
+        return CommandResult({"result": "planned", "outcome": would}, [would])
     return of_report(engine.undo(session.environment, operation), wanted="undone")
 
 
 @command("migrations", "Topics that have moved or are moving: status, cut, progress, age, what blocks them.")
 def show(
-    session: Session,
+    session: CommandRun,
     running: Annotated[bool, option("Only those that cross over now.", "--running")] = False,
-) -> Answer:
+) -> CommandResult:
     found = migrations(session.environment, running)
     nothing = "no topic crosses over" if running else "no topic was ever moved"
-    return Answer({"migrations": found}, migrations_page(found) if found else [nothing])
+    return CommandResult({"migrations": found}, migrations_page(found) if found else [nothing])
 
 
 @command("settle", "End the crossings that have reached their cuts; continue interrupted ones.")
 def settle(
-    session: Session,
+    session: CommandRun,
     operations: Annotated[list[str] | None, Argument(metavar="[OPERATION…]", help="Default: all.")] = None,
     wait: Annotated[bool, option("Wait until all of them have ended.", "--wait")] = False,
     timeout: Annotated[float | None, option("With --wait: seconds to wait at most.", min=0.0)] = None,
-) -> Answer:
+) -> CommandResult:
     chosen = tuple(operations) if operations else crossing_operations(session.environment)
     looks = wait_for(session.environment, chosen, timeout if wait else 0.0)
     failed = any(look.error or look.operation.state == "failed" or (wait and not look.ended) for look in looks)
-    return Answer({"operations": looks}, looks_page(looks), FAILURE if failed else SUCCESS)
+    return CommandResult({"operations": looks}, looks_page(looks), FAILURE if failed else SUCCESS)
 
 
 def carry_out_batches(
-    session: Session, batches: Sequence[Batch], wait: bool, pause_s: float, recheck: bool, continued: Iterable[Report]
-) -> Answer:
+    session: CommandRun,
+    batches: Sequence[MigrationBatch],
+    wait: bool,
+    pause_s: float,
+    recheck: bool,
+    continued: Iterable[Report],
+) -> CommandResult:
     """One batch after the other. What has been started goes on by itself, also when this process is stopped."""
     environment, out = session.environment, session.out
     reports = list(continued)
@@ -167,4 +172,4 @@ def carry_out_batches(
     groups = {one.id: words(one) for one in ended if words(one)}
     result = "failed" if code else "crossing" if any(one.result == "crossing" for one in reports) else "succeeded"
     document = {"batches": reports, "result": result}
-    return Answer({**document, "groups": groups} if groups else document, batches_page(reports, groups), code)
+    return CommandResult({**document, "groups": groups} if groups else document, batches_page(reports, groups), code)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.operations.comparing import SAMPLE, compare_mirrors
+from ha_core.operations.mirror.comparing import SAMPLE, compare_mirrors
 from ha_core.present.comparing import compared_page
 
 
@@ -17,13 +17,13 @@ from ha_core.present.comparing import compared_page
     "mirror verify", "Compare copies with their sources, record by record; exit code 6 if any differ or are missing."
 )
 def verify(
-    session: Session,
+    session: CommandRun,
     topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")],
     target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
     sample: Annotated[bool, option("Only a share of the ranges of offsets.", "--sample")] = False,
     share: Annotated[float, option("The share, of a sample.", min=0.0, max=1.0)] = SAMPLE,
     seed: Annotated[int | None, option("By which a sample is chosen. Default: another each time.")] = None,
-) -> Answer:
+) -> CommandResult:
     by = secrets.randbits(31) if seed is None else seed
     found = compare_mirrors(session.environment, topics, target, share if sample else 1.0, by)
-    return Answer(found, compared_page(found), SUCCESS if found.equal else ATTENTION)
+    return CommandResult(found, compared_page(found), SUCCESS if found.equal else ATTENTION)

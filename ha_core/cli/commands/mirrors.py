@@ -9,12 +9,12 @@ from typing import Annotated
 from typer import Argument
 
 from ha_core.cli.command import (
-    Answer,
     Cluster,
+    CommandResult,
+    CommandRun,
     DryRun,
     Patterns,
     Reason,
-    Session,
     Yes,
     carry_out,
     code_of,
@@ -23,17 +23,17 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.operations.comparing import verify_of
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.given_up import end_interrupted
-from ha_core.operations.health import left_behind
-from ha_core.operations.linking import link_request, plan_link
-from ha_core.operations.mirrors import mirrors_now, synced
-from ha_core.operations.reconciling import reconcile
-from ha_core.operations.syncing.by_hand import sync_mirrors
-from ha_core.operations.throttling import UNLIMITED, limit_of, throttle
-from ha_core.operations.unlinking import judged, unlink
-from ha_core.plan.verdict import listed
+from ha_core.operations.absence.given_up import end_interrupted
+from ha_core.operations.absence.reconciling import reconcile
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.mirror.comparing import verify_of
+from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.mirror.status import mirrors_now, synced
+from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
+from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle
+from ha_core.operations.mirror.unlinking import judged, unlink
+from ha_core.operations.overview.health import left_behind
+from ha_core.plan.preflight.verdict import listed
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import below_mirrors, link_page, mirrors_page, reconciled_page, synced_page
 from ha_core.present.moves import batches_page
@@ -46,7 +46,7 @@ OneOfSeveral = Annotated[str, option("Cluster that has the copies, where a topic
 
 @command("mirror link", "Make topics on the standby as they are here, and copy them there from now on.")
 def link(
-    session: Session,
+    session: CommandRun,
     topics: Topics,
     source: Annotated[str, option("Cluster that they are written in.", "--from")],
     target: Annotated[str, option("Cluster that gets the copies.", "--to")],
@@ -57,30 +57,30 @@ def link(
     max_bytes_s: Annotated[str, option("Of each topic, copied in a second at most.", metavar="N")] = UNLIMITED,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     request = link_request(topics, source, target, reason, leave_setting or (), limit_of(max_bytes_s))
     return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
 
 
 @command("mirror throttle", "Limit how fast topics are copied, at once, without a stop of what copies.")
 def limit(
-    session: Session,
+    session: CommandRun,
     topics: TopicPatterns,
     max_bytes_s: Annotated[str, option("Of each topic, bytes copied in a second at most; or none.", metavar="N|none")],
     reason: Reason,
     target: OneOfSeveral = "",
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason, dry_run)
     if found.report is None:
-        return Answer(found, [found.words])
+        return CommandResult(found, [found.words])
     session.out.progress(found.words)
     return of_report(found.report)
 
 
 @command("mirror unlink", "Copy topics no more. The copies stay as they are, or are deleted.")
 def end(
-    session: Session,
+    session: CommandRun,
     topics: Topics,
     target: Annotated[str, option("Cluster that has the copies.", "--to")],
     reason: Reason,
@@ -89,13 +89,13 @@ def end(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     if dry_run:
         found = judged(session.environment, topics, target, delete_copy)
         named = listed(mirror.key for mirror in found.mirrors)
         gone = f", and delete the copies of {listed(found.topic_ids)}" if found.topic_ids else ""
         document = {"mirrors": found.mirrors, "deletes": sorted(found.topic_ids), "result": "planned"}
-        return Answer(document, [f"would end {named}{gone}"])
+        return CommandResult(document, [f"would end {named}{gone}"])
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
     session.confirm(yes, f"End the mirrors of {listed(topics)} in {target}{further}?")
@@ -104,7 +104,7 @@ def end(
         return of_report(reports[0])
     code = code_of(*reports)
     document = {"batches": reports, "result": "failed" if code else "succeeded"}
-    return Answer(document, batches_page(reports, {}), code)
+    return CommandResult(document, batches_page(reports, {}), code)
 
 
 @command(
@@ -112,7 +112,7 @@ def end(
     "Count what a cluster that is back holds beyond its copies, and make it their standby. Nothing of it is served.",
 )
 def reconcile_now(
-    session: Session,
+    session: CommandRun,
     cluster: Cluster,
     reason: Reason,
     topics: Patterns = None,
@@ -123,7 +123,7 @@ def reconcile_now(
     verify: Annotated[str, option(f"What was mirrored is compared with the copies first: {HOW_MUCH}.")] = "sample",
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     environment, chosen, much = session.environment, topics or (), verify_of(verify)
     asked = partial(
         reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, verify=much, reason=reason
@@ -133,7 +133,7 @@ def reconcile_now(
         session.confirm(yes, f"Keep these counts{', and mirror the topics to ' + cluster if mirror else ''}?")
     result = asked(dry_run=dry_run)
     code = code_of(*result.reports) or (ATTENTION if result.needs_attention else SUCCESS)
-    return Answer(result, reconciled_page(result), code)
+    return CommandResult(result, reconciled_page(result), code)
 
 
 @command(
@@ -141,22 +141,22 @@ def reconcile_now(
     "Bring settings, partitions, rights and groups' offsets to the copies; exit code 6 if some are stuck.",
 )
 def sync(
-    session: Session,
+    session: CommandRun,
     topics: Annotated[
         list[str] | None, Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all mirrors.")
     ] = None,
     target: OneOfSeveral = "",
     dry_run: DryRun = False,
-) -> Answer:
+) -> CommandResult:
     found = sync_mirrors(session.environment, topics or (), target, dry_run)
-    return Answer(found, synced_page(found), ATTENTION if found.stops else SUCCESS)
+    return CommandResult(found, synced_page(found), ATTENTION if found.stops else SUCCESS)
 
 
 @command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
 def show(
-    session: Session,
+    session: CommandRun,
     picture: Annotated[Path | None, option("Draw them: a file .svg, or .html with the tables.", metavar="FILE")] = None,
-) -> Answer:
+) -> CommandResult:
     if picture is not None and picture.suffix not in {".svg", ".html"}:
         raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
     environment = session.environment
@@ -168,4 +168,4 @@ def show(
         now = environment.now()
         picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
         page.append(f"picture: {picture.resolve()}")
-    return Answer(found.rows, page)  # `status` has what was found besides, and the mirrors as a whole
+    return CommandResult(found.rows, page)  # `status` has what was found besides, and the mirrors as a whole

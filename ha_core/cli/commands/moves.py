@@ -8,12 +8,12 @@ from typing import Annotated, Literal, cast
 from typer import Argument
 
 from ha_core.cli.command import (
-    Answer,
+    CommandResult,
+    CommandRun,
     DrainTimeout,
     DryRun,
     OperationId,
     Reason,
-    Session,
     Yes,
     carry_out,
     command,
@@ -22,12 +22,12 @@ from ha_core.cli.command import (
 )
 from ha_core.cli.commands.migrate import carry_out_batches
 from ha_core.model import MoveRequest
-from ha_core.operations import engine
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.requests import chosen_scope, fault_request, make_request
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH
-from ha_core.operations.proposal import plan
-from ha_core.operations.requests import chosen_scope, fault_request, make_request
-from ha_core.operations.whole_cluster import continue_interrupted, plan_cluster, require_whole
+from ha_core.operations.move.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
 DAMAGED = (
@@ -44,7 +44,7 @@ UNREAD = "Readers that have not read all: wait (until the origin is back) | skip
 
 @command("switch", "Move users, instances, groups or topics from one cluster to another.")
 def switch(
-    session: Session,
+    session: CommandRun,
     scope: Annotated[
         list[str],
         Argument(
@@ -75,7 +75,7 @@ def switch(
     refuse_lag_records: Annotated[int | None, option("Refuse where a copy lacks more, of a topic.", min=0)] = None,
     refuse_lag_ms: Annotated[int | None, option("Refuse where a copy is further behind.", min=0)] = None,
     drain_timeout: DrainTimeout = 10.0,
-) -> Answer:
+) -> CommandResult:
     asked = {
         "mode": mode,
         "reason": reason,
@@ -105,7 +105,7 @@ def switch(
 
 @command("migrate-from-fault", "Give topics of a dead cluster a new home: producers go on at once.")
 def migrate_from_fault(
-    session: Session,
+    session: CommandRun,
     topics: Annotated[
         list[str], Argument(metavar="TOPIC…", help="Names, partitions such as 'orders:0,4-7', or patterns.")
     ],
@@ -122,7 +122,7 @@ def migrate_from_fault(
     dry_run: DryRun = False,
     yes: Yes = False,
     drain_timeout: DrainTimeout = 10.0,
-) -> Answer:
+) -> CommandResult:
     request = fault_request(
         session.environment,
         topics,
@@ -141,7 +141,7 @@ def migrate_from_fault(
 
 @command("resume", "Continue an interrupted operation, or undo what it left behind.")
 def resume(
-    session: Session,
+    session: CommandRun,
     operation: OperationId,
     at_once: Annotated[
         bool, option("A migration with cuts ahead: cut at the logs' ends now, behind a fence.", "--finish-with-barrier")
@@ -151,7 +151,7 @@ def resume(
     ] = False,
     unread: Annotated[str | None, option(f"With --without-origin, required. {UNREAD}")] = None,
     force: Annotated[bool, option("With --without-origin: even if it answers.", "--force")] = False,
-) -> Answer:
+) -> CommandResult:
     if without_origin and unread not in ("wait", "skip"):
         raise RefusedError("Say what readers do that have not read all below the cuts: --unread wait or skip.")
     readers = cast(Literal["wait", "skip"], unread) if without_origin else None
@@ -159,9 +159,9 @@ def resume(
 
 
 @command("undo", "Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
-def undo(session: Session, operation: OperationId) -> Answer:
+def undo(session: CommandRun, operation: OperationId) -> CommandResult:
     return of_report(engine.undo(session.environment, operation), wanted="undone")
 
 
-def _move(session: Session, request: MoveRequest, dry_run: bool, yes: bool) -> Answer:
+def _move(session: CommandRun, request: MoveRequest, dry_run: bool, yes: bool) -> CommandResult:
     return carry_out(session, request, partial(plan, read=True), proposal_page, "Move them now?", dry_run, yes)

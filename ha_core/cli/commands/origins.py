@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, code_of, command, option
+from ha_core.cli.command import (
+    Cluster,
+    CommandResult,
+    CommandRun,
+    DryRun,
+    Patterns,
+    Reason,
+    Yes,
+    code_of,
+    command,
+    option,
+)
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
-from ha_core.operations.given_up import NOT_SERVED, end_interrupted, give_up, plan_giving_up, require_reason
-from ha_core.operations.lifecycle.aging import age
-from ha_core.operations.lifecycle.returned import check_origins
+from ha_core.operations.absence.given_up import NOT_SERVED, end_interrupted, give_up, plan_giving_up, require_reason
+from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.migration.aging import age
 from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page, returned_page
 
 
@@ -16,13 +27,13 @@ from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page,
     "origins check", "Close the extents of clusters that answer again where they truly end, and say what came back."
 )
 def check(
-    session: Session,
+    session: CommandRun,
     topics: Patterns = None,
     accept_loss: Annotated[bool, option("Do without what the cluster has lost since.", "--accept-loss")] = False,
     serve_skipped: Annotated[bool, option("Readers get what a forced move let them skip.", "--serve-skipped")] = False,
     dry_run: DryRun = False,
     reason: Reason = "the cluster answers again",
-) -> Answer:
+) -> CommandResult:
     result = check_origins(
         session.environment,
         topics or (),
@@ -32,21 +43,21 @@ def check(
         reason=reason,
     )
     code = code_of(*result.reports) or (ATTENTION if result.unaccepted else SUCCESS)
-    return Answer(result, returned_page(result), code)
+    return CommandResult(result, returned_page(result), code)
 
 
 @command(
     "origins give-up", "Declare what a cluster still holds lost for ever: readers go on after it. Cannot be undone."
 )
 def give_up_now(
-    session: Session,
+    session: CommandRun,
     cluster: Cluster,
     reason: Reason,
     topics: Patterns = None,
     force: Annotated[bool, option("Even if the cluster answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     environment = session.environment
     require_reason(cluster, reason)
     if not dry_run:
@@ -54,21 +65,21 @@ def give_up_now(
     plan = plan_giving_up(environment, cluster, topics or (), force=force)
     session.out.page(giving_up_page(plan))
     if dry_run or not plan.losses:
-        return Answer({**plan.to_json(), "result": "planned" if plan.losses else "succeeded", "changed": False})
+        return CommandResult({**plan.to_json(), "result": "planned" if plan.losses else "succeeded", "changed": False})
     session.confirm(yes, f"Give up what {cluster} holds of them for good? {NOT_SERVED}.")
     done = give_up(environment, plan, reason)
-    return Answer(done, given_up_page(done), SUCCESS if done.succeeded else FAILURE)
+    return CommandResult(done, given_up_page(done), SUCCESS if done.succeeded else FAILURE)
 
 
 @command("age", "Drop the extents that nobody can read or needs any more; say what keeps the others.")
 def age_now(
-    session: Session,
+    session: CommandRun,
     topics: Patterns = None,
     delete_origin: Annotated[bool, option("Delete empty origin topics that no map names.", "--delete-origin")] = False,
     accept_loss: Annotated[bool, option("Do without records that were lost in an origin.", "--accept-loss")] = False,
     dry_run: DryRun = False,
     reason: Reason = "nothing of it can be read or is needed any more",
-) -> Answer:
+) -> CommandResult:
     result = age(
         session.environment,
         topics or (),
@@ -77,4 +88,4 @@ def age_now(
         dry_run=dry_run,
         reason=reason,
     )
-    return Answer(result, aging_page(result, dry_run), code_of(*result.reports))
+    return CommandResult(result, aging_page(result, dry_run), code_of(*result.reports))

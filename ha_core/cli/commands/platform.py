@@ -9,12 +9,12 @@ from typing import Annotated
 
 from typer import Argument, BadParameter
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, Version, changed, named, opened
-from ha_core.datacache.announcing import Announcer
-from ha_core.operations.caches import ask_reload
-from ha_core.operations.publishing_clusters import PublishingClusters
-from ha_core.operations.publishing_quotas import PublishingQuotas
+from ha_core.datacache.change_notifier import ChangeNotifier
+from ha_core.operations.access.caches import ask_reload
+from ha_core.operations.access.publishing_clusters import PublishingClusters
+from ha_core.operations.access.publishing_quotas import PublishingQuotas
 from ha_core.present.registry import entries_page, history_page
 
 MAX_VALUE = 1 << 20
@@ -23,16 +23,18 @@ _Key = Annotated[str, Argument(metavar="KEY")]
 
 
 @command("platform migrate", "Bring the tables to what this version needs.")
-def migrate(session: Session, database: Database = None) -> Answer:
-    from ha_core.registry.database import Database as Tables
+def migrate(session: CommandRun, database: Database = None) -> CommandResult:
+    from ha_core.platform.database import Database as Tables
 
     before, now = Tables(named(database)).migrate()
-    return Answer({"before": before, "now": now}, [f"The tables were in version {before or 'none'}, now in {now}."])
+    return CommandResult(
+        {"before": before, "now": now}, [f"The tables were in version {before or 'none'}, now in {now}."]
+    )
 
 
 @command("platform serve", "Serve the platform over HTTP, to gateways and operators with a token.")
 def serve(
-    session: Session,
+    session: CommandRun,
     host: Annotated[str, option("Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("Where to listen.", min=1, max=65535)] = 8085,
     tokens: Annotated[
@@ -42,9 +44,9 @@ def serve(
     key: Annotated[Path | None, option("PEM: the certificate's private key.")] = None,
     plain: Annotated[bool, option("Without TLS on other addresses than loopback.", "--plain")] = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.serving import server
-    from ha_core.registry.serving import tokens as known
+) -> CommandResult:
+    from ha_core.platform.serving import server
+    from ha_core.platform.serving import tokens as known
 
     if (certificate is None) != (key is None):
         raise BadParameter("TLS needs both --certificate and --key")
@@ -57,7 +59,7 @@ def serve(
             "force."
         )
     else:
-        announcer = Announcer(registry.read.newest_us, session.connects, session.out.progress)
+        announcer = ChangeNotifier(registry.read.newest_us, session.connects, session.out.progress)
         publishing = PublishingQuotas(registry.source("quotas"), session.connects, session.out.progress)
         clusters = PublishingClusters(registry.source("clusters"), session.opens, session.out.progress)
         registry.tell_of_changes(announcer.now, publishing.now, clusters.now)
@@ -65,58 +67,58 @@ def serve(
             looking.start()
             session.callback(looking.close)
     server.serve(registry, callers, host, port, certificate, key, publishes_quotas=session.connects is not None)
-    return Answer({"result": "ended"}, ["The service has ended."])
+    return CommandResult({"result": "ended"}, ["The service has ended."])
 
 
 @command("platform reload", "Have gateways read all of a kind anew; what is in force stays so meanwhile.")
 def reload(
-    session: Session,
+    session: CommandRun,
     kind: Annotated[str, Argument(metavar="KIND", help="users, rules or settings")],
     gateway: Annotated[str | None, option("Only this one.", metavar="GATEWAY")] = None,
-) -> Answer:
+) -> CommandResult:
     asked = ask_reload(session.environment, kind, gateway)
     if not asked:
-        return Answer({"asked": []}, [f"No gateway follows {kind} of the platform."])
-    return Answer({"asked": asked}, [f"Told to read all {kind} anew: {', '.join(asked)}."])
+        return CommandResult({"asked": []}, [f"No gateway follows {kind} of the platform."])
+    return CommandResult({"asked": asked}, [f"Told to read all {kind} anew: {', '.join(asked)}."])
 
 
 @command("platform list", "All of a kind.")
 def list_kind(
-    session: Session,
+    session: CommandRun,
     kind: _Kind,
     after: Annotated[str, option("Go on behind this key.")] = "",
     limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     page = opened(session, database).read.page(kind, after, limit).to_json()
-    return Answer(page, entries_page(page["items"], with_key=True))
+    return CommandResult(page, entries_page(page["items"], with_key=True))
 
 
 @command("platform history", "Who changed what, when and why: of a kind, or of one key.")
 def history(
-    session: Session,
+    session: CommandRun,
     kind: _Kind,
     key: Annotated[str | None, Argument(metavar="[KEY]")] = None,
     before_us: Annotated[int | None, option("Only what is older than this change time.")] = None,
     limit: Annotated[int, option("At most so many, up to 1000.")] = 100,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     page = opened(session, database).read.history(kind, key, before_us, limit).to_json()
-    return Answer(page, history_page(page["items"]))
+    return CommandResult(page, history_page(page["items"]))
 
 
 @command("platform put", "Make or replace one of a kind, from a file with its JSON.")
 def put(
-    session: Session,
+    session: CommandRun,
     kind: _Kind,
     file: Annotated[Path, option("JSON of the value.")],
     reason: Reason,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.changing import put as put_edit
-    from ha_core.registry.entry import kind_of
+) -> CommandResult:
+    from ha_core.platform.changing import put as put_edit
+    from ha_core.platform.entry import kind_of
 
     registry = opened(session, database, creates=not dry_run)
     try:
@@ -132,14 +134,14 @@ def put(
 
 @command("platform delete", "Delete one of a kind.")
 def delete(
-    session: Session,
+    session: CommandRun,
     kind: _Kind,
     key: _Key,
     reason: Reason,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     registry = opened(session, database, creates=not dry_run)
     at = registry.read.get(kind, key).version if version is None else version
     return changed(session, registry, lambda by: registry.delete(kind, key, at, by, reason, dry_run), dry_run)

@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ha_core.cli.command import Answer, OperationId, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, OperationId, command, option
 from ha_core.model import HistoryEntry, MigrateOperation
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.registry import known_operation
-from ha_core.plan.verdict import amount
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.overview.clusters import known_operation
+from ha_core.plan.preflight.verdict import amount
 from ha_core.present.colours import COLOURS, FAINT, INK
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class Approach:
 
 
 @command("plot", "Draw how the logs of a migration ran into their cuts.")
-def plot(session: Session, operation: OperationId, out: Annotated[Path, option("The picture, a PNG.")]) -> Answer:
+def plot(
+    session: CommandRun, operation: OperationId, out: Annotated[Path, option("The picture, a PNG.")]
+) -> CommandResult:
     environment = session.environment
     found = known_operation(environment, operation, MigrateOperation)
     entries = environment.store.history(operation)
@@ -47,7 +49,7 @@ def plot(session: Session, operation: OperationId, out: Annotated[Path, option("
         )
     draw(found, approaches, entries).savefig(out, dpi=150)
     count, where = len(approaches), out.resolve()
-    return Answer(
+    return CommandResult(
         {"operation": operation, "plot": str(where), "partitions": count}, [f"{amount(count, 'partition')}: {where}"]
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, Version, changed, opened
 from ha_core.present.registry import entries_page
 
@@ -15,21 +15,21 @@ _Instance = Annotated[str | None, option("A client id, of the user or of all.")]
 
 @command("quotas list", "All quotas, or those of a user or topic.")
 def list_quotas(
-    session: Session,
+    session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
     after: Annotated[str, option("Go on behind this key.")] = "",
     limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
     page = opened(session, database).read.page("quotas", after, limit, mentioned).to_json()
-    return Answer(page, entries_page(page["items"]))
+    return CommandResult(page, entries_page(page["items"]))
 
 
 @command("quotas set", "Limit a user, a user's topic, or an instance; limits that are not said are none.")
 def set_quota(
-    session: Session,
+    session: CommandRun,
     reason: Reason,
     user: _User = None,
     topic: _Topic = None,
@@ -40,16 +40,16 @@ def set_quota(
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.changing import put
-    from ha_core.registry.kinds.quotas import Quota
+) -> CommandResult:
+    from ha_core.platform.changing import put
+    from ha_core.platform.kinds.quotas import QuotaEntry
 
     limits = {
         "producer_byte_rate": producer_byte_rate,
         "consumer_byte_rate": consumer_byte_rate,
         "request_percentage": request_percentage,
     }
-    quota = Quota.read({"user": user, "topic": topic, "instance": instance, **limits})
+    quota = QuotaEntry.read({"user": user, "topic": topic, "instance": instance, **limits})
     registry = opened(session, database, creates=not dry_run)
     found = registry.read.find("quotas", quota.key)
     at = version if version is not None or found is None else found.version
@@ -58,7 +58,7 @@ def set_quota(
 
 @command("quotas delete", "Limit it no more.")
 def delete(
-    session: Session,
+    session: CommandRun,
     reason: Reason,
     user: _User = None,
     topic: _Topic = None,
@@ -66,8 +66,8 @@ def delete(
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.entry import key_of
+) -> CommandResult:
+    from ha_core.platform.entry import key_of
 
     registry = opened(session, database, creates=not dry_run)
     key = key_of(user, topic, instance)

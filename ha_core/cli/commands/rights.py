@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, changed, opened
 from ha_core.present.registry import entries_page
 
@@ -19,23 +19,23 @@ _Host = Annotated[str, option("Only from this address.")]
 
 @command("rights list", "All rules, or those of a user, group of users, or topic.")
 def list_rules(
-    session: Session,
+    session: CommandRun,
     user: Annotated[str | None, option("Only for this user.")] = None,
     group: Annotated[str | None, option("Only for this group of users.")] = None,
     topic: Annotated[str | None, option("Only those that name this topic or prefix.")] = None,
     after: Annotated[str, option("Go on behind this key.")] = "",
     limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     asked = (("user", user), ("group", group), ("topic", topic))
     mentioned = {role: name for role, name in asked if name is not None}
     page = opened(session, database).read.page("rules", after, limit, mentioned).to_json()
-    return Answer(page, entries_page(page["items"]))
+    return CommandResult(page, entries_page(page["items"]))
 
 
 @command("rights grant", "Allow something, or with --deny forbid it.")
 def grant(
-    session: Session,
+    session: CommandRun,
     principal: _Principal,
     type_: _Type,
     operation: _Operation,
@@ -46,17 +46,17 @@ def grant(
     host: _Host = "*",
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.kinds.rules import Rule
+) -> CommandResult:
+    from ha_core.platform.kinds.rules import RuleEntry
 
-    rule = Rule.read(_said(principal, type_, name, prefixed, operation, deny, host))
+    rule = RuleEntry.read(_said(principal, type_, name, prefixed, operation, deny, host))
     registry = opened(session, database, creates=not dry_run)
     return changed(session, registry, lambda by: registry.create(rule, by, reason, dry_run), dry_run)
 
 
 @command("rights revoke", "Take back a rule that was granted in the same words.")
 def revoke(
-    session: Session,
+    session: CommandRun,
     principal: _Principal,
     type_: _Type,
     operation: _Operation,
@@ -67,10 +67,10 @@ def revoke(
     host: _Host = "*",
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.kinds.rules import Rule
+) -> CommandResult:
+    from ha_core.platform.kinds.rules import RuleEntry
 
-    key = Rule.read(_said(principal, type_, name, prefixed, operation, deny, host)).key
+    key = RuleEntry.read(_said(principal, type_, name, prefixed, operation, deny, host)).key
     registry = opened(session, database, creates=not dry_run)
     version = registry.read.get("rules", key).version
     return changed(session, registry, lambda by: registry.delete("rules", key, version, by, reason, dry_run), dry_run)

@@ -9,15 +9,15 @@ from typing import Annotated
 from rich.text import Text
 from typer import Argument
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, of_report, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, Yes, code_of, command, of_report, option
 from ha_core.cli.output import COLOURS
 from ha_core.model import Extent, Topic
 from ha_core.model.shown import shown
-from ha_core.operations.deleting import delete, plan_deletion
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.given_up import end_interrupted
-from ha_core.plan.returned import dead_at_the_cut
-from ha_core.plan.verdict import listed
+from ha_core.operations.absence.given_up import end_interrupted
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+from ha_core.plan.absence.returned import dead_at_the_cut
+from ha_core.plan.preflight.verdict import listed
 from ha_core.present.moves import batches_page
 from ha_core.present.topics import deletion_page
 
@@ -26,12 +26,12 @@ FILLS = "█▓▒░▚▤"
 
 
 @command("topic", "Where the records of a topic live: extents, drawn.")
-def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> Answer:
+def topic(session: CommandRun, name: Annotated[str, Argument(metavar="TOPIC")]) -> CommandResult:
     view = session.environment.store.load()
     found = view.topics.get(name)
     if found is not None and found.deletion is not None:
         words = f"{name}: it is being deleted since {found.deletion.since}, by operation {found.deletion.operation}"
-        return Answer({"topic": name, "map": found}, [words])
+        return CommandResult({"topic": name, "map": found}, [words])
     if found is None:
         holders = session.environment.clusters_with(name, view)
         if not holders:
@@ -40,16 +40,16 @@ def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> 
                 f"({', '.join(sorted(view.clusters)) or 'none registered'}). Check the name."
             )
         words = f"{name}: never moved, passed through as it is; exists in {', '.join(holders)}"
-        return Answer({"topic": name, "map": None, "clusters": holders}, [words])
+        return CommandResult({"topic": name, "map": None, "clusters": holders}, [words])
     session.out.show(_title(found, view.revision))
     session.out.show(draw(found) if found.partitions else "no map yet: client offsets are the cluster's own")
     document = {"topic": name, "map": found.model_dump(mode="json", by_alias=True, exclude_none=True)}
-    return Answer(document, dead_at_the_cut(found, view.masked))
+    return CommandResult(document, dead_at_the_cut(found, view.masked))
 
 
 @command("topics delete", "Delete topics in all clusters, with their maps and mirrors: their names are free again.")
 def delete_now(
-    session: Session,
+    session: CommandRun,
     topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names; patterns are not taken.")],
     reason: Reason,
     accept_away: Annotated[
@@ -57,7 +57,7 @@ def delete_now(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-) -> Answer:
+) -> CommandResult:
     if not dry_run:
         end_interrupted(session.environment, "delete")
     proposal = plan_deletion(session.environment, topics, accept_away)
@@ -68,7 +68,9 @@ def delete_now(
     if len(reports) == 1:
         return of_report(reports[0])
     code = code_of(*reports)
-    return Answer({"batches": reports, "result": "failed" if code else "succeeded"}, batches_page(reports, {}), code)
+    return CommandResult(
+        {"batches": reports, "result": "failed" if code else "succeeded"}, batches_page(reports, {}), code
+    )
 
 
 def _title(topic: Topic, revision: int) -> Text:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import Answer, DryRun, Reason, Session, command, option
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, PasswordFile, Version, changed, opened, password_of
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.user_entries import LEAST_ITERATIONS, entry
+from ha_core.operations.access.user_entries import LEAST_ITERATIONS, entry
+from ha_core.operations.engine.errors import RefusedError
 from ha_core.present.registry import entries_page
 
 if TYPE_CHECKING:
-    from ha_core.registry.stored import Stored
+    from ha_core.platform.stored import StoredEntry
 
 _User = Annotated[str, Argument(metavar="USER")]
 _Owner = Annotated[str | None, option("Who answers for it: a person or a team.")]
@@ -30,21 +30,21 @@ _Groups = Annotated[list[str] | None, option("A group of users that it is in; re
 
 @command("users list", "All users, or those of an owner or a group.")
 def list_users(
-    session: Session,
+    session: CommandRun,
     owner: Annotated[str | None, option("Only what this one answers for.")] = None,
     group: Annotated[str | None, option("Only those in this group of users.")] = None,
     after: Annotated[str, option("Go on behind this name.")] = "",
     limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     mentioned = {role: name for role, name in (("owner", owner), ("group", group)) if name is not None}
     page = opened(session, database).read.page("users", after, limit, mentioned).to_json()
-    return Answer(page, entries_page(page["items"]))
+    return CommandResult(page, entries_page(page["items"]))
 
 
 @command("users create", "A new user; with a password if one is given.")
 def create(
-    session: Session,
+    session: CommandRun,
     user: _User,
     reason: Reason,
     owner: _Owner = None,
@@ -54,19 +54,19 @@ def create(
     password_file: PasswordFile = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.kinds.users import User
-    from ha_core.registry.scram import derive_all
+) -> CommandResult:
+    from ha_core.platform.kinds.users import UserEntry
+    from ha_core.platform.scram import derive_all
 
     keys = {} if password_file is None else {"scram": derive_all(password_of(password_file))}
-    made = User.read({"name": user, **_said(owner, contact, super_user, groups), **keys})
+    made = UserEntry.read({"name": user, **_said(owner, contact, super_user, groups), **keys})
     registry = opened(session, database, creates=not dry_run)
     return changed(session, registry, lambda by: registry.create(made, by, reason, dry_run), dry_run)
 
 
 @command("users set", "Change what is said; what is not said stays as it is.")
 def set_user(
-    session: Session,
+    session: CommandRun,
     user: _User,
     reason: Reason,
     owner: _Owner = None,
@@ -77,32 +77,32 @@ def set_user(
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
-    from ha_core.registry.kinds.users import User
+) -> CommandResult:
+    from ha_core.platform.kinds.users import UserEntry
 
     registry = opened(session, database, creates=not dry_run)
     found = registry.read.get("users", user)
     before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
     state = {} if disabled is None else {"disabled": disabled}
-    entry = User.read({**before, **_said(owner, contact, super_user, groups), **state})
+    entry = UserEntry.read({**before, **_said(owner, contact, super_user, groups), **state})
     at = found.version if version is None else version
     return changed(session, registry, lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
 
 
 @command("users password", "A new password: from a file, from standard input, or asked for.")
 def password(
-    session: Session,
+    session: CommandRun,
     user: _User,
     reason: Reason,
     password_file: PasswordFile = None,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     registry = opened(session, database, creates=not dry_run)
     secret = password_of(password_file)
 
-    def change(by: str) -> Stored:
+    def change(by: str) -> StoredEntry:
         return registry.set_password(user, secret, by, reason, version, dry_run=dry_run)
 
     return changed(session, registry, change, dry_run)
@@ -110,13 +110,13 @@ def password(
 
 @command("users delete", "Delete a user, with the rules, quotas and instances that are for it alone.")
 def delete(
-    session: Session,
+    session: CommandRun,
     user: _User,
     reason: Reason,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
-) -> Answer:
+) -> CommandResult:
     registry = opened(session, database, creates=not dry_run)
     at = registry.read.get("users", user).version if version is None else version
     return changed(session, registry, lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
@@ -124,14 +124,14 @@ def delete(
 
 @command("users entry", "An entry for a gateway's users file, of a password that is asked for, or comes from stdin.")
 def users_entry(
-    session: Session,
+    session: CommandRun,
     user: _User,
     iterations: Annotated[int, option("More make guessing slower, and logging in, too.")] = LEAST_ITERATIONS,
-) -> Answer:
+) -> CommandResult:
     made = entry(user, _password(user), iterations)
     # Quoted as JSON, which YAML reads, whatever characters a name has.
     keys = [f"  {mechanism}: {json.dumps(key)}" for mechanism, key in made[user].items()]
-    return Answer(made, [f"{json.dumps(user, ensure_ascii=False)}:", *keys])
+    return CommandResult(made, [f"{json.dumps(user, ensure_ascii=False)}:", *keys])
 
 
 def _password(user: str) -> str:

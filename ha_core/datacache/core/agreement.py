@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ha_core.datacache.core.held import Interval
+from ha_core.datacache.core.uncommitted import Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class CacheMember:
     """A live node, as it has published itself.
 
     :ivar created: of two nodes, the one that was there first has the smaller.
@@ -38,7 +38,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CommitDecision:
     """
     :ivar commit_us: what can be committed now; None: nothing new.
     :ivar order: who writes it: the leader first.
@@ -79,12 +79,12 @@ class Agreement:
 
     def judge(
         self,
-        members: Iterable[Member],
+        members: Iterable[CacheMember],
         committed_us: int | None,
         now_s: float,
         false: Collection[str] = (),
         doubtful: bool = False,
-    ) -> Judgement:
+    ) -> CommitDecision:
         """
         :param committed_us: the last commit time; None: none is written, or none that can be read.
         :param false: members that say what is not so: they count for nothing.
@@ -103,14 +103,14 @@ class Agreement:
             commit_us = None
         self._note_possible(None if commit_us is None else committed_us or 0, now_s)
         names = {member.node for member in counted}
-        return Judgement(
+        return CommitDecision(
             commit_us,
             tuple(member.node for member in counted),
             tuple(member.node for member in counted if member.node in self._due),
             tuple(member.node for member in everybody if member.node not in names),
         )
 
-    def writes(self, judgement: Judgement, node: str, now_s: float) -> bool:
+    def writes(self, judgement: CommitDecision, node: str, now_s: float) -> bool:
         """Whether it is for `node` to write what `judge` has just found."""
         if judgement.commit_us is None or node not in judgement.order or self._possible is None:
             return False
@@ -122,7 +122,7 @@ class Agreement:
         waits = [self._hold_s - (now_s - at) % self._hold_s for at in since]
         return min(waits, default=None)
 
-    def _wait_for(self, members: Sequence[Member], now_s: float) -> None:
+    def _wait_for(self, members: Sequence[CacheMember], now_s: float) -> None:
         top_us = max((member.holds.through_us for member in members if member.holds), default=0)
         through = {member.node: member.holds.through_us for member in members if member.holds}
         for node in self._due.keys() - through.keys():
@@ -134,7 +134,7 @@ class Agreement:
             elif due is None or through_us >= due.target_us:
                 self._due[node] = _Due(top_us, now_s)
 
-    def _overdue(self, member: Member, now_s: float) -> bool:
+    def _overdue(self, member: CacheMember, now_s: float) -> bool:
         due = self._due.get(member.node)
         return due is not None and now_s - due.since_s >= self._hold_s
 
@@ -145,7 +145,7 @@ class Agreement:
             self._possible = (instead_of_us, now_s)
 
 
-def _common(counted: Sequence[Member]) -> int | None:
+def _common(counted: Sequence[CacheMember]) -> int | None:
     """The smallest time up to which all have read, if all can tell the content then."""
     held = [member.holds for member in counted if member.holds is not None]
     if not held:

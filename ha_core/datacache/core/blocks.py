@@ -11,7 +11,7 @@ from itertools import repeat
 from sys import intern
 from typing import Any, NamedTuple
 
-from ha_core.datacache.core.packed import Record, Shape, ShapeKey, record_of, shape_of
+from ha_core.datacache.core.packed import Record, RowShape, ShapeKey, record_of, shape_of
 from ha_core.datacache.core.rows import Rows
 from ha_core.datacache.core.source import Row
 
@@ -24,7 +24,7 @@ _Texts = defaultdict[tuple[ShapeKey, int], dict[str, int]]
 """By shape and column: the texts that blocks have brought, and their numbers."""
 
 
-class Read(NamedTuple):
+class BlockContent(NamedTuple):
     """What a block says.
 
     :ivar records: of these keys, once.
@@ -68,14 +68,14 @@ class ColumnsReader:
     def __init__(self) -> None:
         self._texts: dict[tuple[ShapeKey, int], list[str]] = {}
 
-    def read(self, block: Block) -> Read:
+    def read(self, block: Block) -> BlockContent:
         if "keys" not in block:
-            return Read((), (), block.get("gone", ()))
+            return BlockContent((), (), block.get("gone", ()))
         shape = shape_of(block["shape"])
         columns = [self._column(shape, number, said) for number, said in enumerate(block["columns"])]
-        return Read(block["keys"], zip(block["changed_us"], repeat(shape), *columns))
+        return BlockContent(block["keys"], zip(block["changed_us"], repeat(shape), *columns))
 
-    def _column(self, shape: Shape, number: int, said: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
+    def _column(self, shape: RowShape, number: int, said: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
         if not isinstance(said, dict):
             return [intern(one) if type(one) is str else one for one in said] if shape.outer[number] else said
         texts = self._texts.setdefault((shape.key, number), [])
@@ -87,16 +87,16 @@ class ColumnsReader:
 class RowsReader:
     """Of the first schema: row by row, and deletions had a time."""
 
-    def read(self, block: Block) -> Read:
+    def read(self, block: Block) -> BlockContent:
         fields, said, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
         records = (
             record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in said
         )
-        return Read([key for key, *_ in said], records, [key for key, _ in gone])
+        return BlockContent([key for key, *_ in said], records, [key for key, _ in gone])
 
 
 def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
-    waiting: defaultdict[Shape, list[_Entry]] = defaultdict(list)
+    waiting: defaultdict[RowShape, list[_Entry]] = defaultdict(list)
     texts: _Texts = defaultdict(dict)
     for entry in entries:
         alike = waiting[entry[1][1]]

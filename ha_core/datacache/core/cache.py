@@ -17,22 +17,22 @@ from enum import Enum
 from typing import NamedTuple
 
 from ha_core.datacache.core.errors import BrokenSourceError, DataCacheError, SourceWentBackError
-from ha_core.datacache.core.held import Content, Held, Interval
 from ha_core.datacache.core.source import Changes, check
+from ha_core.datacache.core.uncommitted import Content, Interval, UncommittedChanges
 
 SHRINK_ROWS = 100_000
 MAX_ROWS = 3_000_000
 """Of versions that are not committed: some 1 GB."""
 
 
-class Commit(NamedTuple):
+class ContentCommit(NamedTuple):
     """What all go to: the content at that time, which has this fingerprint."""
 
     at_us: int
     fingerprint: int
 
 
-class Moved(Enum):
+class CommitOutcome(Enum):
     """What became of a commit time."""
 
     THERE = "the main part is of this time, or of a later one"
@@ -65,8 +65,8 @@ class Cache:
     def __init__(self, main: Content | None = None) -> None:
         """:param main: that of an earlier process, which this one goes on with."""
         self.main = main
-        self._held = None if main is None else Held(main)
-        self._fresh = Held() if main is None else None
+        self._held = None if main is None else UncommittedChanges(main)
+        self._fresh = UncommittedChanges() if main is None else None
         self._whole = False
         """`_fresh` has all that its source has."""
         self._floor_us = 0 if main is None else main.at_us
@@ -100,7 +100,10 @@ class Cache:
             check(changes, after_us, limit)
         except SourceWentBackError:
             if self._fresh is not None:
-                self._fresh, self._whole = Held(), False  # What it has of before may be what the source has lost.
+                self._fresh, self._whole = (
+                    UncommittedChanges(),
+                    False,
+                )  # What it has of before may be what the source has lost.
             raise
         if self._reading.lacks_deletions(changes):
             # Not for ever, should it do so again and again: what was begun anew once is repeated at the next read.
@@ -121,7 +124,7 @@ class Cache:
 
     def reload(self) -> None:
         """Read everything anew. What is held and served stays in force until that is whole."""
-        self._fresh, self._whole = Held(), False
+        self._fresh, self._whole = UncommittedChanges(), False
         self.reloads += 1
 
     def reads_anew(self) -> bool:
@@ -150,41 +153,41 @@ class Cache:
         fresh.let_go(content)
         return True
 
-    def commit(self, commit: Commit) -> Moved:
+    def commit(self, commit: ContentCommit) -> CommitOutcome:
         """Go to what was agreed, if this node can."""
         self._floor_us = max(self._floor_us, commit.at_us)
         held, main = self._held, self.main
         if main is not None and commit.at_us <= main.at_us:
-            return Moved.THERE
+            return CommitOutcome.THERE
         if held is None:
-            return Moved.NOTHING_READ
+            return CommitOutcome.NOTHING_READ
         if not held.tells(commit.at_us):
             if commit.at_us > held.through_us:
-                return Moved.BEHIND
-            return Moved.REFUSED if commit.at_us == self.refused else Moved.AHEAD
+                return CommitOutcome.BEHIND
+            return CommitOutcome.REFUSED if commit.at_us == self.refused else CommitOutcome.AHEAD
         if held.fingerprint_at(commit.at_us) != commit.fingerprint:
             if self.refused != commit.at_us and self._fresh is None:
                 self.reload()
             self._refuse(held, commit.at_us)
-            return Moved.REFUSED
+            return CommitOutcome.REFUSED
         self.main = held.at(commit.at_us)
         held.let_go(self.main)
-        return Moved.COMMITTED
+        return CommitOutcome.COMMITTED
 
-    def proposal(self, at_us: int) -> Commit | None:
+    def proposal(self, at_us: int) -> ContentCommit | None:
         """The content at a time, to be agreed on; None: this node cannot tell it."""
         if self.main is not None and at_us == self.main.at_us:
-            return Commit(at_us, self.main.fingerprint)
+            return ContentCommit(at_us, self.main.fingerprint)
         if self._held is None or not self._held.tells(at_us):
             return None
-        return Commit(at_us, self._held.fingerprint_at(at_us))
+        return ContentCommit(at_us, self._held.fingerprint_at(at_us))
 
-    def _refuse(self, held: Held, at_us: int) -> None:
+    def _refuse(self, held: UncommittedChanges, at_us: int) -> None:
         self.refused = at_us
         held.exact_from_us = max(held.exact_from_us, at_us + 1)
 
     @property
-    def _reading(self) -> Held:
+    def _reading(self) -> UncommittedChanges:
         reading = self._held if self._fresh is None else self._fresh
         assert reading is not None
         return reading

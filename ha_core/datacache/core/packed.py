@@ -22,10 +22,10 @@ Record = tuple[Any, ...]
 Structure = dict[str, Any]
 """A shape in JSON: name of a field → None, or the structure of what is in it."""
 ShapeKey = tuple[Any, ...]
-_shapes: dict[ShapeKey, Shape] = {}
+_shapes: dict[ShapeKey, RowShape] = {}
 
 
-class Shape:
+class RowShape:
     """
     :ivar fields: name → place of the value, or the shape of what is in it and the place where that begins.
     :ivar key: equal for all that have the same fields in the same order.
@@ -38,7 +38,7 @@ class Shape:
 
     def __init__(self, key: ShapeKey) -> None:
         self.key = key
-        self.fields: dict[str, int | tuple[Shape, int]] = {}
+        self.fields: dict[str, int | tuple[RowShape, int]] = {}
         outer: list[bool] = []
         for part in key:
             if type(part) is str:
@@ -62,7 +62,7 @@ class Packed(Mapping[str, Any]):
 
     __slots__ = ("_begin", "record", "shape")
 
-    def __init__(self, record: Record, shape: Shape, begin: int = BEGIN) -> None:
+    def __init__(self, record: Record, shape: RowShape, begin: int = BEGIN) -> None:
         self.record, self.shape, self._begin = record, shape, begin
 
     def __getitem__(self, field: str) -> Any:
@@ -88,7 +88,7 @@ class Packed(Mapping[str, Any]):
         return {name: said.plain() if type(said := self[name]) is Packed else said for name in self.shape.fields}
 
 
-def shape_of(value: Mapping[str, Any]) -> Shape:
+def shape_of(value: Mapping[str, Any]) -> RowShape:
     """The same for all that have the same fields, in the same order."""
     return _shared(_key(value))
 
@@ -127,10 +127,10 @@ def _key(value: Mapping[str, Any]) -> ShapeKey:
     return tuple([(name, _key(said)) if type(said) is dict else name for name, said in value.items()])
 
 
-def _shared(key: ShapeKey) -> Shape:
+def _shared(key: ShapeKey) -> RowShape:
     found = _shapes.get(key)
     if found is None:
-        found = Shape(key)
+        found = RowShape(key)
         if len(_shapes) < MAX_SHAPES:
             _shapes[key] = found
     return found

@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.brokers import by_topic
-from ha_core.kafka.copying.connections import Channel, Connections, Line
+from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import TAKEN_OVER, Lane, Work
+from ha_core.kafka.copying.states import TAKEN_OVER, CopyLane, CopyTotals
 from ha_core.mirror.notes import Note, encode
 from ha_core.mirror.progress import CopyDamagedError, DisplacedError, Intent, Progress
 from ha_core.mirror.split import Record, pack
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.copies import claim
+from ha_core.wire.copied_batch import claim
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.sequences import MODULUS
 
@@ -66,27 +66,27 @@ class Appending:
     def __init__(
         self,
         connections: Connections,
-        leave: Callable[[Lane, str], None],
-        stop: Callable[[Lane, str], None],
-        refuse: Callable[[Lane, str], None],
+        leave: Callable[[CopyLane, str], None],
+        stop: Callable[[CopyLane, str], None],
+        refuse: Callable[[CopyLane, str], None],
         clock: Callable[[], float],
         standstill: Standstill,
-        work: Work,
+        work: CopyTotals,
     ) -> None:
         self._work = work
         self._connections, self._leave, self._stop, self._refuse = connections, leave, stop, refuse
         self._clock = clock
         self._standstill = standstill
-        self._lanes = set[Lane]()
-        self._active: dict[Lane, None] = {}
+        self._lanes = set[CopyLane]()
+        self._active: dict[CopyLane, None] = {}
         self._look_at = 0.0
 
-    def add(self, lane: Lane) -> None:
+    def add(self, lane: CopyLane) -> None:
         """Its progress is written first, so that whoever comes next knows the writer."""
         self._lanes.add(lane)
         self.note(lane, lane.partition.notes())
 
-    def drop(self, lane: Lane) -> None:
+    def drop(self, lane: CopyLane) -> None:
         self._lanes.discard(lane)
         self._active.pop(lane, None)
 
@@ -102,7 +102,7 @@ class Appending:
                 self._leave(lane, f"this process stood still for {stood_still_s:.0f} s")
         return bool(stood_still_s)
 
-    def note(self, lane: Lane, notes: Iterable[Note]) -> None:
+    def note(self, lane: CopyLane, notes: Iterable[Note]) -> None:
         """To be written, in this order."""
         for note in notes:
             lane.to_note.append(note)
@@ -117,7 +117,7 @@ class Appending:
                 if lane.partition.idle and now - lane.recorded >= _IDLE_PROGRESS_S:
                     self._write_progress(lane, lane.partition.unrecorded)
         for lane in list(self._active):
-            line = Line(Channel.TARGET, lane.log_node)
+            line = Line(ConnectionUse.TARGET, lane.log_node)
             while lane in self._lanes and lane.to_note and self._connections.ready(line, now):
                 self._write(line, lane, lane.to_note.popleft(), now)
         while self._append(now):
@@ -127,7 +127,7 @@ class Appending:
 
     # Notes
 
-    def _write(self, line: Line, lane: Lane, note: Note, now: float) -> None:
+    def _write(self, line: Line, lane: CopyLane, note: Note, now: float) -> None:
         key, value = encode(lane.copy.id, note)
         batch = pack([Record.of(0, int(time.time() * 1000), key, value)], 0)
         claim(batch, 0, *lane.partition.writer, lane.log_sequence)
@@ -136,7 +136,7 @@ class Appending:
         entry = {"index": partition, "records": batch}
         self._produce(line, [(topic, entry)], partial(self._noted, lane, note), now)
 
-    def _noted(self, lane: Lane, note: Note, answer: Answer) -> None:
+    def _noted(self, lane: CopyLane, note: Note, answer: Answer) -> None:
         ((_, part),) = _produced(answer, {lane.copy.log})
         if lane not in self._lanes:
             return
@@ -149,7 +149,7 @@ class Appending:
         elif isinstance(note, Progress):
             lane.recorded_as(note, part["base_offset"], self._clock())
 
-    def _write_progress(self, lane: Lane, due: bool) -> None:
+    def _write_progress(self, lane: CopyLane, due: bool) -> None:
         if due and lane.writing is None:
             self.note(lane, lane.partition.notes())
 
@@ -157,11 +157,11 @@ class Appending:
 
     def _append(self, now: float) -> bool:
         """A request to each broker for which there is something; whether there was."""
-        by_line: dict[Line, list[Lane]] = {}
+        by_line: dict[Line, list[CopyLane]] = {}
         size: dict[Line, int] = {}
         now_ms = int(time.time() * 1000)
         for lane in self._active:
-            line = Line(Channel.TARGET, lane.target_node)
+            line = Line(ConnectionUse.TARGET, lane.target_node)
             if lane.may_append(now_ms) and size.get(line, 0) < _REQUEST_BYTES:
                 by_line.setdefault(line, []).append(lane)
                 size[line] = size.get(line, 0) + len(lane.to_append[0].data)
@@ -182,7 +182,7 @@ class Appending:
                 sent |= self._produce(line, entries, partial(self._appended, {lane.key: lane for lane in there}), now)
         return sent
 
-    def _appended(self, lanes: Mapping[Partition, Lane], answer: Answer) -> None:
+    def _appended(self, lanes: Mapping[Partition, CopyLane], answer: Answer) -> None:
         now = self._clock()
         for key, part in _produced(answer, lanes.keys()):
             lane = lanes[key]
@@ -217,7 +217,7 @@ class Appending:
         }
         return self._connections.send(line, ApiKey.PRODUCE, message, _PRODUCE, then, now + _ANSWER_S)
 
-    def _refused(self, lane: Lane, topic: str, code: int) -> None:
+    def _refused(self, lane: CopyLane, topic: str, code: int) -> None:
         """Whoever was fenced must not fence back: two that believe in themselves would do so for ever."""
         if code in _FENCED:
             self._stop(lane, TAKEN_OVER)

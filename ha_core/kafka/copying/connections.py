@@ -1,7 +1,7 @@
 """Connections to brokers of two clusters: opened beside the loop, lost with all that was asked over them.
 
 A broker works on one request of a connection at a time, and a fetch that waits for records keeps it: so partitions that
-have more to copy have a connection of their own (`Channel`).
+have more to copy have a connection of their own (`ConnectionUse`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.copying.beside import Beside, Outcome
+from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.rooms import Rooms
 from ha_core.kafka.stream import Stream
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey
@@ -29,7 +29,7 @@ _AGAIN_S = 1.0
 """A broker that could not be reached is not tried before."""
 
 
-class Channel(Enum):
+class ConnectionUse(Enum):
     BUSY = "the source, of partitions that have more"
     IDLE = "the source, of partitions that have nothing new"
     TARGET = "the target"
@@ -38,12 +38,12 @@ class Channel(Enum):
 class Line(NamedTuple):
     """To whom a connection leads, and what for."""
 
-    channel: Channel
+    channel: ConnectionUse
     node: int
 
 
 @dataclass(eq=False)
-class _Open:
+class _OpenConnection:
     line: Line
     stream: Stream
     interest: int
@@ -58,11 +58,11 @@ class Connections:
     """
 
     def __init__(
-        self, source: Admin, target: Admin, beside: Beside, lost: Callable[[Line, str], None], rooms: Rooms
+        self, source: Admin, target: Admin, beside: BackgroundWork, lost: Callable[[Line, str], None], rooms: BufferPool
     ) -> None:
         self._source, self._target = source, target
         self._beside, self._lost = beside, lost
-        self._open: dict[Line, _Open] = {}
+        self._open: dict[Line, _OpenConnection] = {}
         self._opening: set[Line] = set()
         self._refused: dict[Line, float] = {}
         self._selector = selectors.DefaultSelector()
@@ -75,7 +75,7 @@ class Connections:
             return True
         if line not in self._opening and self._refused.get(line, 0.0) <= now:
             self._opening.add(line)
-            admin = self._target if line.channel is Channel.TARGET else self._source
+            admin = self._target if line.channel is ConnectionUse.TARGET else self._source
             self._beside.start(partial(admin.open, line.node, _OPEN_S), partial(self._opened, line, now))
         return False
 
@@ -109,7 +109,7 @@ class Connections:
             if key.fileobj is self._beside:
                 self._beside.finish()
             else:
-                one: _Open = key.data
+                one: _OpenConnection = key.data
                 if self._open.get(one.line) is one:
                     self._take(one, events)
         for late in [one for one in self._open.values() if one.waiting and one.waiting[0][1] < now]:
@@ -129,10 +129,10 @@ class Connections:
             return
         self._refused.pop(line, None)
         stream = Stream(found, self._rooms)
-        one = self._open[line] = _Open(line, stream, stream.interest)
+        one = self._open[line] = _OpenConnection(line, stream, stream.interest)
         self._selector.register(stream, one.interest, one)
 
-    def _take(self, one: _Open, events: int) -> None:
+    def _take(self, one: _OpenConnection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
                 one.stream.write()
@@ -146,12 +146,12 @@ class Connections:
             return
         self._watch(one)
 
-    def _watch(self, one: _Open) -> None:
+    def _watch(self, one: _OpenConnection) -> None:
         if self._open.get(one.line) is one and one.interest != one.stream.interest:
             one.interest = one.stream.interest
             self._selector.modify(one.stream, one.interest, one)
 
-    def _lose(self, one: _Open, reason: str) -> None:
+    def _lose(self, one: _OpenConnection, reason: str) -> None:
         if self._open.get(one.line) is not one:
             return
         del self._open[one.line]

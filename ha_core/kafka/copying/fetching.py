@@ -12,26 +12,26 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copying.beside import Beside, Outcome
-from ha_core.kafka.copying.connections import Channel, Connections, Line
-from ha_core.kafka.copying.holding import Places, held_for
+from ha_core.kafka.buffer_pool import fitting
+from ha_core.kafka.copying.background import BackgroundWork, Outcome
+from ha_core.kafka.copying.buffered import Places, held_for
+from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import Lane, SourceEnds, pause_s
+from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.leadership import Leadership
-from ha_core.kafka.rooms import fitting
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted
 from ha_core.mirror.progress import CopyDamagedError, Intent
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.limits import Limits
+from ha_core.wire.limits import WireLimits
 
-LIMITS = Limits(max_response_bytes=128 << 20)
+LIMITS = WireLimits(max_response_bytes=128 << 20)
 _FETCH = 13
 """Version with topic ids: a topic that was made again is another one. Brokers before 3.1 take names (12)."""
 _COMMITTED = 1
@@ -83,11 +83,11 @@ class Fetching:
         self,
         source: Admin,
         connections: Connections,
-        beside: Beside,
+        beside: BackgroundWork,
         throttle: Throttle,
-        stop: Callable[[Lane, str], None],
-        refuse: Callable[[Lane, str], None],
-        take: Callable[[Lane, list[Intent]], None],
+        stop: Callable[[CopyLane, str], None],
+        refuse: Callable[[CopyLane, str], None],
+        take: Callable[[CopyLane, list[Intent]], None],
         clock: Callable[[], float],
         standstill: Standstill,
         buffer_bytes: int,
@@ -96,7 +96,7 @@ class Fetching:
         self._source, self._connections, self._beside = source, connections, beside
         self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
         self._standstill = standstill
-        self._lanes: dict[Lane, None] = {}
+        self._lanes: dict[CopyLane, None] = {}
         """What was served last comes last."""
         self._asked: dict[Line, int] = {}
         """With how many bytes the answer may bring: its buffer."""
@@ -104,14 +104,14 @@ class Fetching:
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
 
-    def __contains__(self, lane: Lane) -> bool:
+    def __contains__(self, lane: CopyLane) -> bool:
         return lane in self._lanes
 
-    def add(self, lane: Lane) -> None:
+    def add(self, lane: CopyLane) -> None:
         self._lanes[lane] = None
         self._look_again_at = 0.0
 
-    def drop(self, lane: Lane) -> None:
+    def drop(self, lane: CopyLane) -> None:
         self._lanes.pop(lane, None)
 
     def lost(self, line: Line, reason: str) -> None:
@@ -127,7 +127,7 @@ class Fetching:
         self._look_again_at = now + _LOOK_EVERY_S
         if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
             self._locate(now)
-        wanted: dict[Line, list[Lane]] = {}
+        wanted: dict[Line, list[CopyLane]] = {}
         held = held_for(self._lanes)
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its share, and the others go on.
@@ -135,7 +135,7 @@ class Fetching:
         for lane in self._lanes:
             if lane.leader is None or held.by_target[lane.target_node] >= share:
                 continue
-            line = Line(Channel.BUSY if lane.lags else Channel.IDLE, lane.leader.node)
+            line = Line(ConnectionUse.BUSY if lane.lags else ConnectionUse.IDLE, lane.leader.node)
             if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
@@ -148,7 +148,7 @@ class Fetching:
         for line, lanes in wanted.items():
             # Some may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
-            least, most = (worth, _FETCH_BYTES) if line.channel is Channel.BUSY else (waits, waits)
+            least, most = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
             if there and free >= least and self._connections.ready(line, now):
                 most = min(most, free)
                 free -= most
@@ -170,7 +170,7 @@ class Fetching:
 
     # Leaders
 
-    def _look(self, lane: Lane, why: str) -> None:
+    def _look(self, lane: CopyLane, why: str) -> None:
         lane.leader = None
         lane.look_at = self._clock() + pause_s(lane.missed)
         lane.missed += 1
@@ -182,7 +182,7 @@ class Fetching:
         lanes = {lane.key: lane for lane in self._lanes if lane.leader is None and lane.look_at <= now}
         self._beside.start(partial(self._source.leaderships, lanes.keys(), _LOCATE_S), partial(self._located, lanes))
 
-    def _located(self, lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, Leadership]]) -> None:
+    def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
         self._locating, self._look_again_at = False, 0.0
         for key, lane in lanes.items():
             if lane not in self or lane.leader is not None:
@@ -194,7 +194,7 @@ class Fetching:
             else:
                 self._missing(lane)
 
-    def _led(self, lane: Lane, leader: Leadership) -> None:
+    def _led(self, lane: CopyLane, leader: Leadership) -> None:
         lane.missing_since = None
         try:
             check_id(lane.source_id, leader.topic_id, lane.key, self._source.cluster.name)
@@ -206,7 +206,7 @@ class Fetching:
         else:
             lane.leader = leader
 
-    def _missing(self, lane: Lane) -> None:
+    def _missing(self, lane: CopyLane) -> None:
         now = self._clock()
         if lane.missing_since is None:
             lane.missing_since = now
@@ -218,7 +218,7 @@ class Fetching:
 
     # Records
 
-    def _fetch(self, line: Line, lanes: list[Lane], partition_bytes: int, most: int, now: float) -> None:
+    def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, most: int, now: float) -> None:
         topics: dict[str, dict[str, Any]] = {}
         for lane in lanes:
             name, partition = lane.key
@@ -237,7 +237,7 @@ class Fetching:
                 }
             )
         message = {
-            "max_wait_ms": _IDLE_WAIT_MS if line.channel is Channel.IDLE else _BUSY_WAIT_MS,
+            "max_wait_ms": _IDLE_WAIT_MS if line.channel is ConnectionUse.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
             "max_bytes": max(fitting(most) - _HEAD_BYTES * len(lanes), most // 2),
             "isolation_level": _COMMITTED,
@@ -259,7 +259,7 @@ class Fetching:
     def _fetched(
         self,
         line: Line,
-        asked: Mapping[Partition, tuple[Lane, int]],
+        asked: Mapping[Partition, tuple[CopyLane, int]],
         ids: Mapping[bytes, str],
         asked_at: float,
         answer: Answer,
@@ -284,7 +284,7 @@ class Fetching:
                     self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
 
-    def _take_part(self, lane: Lane, part: Mapping[str, Any], asked_at: float) -> None:
+    def _take_part(self, lane: CopyLane, part: Mapping[str, Any], asked_at: float) -> None:
         code = part["error_code"]
         if code == ErrorCode.OFFSET_OUT_OF_RANGE or (not code and part["diverging_epoch"]["epoch"] >= 0):
             self._diagnose(lane, part["diverging_epoch"])
@@ -317,7 +317,7 @@ class Fetching:
 
     # What is wrong
 
-    def _diagnose(self, lane: Lane, diverging: Mapping[str, int]) -> None:
+    def _diagnose(self, lane: CopyLane, diverging: Mapping[str, int]) -> None:
         """Nothing is fetched until it is known."""
         assert lane.leader is not None
         lane.leader, lane.look_at = None, float("inf")
@@ -326,7 +326,7 @@ class Fetching:
             partial(self._source.ends, [lane.key]), partial(self._diagnosed, lane, at, diverging["end_offset"])
         )
 
-    def _diagnosed(self, lane: Lane, at: int, diverging_end: int, found: Outcome[dict[Partition, LogEnds]]) -> None:
+    def _diagnosed(self, lane: CopyLane, at: int, diverging_end: int, found: Outcome[dict[Partition, LogEnds]]) -> None:
         if lane not in self:
             return
         lane.look_at = 0.0
@@ -365,7 +365,7 @@ class Fetching:
 
     def _ask_times(self) -> None:
         """Of those that have more: what was fetched last says nothing of what is to come."""
-        by_node: dict[int, dict[Partition, Lane]] = {}
+        by_node: dict[int, dict[Partition, CopyLane]] = {}
         for lane in self._lanes:
             if lane.leader is not None and lane.lags:
                 by_node.setdefault(lane.leader.node, {})[lane.key] = lane
@@ -388,7 +388,7 @@ class Fetching:
             )
 
     def _told_ends(
-        self, lanes: Mapping[Partition, Lane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
+        self, lanes: Mapping[Partition, CopyLane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
     ) -> None:
         self._asking_ends = False
         if not isinstance(found, dict):
@@ -401,7 +401,7 @@ class Fetching:
                 lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
 
 
-def _told_times(lanes: Mapping[Partition, Lane], found: Outcome[dict[Partition, int]]) -> None:
+def _told_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
     if isinstance(found, dict):  # else it is asked again soon
         for key, time_ms in found.items():
             lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)

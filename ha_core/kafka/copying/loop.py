@@ -17,38 +17,38 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.copying.appending import Appending
-from ha_core.kafka.copying.beside import Beside, Outcome
-from ha_core.kafka.copying.connections import Channel, Connections, Line
-from ha_core.kafka.copying.entering import Entered, Entering, NotOursError
+from ha_core.kafka.copying.background import BackgroundWork, Outcome
+from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import (
     ELSEWHERE,
     TAKEN_OVER,
-    Known,
-    Lane,
+    AwaitingTakeover,
+    CopyCoverage,
+    CopyLane,
+    CopyStatus,
+    CopyTotals,
     Reached,
-    Refused,
-    Standing,
+    RefusedByCluster,
     State,
-    Stopped,
+    StoppedCopy,
     TakingOver,
-    Waiting,
-    Work,
     not_copied,
     retry_s,
 )
+from ha_core.kafka.copying.takeovers import NotOursError, TakenOverPartition, Takeovers
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError
-from ha_core.kafka.rooms import Rooms
-from ha_core.kafka.takeover import Copy
-from ha_core.mirror.behind import Behind
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId
-from ha_core.mirror.pace import LinkedTopic, Meter, Throttle
+from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import CopyDamagedError, Progress
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 
 _PAUSE_S = 0.05
 _THREADS = 24
@@ -70,13 +70,13 @@ class Copying:
         self,
         source: Admin,
         target: Admin,
-        copies: Iterable[Copy] = (),
+        copies: Iterable[CopyPartition] = (),
         starts: Mapping[Partition, int] | None = None,
         still_ours: Callable[[CopyId], bool] = lambda _: True,
         monotonic: Callable[[], float] | None = None,
         renew_s: float = RENEW_S,
         worked: Callable[[], float] = time.process_time,
-        work: Work | None = None,
+        work: CopyTotals | None = None,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         """
@@ -92,21 +92,21 @@ class Copying:
         now = monotonic()
         self._clock, self._renew_s = monotonic, renew_s
         standstill = Standstill(monotonic, worked)
-        self._copies: dict[CopyId, Copy] = {}
+        self._copies: dict[CopyId, CopyPartition] = {}
         self._starts: dict[CopyId, int] = {}
         self._states: dict[CopyId, State] = {}
         self._entering_now = set[CopyId]()
         """Also those that were dropped since: one that comes again must not fence itself."""
         self._since: dict[CopyId, int] = {}
-        self._meters: dict[CopyId, Meter] = {}
-        self._behind: dict[CopyId, Behind] = {}
-        self.work = work or Work()
+        self._meters: dict[CopyId, RateMeter] = {}
+        self._behind: dict[CopyId, LagTracker] = {}
+        self.work = work or CopyTotals()
         self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._throttle = Throttle(now)
-        self._beside = Beside(_THREADS)
-        self._rooms = Rooms(buffer_bytes // 2)
+        self._beside = BackgroundWork(_THREADS)
+        self._rooms = BufferPool(buffer_bytes // 2)
         self._connections = Connections(source, target, self._beside, self._lost, self._rooms)
-        self._entering = Entering(source, target, self._beside, still_ours, self._entered, monotonic)
+        self._entering = Takeovers(source, target, self._beside, still_ours, self._entered, monotonic)
         ways = self._leave, self._stop, self._refuse
         self._appending = Appending(self._connections, *ways, monotonic, standstill, self.work)
         self._fetching = Fetching(
@@ -123,7 +123,7 @@ class Copying:
         )
         self._renew_at = now
         self._known_at = now
-        self.known: Mapping[CopyId, Known] = {}
+        self.known: Mapping[CopyId, CopyCoverage] = {}
         """What lies in the copies, a moment ago; of those that nobody copies now nothing."""
         self._stopped = False
         self._add(copies, starts or {})
@@ -133,25 +133,25 @@ class Copying:
         """What was fetched and is kept. For the thread of the loop."""
         return self._fetching.held
 
-    def standing(self) -> dict[CopyId, Standing]:
+    def standing(self) -> dict[CopyId, CopyStatus]:
         now = self._clock()
-        found = dict[CopyId, Standing]()
+        found = dict[CopyId, CopyStatus]()
         for id_, state in list(self._states.items()):
-            if isinstance(state, Lane):
+            if isinstance(state, CopyLane):
                 found[id_] = state.standing(now, _now_ms())
             else:
-                found[id_] = not_copied(state, self._behind.get(id_) or Behind(), now)
+                found[id_] = not_copied(state, self._behind.get(id_) or LagTracker(), now)
         return found
 
     def reached(self, id_: CopyId) -> Reached | None:
         """None: it is not copied. For whoever has ended the loop: what is read meanwhile may be of two moments."""
         state = self._states.get(id_)
-        if not isinstance(state, Lane):
+        if not isinstance(state, CopyLane):
             return None
         partition = state.partition
         return Reached(partition.source, partition.progress, partition.pages)
 
-    def add(self, copies: Iterable[Copy], starts: Mapping[Partition, int] | None = None) -> None:
+    def add(self, copies: Iterable[CopyPartition], starts: Mapping[Partition, int] | None = None) -> None:
         """These are copied as well; of those that are copied already nothing changes but what was stopped, which is
         tried again."""
         self._change(lambda: self._add(copies, starts or {}))
@@ -194,14 +194,18 @@ class Copying:
         now = self._clock()
         self._appending.stood_still()
         for id_, state in list(self._states.items()):
-            if isinstance(state, Waiting | Refused) and state.until <= now and id_ not in self._entering_now:
+            if (
+                isinstance(state, AwaitingTakeover | RefusedByCluster)
+                and state.until <= now
+                and id_ not in self._entering_now
+            ):
                 self._states[id_] = TakingOver(state)
                 self._entering_now.add(id_)
                 self._entering.add(self._copies[id_], self._since.get(id_, 0))
         if now >= self._renew_at:
             self._renew(now)
         if now >= self._known_at:
-            lanes = {id_: state for id_, state in self._states.items() if isinstance(state, Lane)}
+            lanes = {id_: state for id_, state in self._states.items() if isinstance(state, CopyLane)}
             self._known_at = now + KNOWN_EVERY_S * (1 + len(lanes) / 1000)
             most = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
             now_ms = _now_ms()
@@ -221,47 +225,49 @@ class Copying:
         self._fetching.limit(buffer_bytes)
         self._rooms.keep(buffer_bytes // 2)
 
-    def _add(self, copies: Iterable[Copy], starts: Mapping[Partition, int]) -> None:
+    def _add(self, copies: Iterable[CopyPartition], starts: Mapping[Partition, int]) -> None:
         now = self._clock()
         for copy in copies:
             self._copies[copy.id] = copy
             if copy.key in starts:
                 self._starts[copy.id] = starts[copy.key]
-            self._meters.setdefault(copy.id, Meter(now))
-            self._behind.setdefault(copy.id, Behind())
-            if isinstance(self._states.get(copy.id), Stopped | Refused | None):
-                self._states[copy.id] = Waiting("it has not begun", now)
+            self._meters.setdefault(copy.id, RateMeter(now))
+            self._behind.setdefault(copy.id, LagTracker())
+            if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):
+                self._states[copy.id] = AwaitingTakeover("it has not begun", now)
 
     def _drop(self, copies: Iterable[CopyId]) -> None:
         for id_ in copies:
             state = self._states.pop(id_, None)
-            if isinstance(state, Lane):
+            if isinstance(state, CopyLane):
                 self._out(state)
             for known in (self._copies, self._starts, self._meters, self._behind, self._since):
                 known.pop(id_, None)
 
-    def _entered(self, id_: CopyId, found: Outcome[Entered]) -> None:
+    def _entered(self, id_: CopyId, found: Outcome[TakenOverPartition]) -> None:
         self._entering_now.discard(id_)
         state = self._states.get(id_)
         if not isinstance(state, TakingOver):
             return  # it was dropped meanwhile, and may have come again
         waited, now = state.waited, self._clock()
-        if isinstance(found, Entered):
+        if isinstance(found, TakenOverPartition):
             self._begin(id_, found, waited, now)
         elif isinstance(found, TopicMissingError) and waited.tries < _MISSING_TRIES:
             self._states[id_] = waited.again(str(found), now)
         elif isinstance(found, TakenOverError | NotOursError):
-            self._states[id_] = Stopped(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
+            self._states[id_] = StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
         elif isinstance(found, CopyDamagedError | TopicMissingError):
-            self._states[id_] = Stopped(str(found))
+            self._states[id_] = StoppedCopy(str(found))
         else:
             self._states[id_] = waited.again(str(found), now)
 
-    def _begin(self, id_: CopyId, entered: Entered, waited: Waiting | Refused, now: float) -> None:
+    def _begin(
+        self, id_: CopyId, entered: TakenOverPartition, waited: AwaitingTakeover | RefusedByCluster, now: float
+    ) -> None:
         found = entered.found
         start = self._starts.get(id_, entered.source_start)
         progress = found.progress or Progress(found.writer, start, found.end)
-        lane = Lane(
+        lane = CopyLane(
             self._copies[id_],
             PartitionCopy(replace(progress, topics=entered.topics)),
             now,
@@ -273,7 +279,7 @@ class Copying:
             entered.topics.source,
             since=self._since.get(id_, 0),
         )
-        if isinstance(waited, Refused):
+        if isinstance(waited, RefusedByCluster):
             lane.refused, lane.refusals = waited.reason, waited.refusals
         self._states[id_] = lane
         self.work.takeovers += 1
@@ -283,38 +289,42 @@ class Copying:
     def _renew(self, now: float) -> None:
         """Not all of them at once."""
         self._renew_at = now + 1.0
-        lanes = [state for state in self._states.values() if isinstance(state, Lane)]
+        lanes = [state for state in self._states.values() if isinstance(state, CopyLane)]
         old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
         for lane in old[: 1 + len(lanes) // 100]:
             lane.tries = 0
             self._leave(lane, "it takes itself over, so that brokers do not forget whom they refuse")
 
-    def _leave(self, lane: Lane, reason: str) -> None:
+    def _leave(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             now = self._clock()
             # What was refused before is not mended because something else is the matter now.
-            before = Refused(lane.refused, now, lane.refusals) if lane.refused else Waiting(reason, 0.0, lane.tries)
+            before = (
+                RefusedByCluster(lane.refused, now, lane.refusals)
+                if lane.refused
+                else AwaitingTakeover(reason, 0.0, lane.tries)
+            )
             self._states[lane.copy.id] = before.again(reason, now)
 
-    def _stop(self, lane: Lane, reason: str) -> None:
+    def _stop(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
-            self._states[lane.copy.id] = Stopped(reason)
+            self._states[lane.copy.id] = StoppedCopy(reason)
 
-    def _refuse(self, lane: Lane, reason: str) -> None:
+    def _refuse(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             until = self._clock() + retry_s(lane.refusals)
-            self._states[lane.copy.id] = Refused(reason, until, lane.refusals + 1)
+            self._states[lane.copy.id] = RefusedByCluster(reason, until, lane.refusals + 1)
 
-    def _out(self, lane: Lane) -> None:
+    def _out(self, lane: CopyLane) -> None:
         self._fetching.drop(lane)
         self._appending.drop(lane)
         self._since[lane.copy.id] = lane.since
 
     def _lost(self, line: Line, reason: str) -> None:
-        if line.channel is Channel.TARGET:
+        if line.channel is ConnectionUse.TARGET:
             self._appending.lost(line, reason)
         else:
             self._fetching.lost(line, reason)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from ha_core.kafka.leadership import Leadership
-from ha_core.kafka.takeover import Copy
-from ha_core.mirror.behind import Behind
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import Note
-from ha_core.mirror.pace import Meter
+from ha_core.mirror.pace import RateMeter
 from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import Progress, RunPage
 from ha_core.model import Run
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 30.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 5.0, 60.0
@@ -42,7 +42,7 @@ class SourceEnds(NamedTuple):
     """All in-sync replicas have what lies below (high watermark), also behind a transaction that is open."""
 
 
-class Standing(NamedTuple):
+class CopyStatus(NamedTuple):
     """How a partition stands, for people and metrics. None is unknown, which is never shown as 0."""
 
     state: StandingState
@@ -88,7 +88,7 @@ class Standing(NamedTuple):
 
 
 @dataclass
-class Work:
+class CopyTotals:
     """What was done of a pair of clusters, by one loop after the other. Counted by one thread, read by any."""
 
     copied_bytes: int = 0
@@ -107,7 +107,7 @@ class Reached(NamedTuple):
     """Of its map, those of which nobody knows whether the copy log has them."""
 
 
-class Known(NamedTuple):
+class CopyCoverage(NamedTuple):
     """What of a partition lies in its copy. Offsets are the source's."""
 
     end: int
@@ -120,7 +120,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class AwaitingTakeover:
     """It is taken over at `until`."""
 
     reason: str
@@ -128,13 +128,13 @@ class Waiting:
     tries: int = 0
     """How often that has failed, one after the other."""
 
-    def again(self, reason: str, now: float) -> Waiting:
+    def again(self, reason: str, now: float) -> AwaitingTakeover:
         """Later and later."""
-        return Waiting(reason, now + pause_s(self.tries), self.tries + 1)
+        return AwaitingTakeover(reason, now + pause_s(self.tries), self.tries + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedByCluster:
     """A cluster does not take, or give, what comes next, until somebody has mended a setting or a right. It is told as
     stopped, and tried again at `until`: nobody has to say that it is mended."""
 
@@ -147,7 +147,7 @@ class Refused:
     def tries(self) -> int:
         return 0
 
-    def again(self, _reason: str, now: float) -> Refused:
+    def again(self, _reason: str, now: float) -> RefusedByCluster:
         """It could not be taken over: why it was refused tells more."""
         return replace(self, until=now + retry_s(self.refusals))
 
@@ -156,18 +156,18 @@ class Refused:
 class TakingOver:
     """Work goes on beside the loop (`entering`)."""
 
-    waited: Waiting | Refused
+    waited: AwaitingTakeover | RefusedByCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedCopy:
     """Somebody has to look first."""
 
     reason: str
 
 
 @dataclass(eq=False)
-class Lane:
+class CopyLane:
     """A partition that is copied.
 
     :ivar leader: in the source; None: it is being looked for.
@@ -182,11 +182,11 @@ class Lane:
     :ivar since: what lies below in the copy log does not count.
     """
 
-    copy: Copy
+    copy: CopyPartition
     partition: PartitionCopy
     begun: float
-    bytes: Meter
-    behind: Behind
+    bytes: RateMeter
+    behind: LagTracker
     target_node: int
     log_node: int
     tries: int
@@ -251,7 +251,7 @@ class Lane:
         self.behind.saw(asked_at, ends.acknowledged, self.partition.source)
         self.lags = self.partition.next_offset < ends.committed
 
-    def standing(self, now: float, now_ms: int) -> Standing:
+    def standing(self, now: float, now_ms: int) -> CopyStatus:
         """:param now_ms: by the clock on the wall."""
         partition, ends = self.partition, self.ends
         source = partition.source
@@ -265,7 +265,7 @@ class Lane:
         if refused := self.refused if ends is None or source < ends.committed else "":
             state = "stopped"
         left = None if ends is None else self.behind.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
-        return Standing(
+        return CopyStatus(
             state,
             source,
             ends,
@@ -299,22 +299,24 @@ class Lane:
             return None
         return max((now_ms - self.partition.copied_ms) / 1000, now - first)
 
-    def known(self, most_runs: int, now: float, now_ms: int) -> Known:
+    def known(self, most_runs: int, now: float, now_ms: int) -> CopyCoverage:
         """What readers of the copy may know; for the loop's thread."""
         standing, runs = self.standing(now, now_ms), self.partition.newest_runs(most_runs)
         near = standing.lag_ms is not None and standing.lag_ms <= LEVEL_MS
-        return Known(self.partition.source, standing.state == "copying" and near, runs, self.source_start)
+        return CopyCoverage(self.partition.source, standing.state == "copying" and near, runs, self.source_start)
 
 
-State = Waiting | TakingOver | Refused | Stopped | Lane
+State = AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy | CopyLane
 
 
-def not_copied(state: Waiting | TakingOver | Refused | Stopped, behind: Behind, now: float) -> Standing:
+def not_copied(
+    state: AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy, behind: LagTracker, now: float
+) -> CopyStatus:
     """A partition that is no lane: how far it is nobody looks, but since when the copy has not had all may be known."""
     known = state.waited if isinstance(state, TakingOver) else state
     since = behind.since(-1)
-    return Standing(
-        "waiting" if isinstance(known, Waiting) else "stopped",
+    return CopyStatus(
+        "waiting" if isinstance(known, AwaitingTakeover) else "stopped",
         None,
         None,
         known.reason,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ha_core.model import MoveRequest, View
-from ha_core.operations.environment import Environment
-from ha_core.operations.gather import PATIENCE_S, gather
-from ha_core.operations.made_topics import with_trials
-from ha_core.operations.proposal import created
-from ha_core.plan.closure import closure
-from ha_core.plan.facts import TopicFacts
-from ha_core.plan.moving import of_all
-from ha_core.plan.preflight import Case, preflight
-from ha_core.plan.verdict import Verdict, by_level, refused
+from ha_core.operations.engine.collect_facts import PATIENCE_S, gather
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.proposal import created
+from ha_core.operations.move.made_topics import with_trials
+from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.partitions import of_all
+from ha_core.plan.preflight import PreflightCase, preflight
+from ha_core.plan.preflight.verdict import Verdict, by_level, refused
 
 
 class Moving(NamedTuple):
@@ -32,7 +32,7 @@ class Moving(NamedTuple):
 
 
 @dataclass
-class Judged:
+class JudgedTopics:
     """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
 
     environment: Environment
@@ -59,7 +59,7 @@ class Judged:
         request, view = scoped(self.request, topics=tuple(names)), self.view
         found, sides = closure(view, {}, request), (request.origin, request.target)
         facts = gather(self.environment, view, sides, found.moves)
-        case = Case(view, request, found, facts, self._locks, self._gateways)
+        case = PreflightCase(view, request, found, facts, self._locks, self._gateways)
         case = with_trials(self.environment, case, PATIENCE_S)
         self.verdicts += preflight(case)
         self.creates |= created(request.target, case.moves.topics, facts)

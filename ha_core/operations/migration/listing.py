@@ -8,21 +8,21 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Crossing, MigrateOperation, MoveOperation, Operation, Topic, View
-from ha_core.operations.crossing.ends import CrossingProgress, PartitionProgress, overdue, progress_of
-from ha_core.operations.dependents import failure, words
-from ha_core.operations.environment import Environment
-from ha_core.operations.errors import MoveError
-from ha_core.operations.registry import MAX_LISTED
-from ha_core.plan.migration_status import TopicStatus, status_of
-from ha_core.plan.returned import dead_at_the_cut
-from ha_core.plan.revision import MoveDamagedError
-from ha_core.plan.verdict import amount
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import MoveError
+from ha_core.operations.migration.crossing.ends import CrossingProgress, PartitionProgress, overdue, progress_of
+from ha_core.operations.move.dependents import failure, words
+from ha_core.operations.overview.clusters import MAX_LISTED
+from ha_core.plan.absence.returned import dead_at_the_cut
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.migration.status import TopicStatus, status_of
+from ha_core.plan.preflight.verdict import amount
 
 NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class TopicMigration:
     """A topic that was moved, or moves."""
 
     status: TopicStatus
@@ -64,7 +64,7 @@ class Migration:
         }
 
 
-def migrations(environment: Environment, running_only: bool = False) -> tuple[Migration, ...]:
+def migrations(environment: Environment, running_only: bool = False) -> tuple[TopicMigration, ...]:
     """Every topic that was moved or moves, by name. Clusters that do not answer leave their ends unknown.
 
     :param running_only: only topics that cross over now.
@@ -96,7 +96,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
         else:
             late = isinstance(operation, MigrateOperation) and overdue(environment, operation)
             blocks += _held_up(topic, crossing, rows, late)
-        found.append(Migration(status, operation, age_s, tuple(blocks), _groups(operation, view)))
+        found.append(TopicMigration(status, operation, age_s, tuple(blocks), _groups(operation, view)))
     return tuple(found)
 
 

@@ -19,22 +19,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from ha_core.model import MigrateOperation, MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, PlannedCuts
 from ha_core.model.portions import portions
-from ha_core.operations.creating import Startable
-from ha_core.operations.crossing.cuts import from_summary, looked_at
-from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
-from ha_core.operations.environment import Environment
-from ha_core.operations.migration.judging import Judged, Moving, scoped
-from ha_core.operations.proposal import Proposal, expected_fence
-from ha_core.operations.report import BaseProposal, require_no_errors
-from ha_core.operations.requests import make_request, migrating_topics
-from ha_core.operations.revisions import MAX_REVISION_BYTES, bounded, by_topic
-from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
-from ha_core.plan.facts import Partition
+from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.proposal import Proposal, expected_fence
+from ha_core.operations.engine.report import BaseProposal, require_no_errors
+from ha_core.operations.engine.requests import make_request, migrating_topics
+from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, by_topic
+from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
+from ha_core.operations.migration.judging import JudgedTopics, Moving, scoped
+from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.migration.cuts import Rates, cut_ahead, doubled_records, reached_words
+from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight import CUT_RULES, judge
 from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
-from ha_core.plan.verdict import amount, error
+from ha_core.plan.preflight.verdict import amount, error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -62,7 +62,7 @@ class PartitionPlan(BaseModel):
         return reached_words(self.cut - self.end, self.expected_per_s)
 
 
-class Batch(PlannedCuts, Startable):
+class MigrationBatch(PlannedCuts, Startable):
     """The topics of one operation. Behind a barrier it is a switch."""
 
     number: int
@@ -88,7 +88,7 @@ class Batch(PlannedCuts, Startable):
     def judged_again(self, environment: Environment) -> Startable:
         if self.kind == "switch":
             return Proposal(request=self.request, revision=0, moves=self.moves).judged_again(environment)
-        judged = Judged(environment, environment.store.load(), self.request)
+        judged = JudgedTopics(environment, environment.store.load(), self.request)
         judged.judge(self.moves.topics)
         require_no_errors(judged.sorted_verdicts)
         return self
@@ -103,7 +103,7 @@ class MigrationProposal(BaseProposal):
     reason: str
     preparation_s: float
     rates_from: str = ""
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[MigrationBatch, ...] = ()
     partitions: tuple[PartitionPlan, ...] = ()
     """The partitions of topics that take a predicted cut."""
     doubled: dict[str, float | None] = Field(default_factory=dict)
@@ -164,7 +164,7 @@ def plan_migration(
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(topics) or 'nothing'}."
         return propose(verdicts=(error("unknown-topic", "topics", text, "Correct the names or patterns."),))
-    judged = Judged(environment, view, whole)
+    judged = JudgedTopics(environment, view, whole)
     for some in portions(whole.scope.topics, max(1, topics_per_batch), lambda _: 1):
         judged.judge(some)
     if judged.refused:
@@ -237,7 +237,7 @@ def _doubled(rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
     return {name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some]) for name, some in topics}
 
 
-def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Batch]:
+def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[MigrationBatch]:
     request, rates = cuts.request, cuts.rates
     runs: list[tuple[CutMode, list[str]]] = []
     for mode, ahead in (("predicted", True), ("barrier", False)):
@@ -248,7 +248,7 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Ba
         some = {name: found for name, found in request.scope.partitions.items() if name in names}
         known = {key: rates.of(key) for key in keys}
         expected = {key: round(rate.expected, 3) for key, rate in known.items() if rate.expected}
-        yield Batch(
+        yield MigrationBatch(
             number=number,
             request=scoped(request, topics=tuple(names), partitions=some).model_copy(update={"cut": mode}),
             moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
@@ -259,7 +259,7 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Ba
         )
 
 
-def _with_groups(batches: tuple[Batch, ...], dependents: Dependents) -> tuple[Batch, ...]:
+def _with_groups(batches: tuple[MigrationBatch, ...], dependents: Dependents) -> tuple[MigrationBatch, ...]:
     """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
     topics of several, or of one that takes its time: they follow at the end of each operation (`dependents`)."""
     at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(dependents.groups) <= MAX_GROUPS

@@ -1,7 +1,7 @@
 """Pre-flight: everything that is wrong with a move, found before anything was changed. Each verdict has its way out.
 
-A rule is a generator of verdicts on a `Case`, and stands in one of the tables below. Rules of groups that follow topics
-and of chosen cuts are asked what goes beyond it: a `DependentsCase`, a `Cuts`.
+A rule is a generator of verdicts on a `PreflightCase`, and stands in one of the tables below. Rules of groups that
+follow topics and of chosen cuts are asked what goes beyond it: a `DependentsCase`, a `Cuts`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ha_core.plan.preflight import (
     topics,
     transactions,
 )
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, Verdicts, by_level, refused
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdict, Verdicts, by_level, refused
 
-__all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "Case", "judge", "preflight"]
+__all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "PreflightCase", "judge", "preflight"]
 
 NAME_RULES = (clusters.registered, clusters.two_clusters, topics.damaged)
 CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
@@ -109,7 +109,9 @@ def judge(rules: Iterable[Callable[[C], Verdicts]], case: C) -> list[Verdict]:
 
 
 def preflight(
-    case: Case, *more: Callable[[Case], Verdicts], rules: Iterable[Callable[[Case], Verdicts]] = RULES
+    case: PreflightCase,
+    *more: Callable[[PreflightCase], Verdicts],
+    rules: Iterable[Callable[[PreflightCase], Verdicts]] = RULES,
 ) -> list[Verdict]:
     """All verdicts of the tables of every move, and of `more` rules, errors first.
 

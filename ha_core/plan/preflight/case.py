@@ -18,18 +18,18 @@ from ha_core.model import (
     Usage,
     View,
 )
-from ha_core.plan.closure import Closure
-from ha_core.plan.crossing_without_origin import crossing_out
-from ha_core.plan.facts import CopyFacts, CopyLag, Facts, Partition, TopicFacts, Trial
-from ha_core.plan.mirrored import internal_topics
-from ha_core.plan.moving import written_in
-from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
+from ha_core.plan.absence.crossing_without_origin import crossing_out
+from ha_core.plan.facts.clusters import CopyFacts, CopyLag, Facts, Partition, TopicFacts, Trial
+from ha_core.plan.mirror.mirrored_topics import internal_topics
+from ha_core.plan.move.closure import Closure
+from ha_core.plan.move.partitions import written_in
+from ha_core.plan.routing.resolve import cluster_for_group, cluster_for_topic
 
 _BEFORE_FORMAT_2 = ("0.8", "0.9", "0.10")
 
 
 @dataclass(frozen=True)
-class Case:
+class PreflightCase:
     """What a pre-flight judges.
 
     `facts` are of origin, target and every other cluster that could be asked: the topics and groups of the closure, and
@@ -45,7 +45,7 @@ class Case:
     usage: Mapping[str, Usage] = field(default_factory=dict)
     """User → its uses, as far as they count."""
     dormant: Mapping[str, Usage] = field(default_factory=dict)
-    """User → its uses that are too old to count (`ha_core.plan.dormant`)."""
+    """User → its uses that are too old to count (`ha_core.plan.access.usage_age`)."""
     lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
     """How far mirrors are, as copiers have reported it: by key and partition."""
     copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)

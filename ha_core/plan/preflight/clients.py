@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ha_core.model import Use
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, listed, warning
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, listed, warning
 
 _JAVA = "apache-kafka-java"
 
@@ -61,7 +61,7 @@ class _Client(NamedTuple):
         return f"{self.user}+{self.instance} ({self.version})" if self.instance else f"{self.user} ({self.version})"
 
 
-def versions(case: Case) -> Verdicts:
+def versions(case: PreflightCase) -> Verdicts:
     """As gateways last saw them: what a client says of itself in API_VERSIONS (KIP-511)."""
     for defect in DEFECTS:
         found = sorted(set(_clients(case, defect)))
@@ -77,7 +77,7 @@ def versions(case: Case) -> Verdicts:
             )
 
 
-def _clients(case: Case, defect: Defect) -> Iterator[_Client]:
+def _clients(case: PreflightCase, defect: Defect) -> Iterator[_Client]:
     for user, usage in case.usage.items():
         read = _of(usage.topics, case.moves.topics, {"fetch"})
         grouped = _of(usage.groups, case.moves.groups, {"join", "commit"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ha_core.model import MoveRequest
 from ha_core.model.scope import format_topic
-from ha_core.plan.limits import narrower
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
+from ha_core.plan.facts.limits import narrower
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, duration, error, info, listed, warning
 
 OLD_S = 3600.0
 """What is known should be refreshed more often than this."""
@@ -14,7 +14,7 @@ _MAX_TYPED = 3
 """Topics that a remedy repeats."""
 
 
-def registered(case: Case) -> Verdicts:
+def registered(case: PreflightCase) -> Verdicts:
     known = ", ".join(sorted(case.view.clusters)) or "none"
     for name in dict.fromkeys((case.request.origin, case.request.target)):
         if name not in case.view.clusters:
@@ -26,7 +26,7 @@ def registered(case: Case) -> Verdicts:
             )
 
 
-def two_clusters(case: Case) -> Verdicts:
+def two_clusters(case: PreflightCase) -> Verdicts:
     origin = case.request.origin
     if origin == case.request.target:
         yield error(
@@ -37,7 +37,7 @@ def two_clusters(case: Case) -> Verdicts:
         )
 
 
-def target(case: Case) -> Verdicts:
+def target(case: PreflightCase) -> Verdicts:
     name = case.request.target
     if (masked := case.view.clusters[name].masked) is not None:
         yield error(
@@ -49,7 +49,7 @@ def target(case: Case) -> Verdicts:
     yield from _reach(case, name, "Target", "Repair it or the way to it.")
 
 
-def planned_origin(case: Case) -> Verdicts:
+def planned_origin(case: PreflightCase) -> Verdicts:
     name, request = case.request.origin, case.request
     if request.mode != "planned":
         return
@@ -74,7 +74,7 @@ def planned_origin(case: Case) -> Verdicts:
         )
 
 
-def forced_origin(case: Case) -> Verdicts:
+def forced_origin(case: PreflightCase) -> Verdicts:
     name, request = case.request.origin, case.request
     if request.mode == "planned":
         return
@@ -114,7 +114,7 @@ def forced_origin(case: Case) -> Verdicts:
     )
 
 
-def _reach(case: Case, name: str, side: str, way: str) -> Verdicts:
+def _reach(case: PreflightCase, name: str, side: str, way: str) -> Verdicts:
     """:param way: what to do where nothing of it answers."""
     cluster, about = case.facts.clusters.get(name), f"cluster {name}"
     where = f"{side} {name} ({case.view.clusters[name].bootstrap})"
@@ -152,7 +152,7 @@ def lost_way(request: MoveRequest) -> str:
     return "`switchyard switch` with --mode forced --unread wait|skip"
 
 
-def last_seen(case: Case) -> Verdicts:
+def last_seen(case: PreflightCase) -> Verdicts:
     """How much is known of a dead origin, and how old that is."""
     request, facts, moves = case.request, case.facts, case.moves
     if request.mode == "planned" or case.answers(request.origin) or request.origin not in facts.clusters:
@@ -188,7 +188,7 @@ def last_seen(case: Case) -> Verdicts:
         )
 
 
-def limits(case: Case) -> Verdicts:
+def limits(case: PreflightCase) -> Verdicts:
     """Limits on clients that are narrower in the target than in the origin."""
     origin, target = (case.facts.clusters.get(name) for name in (case.request.origin, case.request.target))
     if origin is None or target is None:
@@ -202,7 +202,7 @@ def limits(case: Case) -> Verdicts:
         )
 
 
-def gateways(case: Case) -> Verdicts:
+def gateways(case: PreflightCase) -> Verdicts:
     if not case.gateways:
         yield warning(
             "no-gateway",

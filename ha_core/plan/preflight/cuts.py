@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from ha_core.model import MoveRequest, View
 from ha_core.model.topic import client_end
-from ha_core.plan.cuts import Rates, hole, least_rate
-from ha_core.plan.facts import Partition
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.migration.cuts import Rates, hole, least_rate
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, info, listed, warning
 
 
-def holes(case: Case) -> Verdicts:
+def holes(case: PreflightCase) -> Verdicts:
     """What a forced cut is to whoever takes offsets for records."""
     request = case.request
     topics = [name for name in case.moves.topics if case.writer(name) == request.origin]
@@ -32,7 +32,7 @@ def holes(case: Case) -> Verdicts:
     )
 
 
-def rates(case: Case) -> Verdicts:
+def rates(case: PreflightCase) -> Verdicts:
     """An operator's word for how fast logs grow is taken where it is far above what was measured."""
     said = case.request.max_rate_records_s
     if said is None:
@@ -52,7 +52,7 @@ def rates(case: Case) -> Verdicts:
             yield error("rate-too-low", about, text, remedy, number=least, unit="records")
 
 
-def old_gateways(case: Case) -> Verdicts:
+def old_gateways(case: PreflightCase) -> Verdicts:
     old = [gateway for gateway in case.gateways if not gateway.crossings]
     if old and case.request.cut == "predicted":
         yield error(
@@ -64,12 +64,12 @@ def old_gateways(case: Case) -> Verdicts:
         )
 
 
-def barriers(case: Case) -> Verdicts:
+def barriers(case: PreflightCase) -> Verdicts:
     for name, why in case.barriers.items():
         yield warning("takes-barrier", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
 
 
-def migrating(case: Case) -> Verdicts:
+def migrating(case: PreflightCase) -> Verdicts:
     for name in case.ahead:
         topic = case.view.topics.get(name)
         if topic is not None and topic.crossing is not None:
@@ -81,7 +81,7 @@ def migrating(case: Case) -> Verdicts:
             )
 
 
-def less_safe(case: Case) -> Verdicts:
+def less_safe(case: PreflightCase) -> Verdicts:
     origin, target = case.request.origin, case.request.target
     brokers = case.facts.clusters.get(target)
     for name in case.ahead:
@@ -103,7 +103,7 @@ def less_safe(case: Case) -> Verdicts:
             )
 
 
-def compacted(case: Case) -> Verdicts:
+def compacted(case: PreflightCase) -> Verdicts:
     for name in case.ahead:
         here = case.here(name)
         if here is not None and here.compacted:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.plan.closure import users_at
-from ha_core.plan.facts import Partition
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.resolve import at_home, group_homes
-from ha_core.plan.verdict import Verdicts, error, listed
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.move.closure import users_at
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, listed
+from ha_core.plan.routing.resolve import at_home, group_homes
 
 
 @dataclass(frozen=True)
-class DependentsCase(Case):
+class DependentsCase(PreflightCase):
     """Topics that move, or have moved, are those that its request names."""
 
     readers: Mapping[str, Collection[str]] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, info, listed, warning
 
 
-def groups(case: Case) -> Verdicts:
+def groups(case: PreflightCase) -> Verdicts:
     request = case.request
     shared: dict[str, list[str]] = {}
     for other in case.closure.shared_groups:
@@ -37,7 +37,7 @@ def groups(case: Case) -> Verdicts:
         yield from _group(case, group)
 
 
-def _group(case: Case, group: str) -> Verdicts:
+def _group(case: PreflightCase, group: str) -> Verdicts:
     request, facts, document = case.request, case.facts, case.view.groups.get(group)
     about, here, there = f"group {group}", facts.group(request.origin, group), facts.group(request.target, group)
     if there is not None and there.members:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ha_core.model import Mirror
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, error, listed
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, listed
 
 
-def one_copier(case: Case) -> Verdicts:
+def one_copier(case: PreflightCase) -> Verdicts:
     """A copy has one writer, the copier of its mirror."""
     origin, target = case.request.origin, case.request.target
     for mirror in case.view.mirrors.values():
@@ -24,7 +24,7 @@ def one_copier(case: Case) -> Verdicts:
             yield error("second-writer", about, f"{text}: the copy would have two writers.", way)
 
 
-def no_circle(case: Case) -> Verdicts:
+def no_circle(case: PreflightCase) -> Verdicts:
     """What is copied there must not come back as new records."""
     origin, target = case.request.origin, case.request.target
     for name in case.closure.moves.topics:
@@ -55,7 +55,7 @@ def _path(mirrors: Collection[Mirror], start: str, end: str) -> list[str]:
     return []
 
 
-def one_source(case: Case) -> Verdicts:
+def one_source(case: PreflightCase) -> Verdicts:
     """Copiers read one cluster, and nobody else has written to what they append to."""
     origin, target = case.request.origin, case.request.target
     for name in case.moves.topics:
@@ -89,7 +89,7 @@ def one_source(case: Case) -> Verdicts:
             )
 
 
-def not_migrating(case: Case) -> Verdicts:
+def not_migrating(case: PreflightCase) -> Verdicts:
     """While cuts lie ahead nobody can say which cluster is the source."""
     for name in case.closure.moves.topics:
         topic = case.view.topics.get(name)

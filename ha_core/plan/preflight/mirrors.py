@@ -8,15 +8,15 @@ from ha_core.model import LostTail, Mirror, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
-from ha_core.plan.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
-from ha_core.plan.facts import CopyFacts, Partition
-from ha_core.plan.preflight.behind import NOBODY, CopyBehind, behind, by_notes
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.standby import copied_extents, switched
-from ha_core.plan.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
+from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
+from ha_core.plan.mirror.standby import copied_extents, switched
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.copy_lag import NOBODY, CopyLagBound, behind, by_notes
+from ha_core.plan.preflight.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 
 
-def mirrored(case: Case) -> Verdicts:
+def mirrored(case: PreflightCase) -> Verdicts:
     """A topic with a mirror goes nowhere but to its copy: copiers would go on copying what nobody writes any more."""
     request = case.request
     for mirror in case.view.mirrors.values():
@@ -37,7 +37,7 @@ def mirrored(case: Case) -> Verdicts:
         yield error("mirrored", about, f"{since}: it {what}.", f"{way}, or end the mirror first: {end}.")
 
 
-def _one_more(case: Case, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
+def _one_more(case: PreflightCase, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
     """A mirror besides the one whose copy the topic goes to. Where its source is lost, nobody wants to end it first."""
     request, found = case.request, behind(case, mirror)
     anew = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
@@ -55,7 +55,7 @@ def _one_more(case: Case, mirror: Mirror, about: str, since: str, end: str) -> V
     return warning("third-cluster", about, text, way)
 
 
-def to_copies(case: Case) -> Verdicts:
+def to_copies(case: PreflightCase) -> Verdicts:
     """What becomes of topics whose copies become their logs."""
     target = case.request.target
     for name in sorted(case.to_copies):
@@ -73,7 +73,7 @@ def to_copies(case: Case) -> Verdicts:
             yield _to_level(case, name)
 
 
-def _to_level(case: Case, name: str) -> Verdict:
+def _to_level(case: PreflightCase, name: str) -> Verdict:
     """What a planned switch copies first, as far as that was reported."""
     about, mirror = f"topic {name}", case.to_copies[name]
     found, text = behind(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
@@ -87,7 +87,7 @@ def _to_level(case: Case, name: str) -> Verdict:
     return info("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
-def _behind(case: Case, name: str) -> Verdict:
+def _behind(case: PreflightCase, name: str) -> Verdict:
     """What a forced switch loses, as far as that was reported."""
     origin, target = case.request.origin, case.request.target
     about, text = f"topic {name}", f"Topic {name} goes on at its copy in {target}"
@@ -104,14 +104,14 @@ def _behind(case: Case, name: str) -> Verdict:
     return told("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
-def _how_far(found: CopyBehind) -> str:
+def _how_far(found: CopyLagBound) -> str:
     if not found.told:
         why = {why for why in found.unknown.values() if why != NOBODY}
         return ". Nobody reports how far that is" if not why else f". Nobody knows how far that is ({listed(why)})"
     return f", which lacked {found.lacked}; {found.unknown_words}"
 
 
-def _unknown(case: Case, about: str, text: str, way: str, records: int | None, found: CopyBehind) -> Verdict:
+def _unknown(case: PreflightCase, about: str, text: str, way: str, records: int | None, found: CopyLagBound) -> Verdict:
     """Who has set a bound wants to know."""
     request = case.request
     records = None if records is None else max(records, found.records)
@@ -123,7 +123,7 @@ def _unknown(case: Case, about: str, text: str, way: str, records: int | None, f
     return error("copy-unknown", about, text, way, number=records, unit=unit)
 
 
-def lagging(case: Case) -> Verdicts:
+def lagging(case: PreflightCase) -> Verdicts:
     """Copies that are further behind than was asked for."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
@@ -155,7 +155,7 @@ def lagging(case: Case) -> Verdicts:
             )
 
 
-def standing_still(case: Case) -> Verdicts:
+def standing_still(case: PreflightCase) -> Verdicts:
     """Copies that are not copied: a planned switch could not bring them to the end, a forced one goes on without."""
     for name, mirror in sorted(case.to_copies.items()):
         known = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
@@ -178,7 +178,7 @@ def standing_still(case: Case) -> Verdicts:
             yield told("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
 
 
-def begins_later(case: Case) -> Verdicts:
+def begins_later(case: PreflightCase) -> Verdicts:
     """Records that copies have deleted and the origin has not. The source's log start decides: by its own log start a
     copy lacks nothing, however much its retention has deleted."""
     origin, target = case.request.origin, case.request.target
@@ -200,7 +200,7 @@ def begins_later(case: Case) -> Verdicts:
         yield _read_in_origin(case, name, text, gone or None)
 
 
-def _read_in_origin(case: Case, name: str, text: str, gone: int | None) -> Verdict:
+def _read_in_origin(case: PreflightCase, name: str, text: str, gone: int | None) -> Verdict:
     request, origin = case.request, case.request.origin
     if request.mode == "planned":
         text += f". After the switch readers get them from {origin}."
@@ -218,13 +218,13 @@ def _read_in_origin(case: Case, name: str, text: str, gone: int | None) -> Verdi
     return warning("copy-begins-later", f"topic {name}", text, way, number=gone, unit="" if gone is None else "records")
 
 
-def _gone(case: Case, key: Partition, copy: CopyFacts) -> int:
+def _gone(case: PreflightCase, key: Partition, copy: CopyFacts) -> int:
     """Records that a copy has deleted and its source has, as far as is known."""
     begins = begins_at(copy.runs, case.log_start(case.request.target, key))
     return copied_between(copy.runs, case.log_start(case.request.origin, key), begins)
 
 
-def no_room_in_map(case: Case) -> Verdicts:
+def no_room_in_map(case: PreflightCase) -> Verdicts:
     """Records that copies have and the map has no room for: they are read where they came from, and nowhere else."""
     origin, target = case.request.origin, case.request.target
     most = fitting(case.copies, MAX_EXTENTS_AT_ONCE)
@@ -244,7 +244,7 @@ def no_room_in_map(case: Case) -> Verdicts:
         yield warning("no-room-in-map", f"topic {name}", text, way, number=left, unit="records")
 
 
-def _left(case: Case, key: Partition, copy: CopyFacts, most: int) -> int:
+def _left(case: PreflightCase, key: Partition, copy: CopyFacts, most: int) -> int:
     """Records of the copy that a map of `most` of its extents leaves to the origin."""
     request, before = case.request, _extents(case.view, case.request.origin, key)
     if len(copied_extents(before, request.origin, request.target, copy.runs, most + 1)) <= most:
@@ -259,7 +259,7 @@ def _extents(view: View, origin: str, key: Partition) -> Extents:
     return identity(origin) if topic is None else topic.extents(key[1])
 
 
-def tails_in_copies(case: Case) -> Verdicts:
+def tails_in_copies(case: PreflightCase) -> Verdicts:
     """Copies of compacted topics with records that were never mirrored, from when they were the log: see
     `mirror/reversing`. Such a log does not become a copy, but a topic may be compacted later."""
     for tail in case.tails_in_copies:
@@ -281,7 +281,7 @@ def tails_in_copies(case: Case) -> Verdicts:
         )
 
 
-def _still_there(case: Case, tail: LostTail) -> Iterator[tuple[int, int]]:
+def _still_there(case: PreflightCase, tail: LostTail) -> Iterator[tuple[int, int]]:
     """(partition, records), unless what lies in their place was copied: then the topic was made anew."""
     there = case.facts.topic(tail.cluster, tail.topic)
     for partition, part in tail.partitions.items():
@@ -294,7 +294,7 @@ def _still_there(case: Case, tail: LostTail) -> Iterator[tuple[int, int]]:
             yield partition, part.records
 
 
-def beyond_copies(case: Case) -> Verdicts:
+def beyond_copies(case: PreflightCase) -> Verdicts:
     """Groups that have read in the dead origin what no copy has: they go on at the cut."""
     request = case.request
     if request.mode == "planned":
@@ -316,7 +316,7 @@ def beyond_copies(case: Case) -> Verdicts:
             )
 
 
-def _beyond(case: Case, offsets: Mapping[Partition, int]) -> Iterator[tuple[Partition, int]]:
+def _beyond(case: PreflightCase, offsets: Mapping[Partition, int]) -> Iterator[tuple[Partition, int]]:
     for (topic, partition), committed in offsets.items():
         mirror = case.to_copies.get(topic)
         lag = None if mirror is None else case.lags.get((mirror.key, partition))
@@ -326,7 +326,7 @@ def _beyond(case: Case, offsets: Mapping[Partition, int]) -> Iterator[tuple[Part
                 yield (topic, partition), committed - end
 
 
-def not_brought_over(case: Case) -> Verdicts:
+def not_brought_over(case: PreflightCase) -> Verdicts:
     """What is not in the target as in the origin besides records, by the last look of who keeps mirrors in sync."""
     request = case.request
     moving = {f"group {name}" for name in case.moves.groups} | {f"topic {name}" for name in case.to_copies}

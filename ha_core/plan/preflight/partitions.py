@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from ha_core.model import Topic
 from ha_core.model.scope import format_topic
-from ha_core.plan.facts import TopicFacts
-from ha_core.plan.moving import moving
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, duration, error, listed, warning
+from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.move.partitions import moving
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, duration, error, listed, warning
 
 
-def named(case: Case) -> Verdicts:
+def named(case: PreflightCase) -> Verdicts:
     """Errors about partitions that the scope names without the rest of their topic."""
     origin = case.request.origin
     for name, partitions in case.request.scope.partitions.items():
@@ -39,7 +39,7 @@ def named(case: Case) -> Verdicts:
             )
 
 
-def by_force(case: Case) -> Verdicts:
+def by_force(case: PreflightCase) -> Verdicts:
     """Known facts about partitions that leave by force, and the fate of the other partitions of their topics."""
     request, origin = case.request, case.request.origin
     if request.mode != "forced":
@@ -75,7 +75,7 @@ def by_force(case: Case) -> Verdicts:
         )
 
 
-def leaderless(case: Case) -> Verdicts:
+def leaderless(case: PreflightCase) -> Verdicts:
     """Partitions whose log end a planned move cannot learn."""
     request = case.request
     if request.mode != "planned":

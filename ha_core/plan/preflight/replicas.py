@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, error, listed, warning
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, listed, warning
 
 
-def in_sync(case: Case) -> Verdicts:
+def in_sync(case: PreflightCase) -> Verdicts:
     """Producers with acks=all are refused where too few replicas are in sync, and readers see nothing new."""
     target = case.request.target
     for name in case.moves.topics:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ha_core.model import Identity, Lock, Scope
-from ha_core.plan.closure import lock_keys
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.resolve import cluster_for_user
-from ha_core.plan.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.move.closure import lock_keys
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.routing.resolve import cluster_for_user
 
 
-def users(case: Case) -> Verdicts:
+def users(case: PreflightCase) -> Verdicts:
     for user in case.closure.unseen:
         if user in case.dormant:
             continue
@@ -24,7 +24,7 @@ def users(case: Case) -> Verdicts:
             yield warning("unseen-user", about, text, way)
 
 
-def super_users(case: Case) -> Verdicts:
+def super_users(case: PreflightCase) -> Verdicts:
     """Bound to another cluster, a cluster's own account would not reach it through the gateways any more."""
     for user, cluster in sorted(case.view.super_users.items()):
         if user in case.request.scope.named_users:
@@ -38,7 +38,7 @@ def super_users(case: Case) -> Verdicts:
             )
 
 
-def bindings(case: Case) -> Verdicts:
+def bindings(case: PreflightCase) -> Verdicts:
     request = case.request
     for user, instance in _identities(request.scope):
         bound = cluster_for_user(case.view, Identity(user, instance))
@@ -54,7 +54,7 @@ def bindings(case: Case) -> Verdicts:
             )
 
 
-def dormant(case: Case) -> Verdicts:
+def dormant(case: PreflightCase) -> Verdicts:
     """Uses that are too old to count: of the scope they bring nothing along, and of others they hold nothing up."""
     named = {*case.request.scope.users, *(user for user, _ in case.request.scope.instances)}
     judged = {*case.closure.moves.topics}
@@ -79,7 +79,7 @@ def dormant(case: Case) -> Verdicts:
         )
 
 
-def locks(case: Case) -> Verdicts:
+def locks(case: PreflightCase) -> Verdicts:
     moves = case.closure.moves
     wanted = set(lock_keys(case.request, moves))
     ended_first = {case.crossing_out(name) for name in moves.topics}
@@ -99,7 +99,7 @@ def locks(case: Case) -> Verdicts:
         )
 
 
-def nothing_to_move(case: Case) -> Verdicts:
+def nothing_to_move(case: PreflightCase) -> Verdicts:
     """Everything is in the target already."""
     request, moves = case.request, case.moves
     if moves.topics or moves.groups or any(map(case.crossing_out, case.closure.moves.topics)):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ha_core.plan.facts import TopicFacts
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.settings import (
+from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.settings import (
     DIFFERENCE,
     MIN_IN_SYNC,
     OUTDATED,
@@ -15,13 +14,14 @@ from ha_core.plan.settings import (
     settings_of,
     to_create,
 )
-from ha_core.plan.verdict import Verdicts, amount, error, info, listed, warning
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, amount, error, info, listed, warning
 
 _HARMLESS = OUTDATED | {DIFFERENCE}
 """Settings that newer brokers do not know, and that they go by all the same or need no more."""
 
 
-def not_taken(case: Case) -> Verdicts:
+def not_taken(case: PreflightCase) -> Verdicts:
     """What the target said to topics that are to be created there, when it was asked to judge them."""
     origin, target = case.request.origin, case.request.target
     for topic, trial in sorted(case.trials.items()):
@@ -45,7 +45,7 @@ def not_taken(case: Case) -> Verdicts:
                 yield warning("setting-unknown", about, text, way)
 
 
-def made_explicit(case: Case) -> Verdicts:
+def made_explicit(case: PreflightCase) -> Verdicts:
     """Brokers' defaults that differ, of topics that are to be created: they get a value of their own there."""
     origin, target = case.request.origin, case.request.target
     known = case.facts.clusters.get(target)
@@ -69,14 +69,14 @@ def made_explicit(case: Case) -> Verdicts:
         )
 
 
-def _to_be_created(case: Case) -> Iterator[tuple[str, TopicFacts]]:
+def _to_be_created(case: PreflightCase) -> Iterator[tuple[str, TopicFacts]]:
     for name, here in case.in_origin():
         there = case.facts.topic(case.request.target, name)
         if there is not None and not there.exists:
             yield name, here
 
 
-def differing_there(case: Case) -> Verdicts:
+def differing_there(case: PreflightCase) -> Verdicts:
     """Topics that exist in the target, and are not there what they are in the origin. Copies get their settings from
     their sources."""
     origin, target = case.request.origin, case.request.target
@@ -103,7 +103,7 @@ def differing_there(case: Case) -> Verdicts:
         )
 
 
-def unsafe_origin(case: Case) -> Verdicts:
+def unsafe_origin(case: PreflightCase) -> Verdicts:
     """Origins that may lose acknowledged records by themselves, above a cut that others count on."""
     origin = case.request.origin
     unclean, single = list[str](), list[str]()

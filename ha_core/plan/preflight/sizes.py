@@ -6,9 +6,9 @@ of documents as they are stored, and rather too high than too low.
 
 from __future__ import annotations
 
-from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, amount, error
+from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, amount, error
 
 REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
@@ -31,7 +31,7 @@ _PER_MEMBER = 160
 _PER_USER = 400
 
 
-def revision_bytes(case: Case) -> int:
+def revision_bytes(case: PreflightCase) -> int:
     """About what the revision of the cut takes."""
     request = case.request
     size = _OPERATION + _PER_USER * len(request.scope.named_users)
@@ -41,7 +41,7 @@ def revision_bytes(case: Case) -> int:
     return size + sum(topic_bytes(case, name) for name in case.moves.topics)
 
 
-def topic_bytes(case: Case, name: str) -> int:
+def topic_bytes(case: PreflightCase, name: str) -> int:
     """About what one topic adds to it: its map, its evidence, and the last sequences of its producers."""
     here, document, old = case.here(name), case.view.topics.get(name), case.view.sequences.get(name)
     known = document.partitions if document is not None else {}
@@ -56,7 +56,7 @@ def topic_bytes(case: Case, name: str) -> int:
     return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
 
 
-def too_large(case: Case) -> Verdicts:
+def too_large(case: PreflightCase) -> Verdicts:
     size = revision_bytes(case)
     if size <= REVISION_BYTES:
         return

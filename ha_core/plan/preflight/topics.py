@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Topic
-from ha_core.plan.crossing_stages import crossings
-from ha_core.plan.facts import TopicFacts
-from ha_core.plan.mirrored import internal_topics
-from ha_core.plan.moving import left_in
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdict, Verdicts, amount, error, info, listed, warning
+from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.migration.crossing_stages import crossings
+from ha_core.plan.mirror.mirrored_topics import internal_topics
+from ha_core.plan.move.partitions import left_in
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 
 
-def damaged(case: Case) -> Verdicts:
+def damaged(case: PreflightCase) -> Verdicts:
     """Nothing is concluded from a map that does not say who writes."""
     for name in case.closure.moves.topics:
         topic = case.view.topics.get(name)
@@ -23,7 +23,7 @@ def damaged(case: Case) -> Verdicts:
             yield error("damaged-map", f"topic {name}", text, way)
 
 
-def of_the_cluster(case: Case) -> Verdicts:
+def of_the_cluster(case: PreflightCase) -> Verdicts:
     """What a cluster keeps for itself neither moves nor has a mirror."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
@@ -35,7 +35,7 @@ def of_the_cluster(case: Case) -> Verdicts:
             yield info("internal-topic", f"topic {topic}", f"{text} It is left out.")
 
 
-def placed(case: Case) -> Verdicts:
+def placed(case: PreflightCase) -> Verdicts:
     """Where each is written now."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
@@ -58,7 +58,7 @@ def placed(case: Case) -> Verdicts:
             yield _crossing(case, case.view.topics[topic], operation)
 
 
-def _crossing(case: Case, topic: Topic, operation: str) -> Verdict:
+def _crossing(case: PreflightCase, topic: Topic, operation: str) -> Verdict:
     origin, there = case.request.origin, next(target.cluster for _, _, target in crossings(topic))
     about, text = f"topic {topic.name}", f"Topic {topic.name} crosses over to {there} in operation {operation}"
     if there != case.request.target:
@@ -73,19 +73,19 @@ def _crossing(case: Case, topic: Topic, operation: str) -> Verdict:
     )
 
 
-def in_target(case: Case) -> Verdicts:
+def in_target(case: PreflightCase) -> Verdicts:
     """What the target has of that name."""
     for topic in case.moves.topics:
         yield from _in_target(case, topic)
 
 
-def _has_grown_unseen(case: Case, topic: str) -> bool:
+def _has_grown_unseen(case: PreflightCase, topic: str) -> bool:
     """Whether its copy may know better than anybody how many partitions it has: the origin cannot be asked."""
     here = case.here(topic)
     return topic in case.to_copies and case.request.mode == "forced" and (here is None or here.age_s is not None)
 
 
-def _in_target(case: Case, topic: str) -> Verdicts:
+def _in_target(case: PreflightCase, topic: str) -> Verdicts:
     origin, target, about = case.request.origin, case.request.target, f"topic {topic}"
     there, here, document = case.facts.topic(target, topic), case.here(topic), case.view.mapped(topic)
     count = here.partitions if here is not None else max(document.partitions) + 1 if document is not None else None
@@ -132,7 +132,7 @@ def _in_target(case: Case, topic: str) -> Verdicts:
             yield _foreign(case, topic, foreign, starts) if tail is None else _own_tail(case, tail, there)
 
 
-def _foreign(case: Case, topic: str, foreign: Mapping[int, int], starts: Mapping[int, int]) -> Verdict:
+def _foreign(case: PreflightCase, topic: str, foreign: Mapping[int, int], starts: Mapping[int, int]) -> Verdict:
     origin, target = case.request.origin, case.request.target
     records = sum(end - starts[p] for p, end in foreign.items())
     parts = listed(f"partition {p}" for p in sorted(foreign))
@@ -152,7 +152,7 @@ def _foreign(case: Case, topic: str, foreign: Mapping[int, int], starts: Mapping
     return error("foreign-data", f"topic {topic}", text, way, number=records, unit="offsets")
 
 
-def _own_tail(case: Case, tail: LostTail, there: TopicFacts) -> Verdict:
+def _own_tail(case: PreflightCase, tail: LostTail, there: TopicFacts) -> Verdict:
     """The last complete log that lives, where a cluster is back that nobody has reconciled, and its copy is dead."""
     origin, target, topic = case.request.origin, case.request.target, tail.topic
     ends = {p: (end, tail.partitions[p]) for p, end in there.ends.items() if p in tail.partitions}
@@ -186,7 +186,7 @@ def _held(document: Topic, cluster: str) -> dict[int, int]:
     return held
 
 
-def _both(case: Case) -> Iterator[tuple[Topic, TopicFacts]]:
+def _both(case: PreflightCase) -> Iterator[tuple[Topic, TopicFacts]]:
     """Topics that have a map and are known in the target, where they are no copies."""
     for name in case.moves.topics:
         document, there = case.view.mapped(name), case.facts.topic(case.request.target, name)
@@ -194,7 +194,7 @@ def _both(case: Case) -> Iterator[tuple[Topic, TopicFacts]]:
             yield document, there
 
 
-def against_the_map(case: Case) -> Verdicts:
+def against_the_map(case: PreflightCase) -> Verdicts:
     target = case.request.target
     for topic, there in _both(case):
         for partition, end in sorted(_held(topic, target).items()):
@@ -223,7 +223,7 @@ def against_the_map(case: Case) -> Verdicts:
                 )
 
 
-def lost(case: Case) -> Verdicts:
+def lost(case: PreflightCase) -> Verdicts:
     """A cluster that comes back with less than it had must not be written before somebody has accepted that: the new
     records would get the places of the lost ones."""
     target = case.request.target
@@ -245,7 +245,7 @@ def lost(case: Case) -> Verdicts:
                 )
 
 
-def compacted(case: Case) -> Verdicts:
+def compacted(case: PreflightCase) -> Verdicts:
     for topic, here in case.in_origin():
         if here.compacted and topic not in case.to_copies:
             yield warning(
@@ -257,7 +257,7 @@ def compacted(case: Case) -> Verdicts:
             )
 
 
-def lowered(case: Case) -> Verdicts:
+def lowered(case: PreflightCase) -> Verdicts:
     """Settings of a topic that is to be created which the target has too few brokers for."""
     target = case.request.target
     known = case.facts.clusters.get(target)
@@ -274,7 +274,7 @@ def lowered(case: Case) -> Verdicts:
             yield info("fewer-in-sync", f"topic {topic}", f"Its min.insync.replicas is lowered from {insync} {few}")
 
 
-def other_users(case: Case) -> Verdicts:
+def other_users(case: PreflightCase) -> Verdicts:
     """Users outside of the scope whose topics move."""
     by_topic: dict[str, list[str]] = {}
     for other in case.closure.other_users:

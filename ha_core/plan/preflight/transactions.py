@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ha_core.plan.preflight.case import Case
-from ha_core.plan.verdict import Verdicts, duration, error, info, listed, warning
+from ha_core.plan.preflight.case import PreflightCase
+from ha_core.plan.preflight.verdict import Verdicts, duration, error, info, listed, warning
 
 
-def producers(case: Case) -> Verdicts:
+def producers(case: PreflightCase) -> Verdicts:
     """Said better where it is why the topic takes the barrier."""
     for topic, here in case.in_origin():
         if here.transactional and topic not in case.barriers:
@@ -25,7 +25,7 @@ def producers(case: Case) -> Verdicts:
             )
 
 
-def open_ones(case: Case) -> Verdicts:
+def open_ones(case: PreflightCase) -> Verdicts:
     """Behind the fence the move waits for them, and is undone if they take too long. Those that hang never end."""
     request = case.request
     for topic, here in case.in_origin():

@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.authenticating.accounts import Account, KnownAccounts
-from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.users import UsersError, accounts, with_keys
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.user_entries import entry
+from gateway.authentication.accounts import KnownAccounts, LoginAccount
+from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.users import UsersError, accounts, with_keys
+from ha_core.operations.access.user_entries import entry
+from ha_core.operations.engine.errors import RefusedError
 from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512, fits
-from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, Plain, Verdict
+from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, LoginVerdict, Plain
 
 SECRET = b"the same at all gateways"
 USERS = accounts({"old": "in the open", **entry("alice", "wonder", 4096)})
 
 
-def known(users: dict[str, Account] | None = None, in_the_open: bool = False) -> KnownAccounts:
+def known(users: dict[str, LoginAccount] | None = None, in_the_open: bool = False) -> KnownAccounts:
     found = (USERS if users is None else users).get
     return KnownAccounts(found, Phantoms(SECRET, 4096), in_the_open=in_the_open)
 
@@ -56,13 +56,13 @@ def test_a_user_with_a_password_in_the_open_has_no_key_and_is_as_unknown_to_scra
 
 
 def test_a_password_that_is_kept_as_it_is_is_known_to_be_right_at_once() -> None:
-    assert known().reply(Plain("", "old", "in the open")) == Verdict("old")
+    assert known().reply(Plain("", "old", "in the open")) == LoginVerdict("old")
 
 
 @pytest.mark.parametrize("user", ["old", "nobody"])
 def test_where_all_passwords_are_kept_as_they_are_a_wrong_one_is_known_at_once_whosever_it_is(user: str) -> None:
     verdict = known(accounts({"old": "in the open"}), in_the_open=True).reply(Plain("", user, "wrong"))
-    assert verdict == Verdict(None, f"user {user!r}")
+    assert verdict == LoginVerdict(None, f"user {user!r}")
 
 
 @pytest.mark.parametrize("user", ["old", "alice", "nobody"])
@@ -72,7 +72,7 @@ def test_where_keys_are_kept_a_wrong_password_waits_for_its_turn_whosever_it_is(
     done, of = counted(monkeypatch), known()
     claim = Plain("", user, "wrong")
     assert of.reply(claim) is None
-    assert of.find_out(claim) == Verdict(None, f"user {user!r}")
+    assert of.find_out(claim) == LoginVerdict(None, f"user {user!r}")
     assert done == ["sha512"]
 
 
@@ -101,9 +101,9 @@ def test_a_password_that_is_kept_as_a_key_is_computed_beside_the_loop_and_once(m
     done, of = counted(monkeypatch), known()
     claim = Plain("", "alice", "wonder")
     assert of.reply(claim) is None
-    assert of.find_out(claim) == Verdict("alice")
+    assert of.find_out(claim) == LoginVerdict("alice")
     assert done == ["sha512"]
-    assert of.reply(claim) == Verdict("alice")
+    assert of.reply(claim) == LoginVerdict("alice")
 
 
 def test_only_the_right_password_is_remembered_and_for_its_user_alone() -> None:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.authenticating.jwks import ALLOWED_URLS_VARIABLE, Jwks, JwksError, demand_allowed, parse
-from gateway.authenticating.tokens import Expected, Tokens
+from gateway.authentication.jwks import ALLOWED_URLS_VARIABLE, Jwks, JwksError, demand_allowed, parse
+from gateway.authentication.tokens import BearerTokens, Expected
 from tests.gateway.authenticating.signing import (
     AUDIENCE,
     ISSUER,
@@ -48,7 +48,7 @@ def encoded(part: Any) -> str:
 
 @pytest.mark.parametrize("made", [token, lambda: token(ec_key(), "ES256", "curve"), lambda: token(aud=["x", "other"])])
 def test_a_token_that_the_issuer_has_signed_names_its_user_for_as_long_as_it_is_good(made: Any, keys: Jwks) -> None:
-    verdict = Tokens(EXPECTED, keys.find).verify(made())
+    verdict = BearerTokens(EXPECTED, keys.find).verify(made())
     assert verdict.user == "alice"
     assert verdict.good_for_s == pytest.approx(3605, abs=60)
 
@@ -103,7 +103,7 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
 def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case: str, keys: Jwks) -> None:
     make, why = BAD[case]
     bad = make()
-    verdict = Tokens(EXPECTED, keys.find).verify(bad)
+    verdict = BearerTokens(EXPECTED, keys.find).verify(bad)
     assert verdict.user is None
     assert not verdict.unsure
     assert why in verdict.why
@@ -114,8 +114,8 @@ def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case:
 @settings(deadline=None, max_examples=60)
 def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> None:
     read = Jwks(Path("nowhere"), 300)
-    assert Tokens(EXPECTED, read.find).verify(text).user is None
-    assert isinstance(Tokens(EXPECTED, read.find).claimed(text), str)
+    assert BearerTokens(EXPECTED, read.find).verify(text).user is None
+    assert isinstance(BearerTokens(EXPECTED, read.find).claimed(text), str)
 
 
 @pytest.mark.parametrize(
@@ -133,41 +133,41 @@ def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> 
     ids=["text", "number", "missing", "list", "deep", "5000 digits", "long", "long name"],
 )
 def test_whom_a_token_names_is_read_before_its_signature_is_looked_at(claims: Any, user: str, keys: Jwks) -> None:
-    assert Tokens(EXPECTED, keys.find).claimed(f"e30.{encoded(claims)}.forged") == user
+    assert BearerTokens(EXPECTED, keys.find).claimed(f"e30.{encoded(claims)}.forged") == user
 
 
 def test_a_claim_that_is_configured_names_the_user(keys: Jwks) -> None:
-    by_client = Tokens(EXPECTED._replace(user_claim="azp"), keys.find)
+    by_client = BearerTokens(EXPECTED._replace(user_claim="azp"), keys.find)
     assert by_client.verify(token(azp="billing")).user == "billing"
     assert by_client.verify(token()).user is None
 
 
 def test_clocks_may_differ_by_as_much_as_is_said(keys: Jwks) -> None:
-    assert Tokens(EXPECTED, keys.find).verify(token(exp=int(time.time()) - 2)).user == "alice"
+    assert BearerTokens(EXPECTED, keys.find).verify(token(exp=int(time.time()) - 2)).user == "alice"
 
 
 def test_while_no_key_could_be_read_nobody_is_told_that_his_token_is_wrong(tmp_path: Path) -> None:
     never = Jwks(tmp_path / "missing.json", 300)
     with pytest.raises(JwksError, match=r"missing\.json"):
         never.read()
-    verdict = Tokens(EXPECTED, never.find).verify(token())
+    verdict = BearerTokens(EXPECTED, never.find).verify(token())
     assert (verdict.user, verdict.unsure) == (None, True)
 
 
 def test_a_key_that_is_published_later_is_known_when_the_keys_were_read_anew(tmp_path: Path, keys: Jwks) -> None:
     later = token(rsa_key("second"), kid="second")
-    assert Tokens(EXPECTED, keys.find).verify(later).user is None
+    assert BearerTokens(EXPECTED, keys.find).verify(later).user is None
     (tmp_path / "keys.json").write_bytes(key_set(jwk("second")))
     keys.read()
-    assert Tokens(EXPECTED, keys.find).verify(later).user == "alice"
-    assert Tokens(EXPECTED, keys.find).verify(token()).user is None
+    assert BearerTokens(EXPECTED, keys.find).verify(later).user == "alice"
+    assert BearerTokens(EXPECTED, keys.find).verify(token()).user is None
 
 
 def test_keys_that_were_read_stay_good_while_they_cannot_be_read(tmp_path: Path, keys: Jwks) -> None:
     (tmp_path / "keys.json").write_bytes(b"half of a fi")
     with pytest.raises(JwksError):
         keys.read()
-    assert Tokens(EXPECTED, keys.find).verify(token()).user == "alice"
+    assert BearerTokens(EXPECTED, keys.find).verify(token()).user == "alice"
 
 
 def test_of_several_keys_none_is_guessed() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply, Target
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, Step
-from gateway.copies import Copies
-from gateway.topology import ClusterTopology, Topology
+from gateway.model.copies import Copies
+from gateway.model.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Mirror, Topic, UserBindings, View
 from ha_core.wire import codec, encoding
 from ha_core.wire.apis import flexible

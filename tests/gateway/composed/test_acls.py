@@ -12,7 +12,7 @@ from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules, Lo
 from ha_core.model import Identity
 from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType
 from ha_core.model.access_filter import RuleFilter
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, requested, world
 

@@ -23,4 +23,4 @@ def test_handlers_know_no_clock_no_network_and_no_loop(file: Path) -> None:
             imported.add(node.module or "")
 
     assert not {name for name in imported if name.split(".")[0] in FORBIDDEN}
-    assert not {name for name in imported if name.startswith(("gateway.upstream", "gateway.driver", "ha_core.store"))}
+    assert not {name for name in imported if name.startswith(("gateway.upstream", "gateway.process", "ha_core.store"))}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Coordinator
+from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Coordinator, OneBroker
 from gateway.composed.coordinator import find_coordinator
+from gateway.composed.coordinator_release import UNLISTED
 from gateway.composed.groups_admin import (
     MAX_ALONE,
     delete_groups,
@@ -18,7 +19,6 @@ from gateway.composed.groups_admin import (
     offset_delete,
 )
 from gateway.composed.handlers import BrokerKey, Context
-from gateway.composed.letting_go import UNLISTED
 from ha_core.model import Fence, Group, UserBindings
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, away, requested, world
@@ -138,13 +138,13 @@ def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None
     request = requested(ApiKey.DESCRIBE_GROUPS, 5, groups=names)
     play = Playbook(describe_groups(world(east=COORDINATORS), 5, request))
     # Then two brokers are asked once each
-    play.asked(*(("east", Broker(broker), ApiKey.DESCRIBE_GROUPS) for broker in (1, 2)))
+    play.asked(*(("east", OneBroker(broker), ApiKey.DESCRIBE_GROUPS) for broker in (1, 2)))
     # And a group that has just gone to another coordinator is asked for there
 
     def answer(ask: Ask) -> dict[str, Any]:
         found = described(ask)
         for group in found["groups"]:
-            if group["group_id"] == "group-7" and isinstance(ask.target, Broker):
+            if group["group_id"] == "group-7" and isinstance(ask.target, OneBroker):
                 group.update(error_code=NOT_COORDINATOR, group_state="")
         return found
 
@@ -354,7 +354,7 @@ def test_deleting_an_offset_succeeds_when_every_cluster_that_knows_its_topic_has
 
 def lists(brokers: Mapping[int, list[str]]) -> Any:
     def answer(ask: Ask) -> dict[str, Any]:
-        assert isinstance(ask.target, Broker)
+        assert isinstance(ask.target, OneBroker)
         names = brokers.get(ask.target.broker_id, [])
         return {"groups": [{"group_id": name, "group_state": ask.cluster, "group_type": "classic"} for name in names]}
 
@@ -385,7 +385,7 @@ def test_an_admin_client_that_asks_every_node_sees_each_group_once_in_the_cluste
 
 def test_a_broker_whose_groups_all_belong_to_its_cluster_is_the_only_one_asked() -> None:
     play = listing(world(port=("east", 1)), states_filter=["Stable"], types_filter=["classic"])
-    play.asked(("east", Broker(1), ApiKey.LIST_GROUPS))
+    play.asked(("east", OneBroker(1), ApiKey.LIST_GROUPS))
     play.message("east", states_filter=["Stable"], types_filter=["classic"])
     play.answers(CLUSTERS)
     groups = play.encodes(ApiKey.LIST_GROUPS, 5)["groups"]

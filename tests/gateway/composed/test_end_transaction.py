@@ -9,11 +9,11 @@ import pytest
 
 from gateway.composed.ask import Coordinator
 from gateway.composed.end_transaction import EVIDENCE, end_transaction
-from gateway.session.written import Evidence, Writes
+from gateway.session.transaction_writes import TransactionEvidence, Writes
 from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings
 from ha_core.model.extent import append, identity
 from ha_core.model.producer import issued_id
-from ha_core.plan.given_up import without
+from ha_core.plan.absence.given_up import without
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import NODES, Playbook, away, requested, world
 
@@ -109,7 +109,9 @@ def forced(
 ) -> Playbook:
     """Alice asks for the end of what she began in the east, which `orders` has left by force."""
     fields = {"transactional_id": "tx", "producer_id": issued_id(OWN, NODES["east", 2]), "producer_epoch": EPOCH}
-    request = requested(ApiKey.END_TXN, 3, **fields, committed=committed) | {EVIDENCE: Evidence(True, writes)}
+    request = requested(ApiKey.END_TXN, 3, **fields, committed=committed) | {
+        EVIDENCE: TransactionEvidence(True, writes)
+    }
     context = world(bindings=(bound,), topics=topics, port=("west", 1), masked=masked, offered=offered)
     view = replace(context.view, sequences={"orders": read() if left is None else left})
     return Playbook(end_transaction(replace(context, view=view), 3, request))

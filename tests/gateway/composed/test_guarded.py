@@ -10,11 +10,11 @@ import pytest
 from gateway.composed.ask import AnyBroker, ClusterUnavailableError
 from gateway.composed.guard import compose
 from gateway.composed.handlers import Context
-from gateway.driver.listings import Listings
-from gateway.rights import Denied
+from gateway.model.rights import Denied
+from gateway.process.listings import Listings
 from gateway.session.commands import Compose
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.described_clusters import ask, cluster, everything
 from tests.gateway.composed.playbook import NodesGranted, Playbook, away, requested, world

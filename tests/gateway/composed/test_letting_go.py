@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.composed.letting_go import ECHO_S, LASTS_S, MAX_OF_USER, MAX_REMEMBERED, LettingGo
+from gateway.composed.coordinator_release import ECHO_S, LASTS_S, MAX_OF_USER, MAX_REMEMBERED, CoordinatorRelease
 
 RETRY_S = 0.5
 """After which librdkafka asks for its coordinator (`rd_kafka_txn_coord_timer_start`)."""
@@ -23,7 +23,7 @@ class Librdkafka:
     for another address too, it asks half a second later.
     """
 
-    letting_go: LettingGo
+    letting_go: CoordinatorRelease
     lives: set[str]
     node_at: str
     """As gateways say."""
@@ -72,7 +72,7 @@ def play(producer: Librdkafka, begins: float, lasts_s: float) -> float | None:
     return since
 
 
-def at_a_gateway(letting_go: LettingGo) -> Librdkafka:
+def at_a_gateway(letting_go: CoordinatorRelease) -> Librdkafka:
     producer = Librdkafka(letting_go, {"a", "b", "c"}, node_at="a", metadata="a")
     producer.end(0.0)
     assert play(producer, 0.0, 10.0) is not None
@@ -87,7 +87,7 @@ def killed(producer: Librdkafka, now: float, other: str) -> None:
 
 
 def test_without_a_word_it_stays_at_the_dead_gateway() -> None:
-    producer = at_a_gateway(LettingGo())
+    producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     assert play(producer, 10.0, 120.0) is None
     # Even where it has heard of the other one
@@ -97,7 +97,7 @@ def test_without_a_word_it_stays_at_the_dead_gateway() -> None:
 
 def test_it_goes_on_at_the_other_gateway_within_two_seconds_and_is_left_in_peace() -> None:
     # Given
-    producer = at_a_gateway(LettingGo())
+    producer = at_a_gateway(CoordinatorRelease())
     asked = producer.asked
     # When
     killed(producer, 10.0, other="b")
@@ -111,7 +111,7 @@ def test_it_goes_on_at_the_other_gateway_within_two_seconds_and_is_left_in_peace
 
 
 def test_it_goes_on_soon_where_the_death_is_noticed_late() -> None:
-    producer = at_a_gateway(LettingGo())
+    producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     assert play(producer, 10.0, 3.0) is None
     producer.letting_go.gone(13.0)
@@ -121,7 +121,7 @@ def test_it_goes_on_soon_where_the_death_is_noticed_late() -> None:
 
 
 def test_it_lets_go_of_the_second_gateway_that_dies_as_of_the_first() -> None:
-    producer = at_a_gateway(LettingGo())
+    producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     producer.letting_go.gone(10.0)
     assert play(producer, 10.0, 3.0) is not None
@@ -133,7 +133,7 @@ def test_it_lets_go_of_the_second_gateway_that_dies_as_of_the_first() -> None:
 
 
 def test_one_that_begins_when_a_gateway_has_gone_is_sent_away_once_and_then_left_in_peace() -> None:
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     producer = Librdkafka(letting_go, {"a"}, node_at="a", metadata="a")
     producer.end(1.0)
@@ -142,7 +142,7 @@ def test_one_that_begins_when_a_gateway_has_gone_is_sent_away_once_and_then_left
 
 
 def test_nobody_is_sent_away_while_no_gateway_has_gone_nor_long_after_one_has() -> None:
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     assert not letting_go.sends_away("app", "t", 0.0)
     letting_go.gone(1.0)
     assert not letting_go.sends_away("app", "t", 1.0 + LASTS_S)
@@ -150,13 +150,13 @@ def test_nobody_is_sent_away_while_no_gateway_has_gone_nor_long_after_one_has() 
 
 @pytest.mark.parametrize("pause_s", [0.02, 0.1, ECHO_S / 2])
 def test_who_asks_again_soon_is_told(pause_s: float) -> None:
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     assert [letting_go.sends_away("app", "t", pause_s * n) for n in range(3)] == [True, False, False]
 
 
 def test_users_have_transactional_ids_of_their_own() -> None:
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     assert letting_go.sends_away("app", "t", 0.0)
     assert letting_go.sends_away("other", "t", 0.0)
@@ -164,7 +164,7 @@ def test_users_have_transactional_ids_of_their_own() -> None:
 
 def test_who_makes_ids_up_takes_no_room_from_others_and_little_memory() -> None:
     # Given one user with more ids than are remembered of one, each as long as an id may be
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     tracemalloc.start()
     away = [letting_go.sends_away("app", f"{n}".rjust(30_000, "t"), 0.0) for n in range(MAX_OF_USER + 10)]
@@ -177,7 +177,7 @@ def test_who_makes_ids_up_takes_no_room_from_others_and_little_memory() -> None:
 
 
 def test_of_many_users_ids_so_many_are_remembered_and_nobody_else_is_sent_away() -> None:
-    letting_go = LettingGo()
+    letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     away = [letting_go.sends_away(f"app-{n % 20}", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
     assert away == [True] * MAX_REMEMBERED + [False] * 10

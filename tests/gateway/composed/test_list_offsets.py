@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
+from gateway.composed.ask import Ask, ClusterUnavailableError, OneBroker
 from gateway.composed.delete_records import delete_records
 from gateway.composed.handlers import OK, DeletedBelow, KeepDeleted
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
@@ -184,7 +184,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
     request = requested(KEY, 7, isolation_level=1, topics=[{"name": "a", "partitions": partitions}])
     play = Playbook(list_offsets(context, 7, request))
 
-    play.asked(("east", Broker(1), KEY), ("east", Broker(2), KEY))
+    play.asked(("east", OneBroker(1), KEY), ("east", OneBroker(2), KEY))
     first, second = play.asks
     assert only_topic(first.message)["partitions"] == [partitions[0], partitions[2]]
     assert first.message["isolation_level"] == 1
@@ -211,7 +211,7 @@ def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
     partitions = [{"partition_index": 0, "leader_id": 2}]
     play.answers({"east": {"topics": [{"name": "new", "partitions": partitions}]}})
 
-    play.asked(("east", Broker(2), KEY))
+    play.asked(("east", OneBroker(2), KEY))
 
 
 @pytest.mark.parametrize(

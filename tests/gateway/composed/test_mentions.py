@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Ask, Broker
+from gateway.composed.ask import Ask, OneBroker
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.delete_records import delete_records
 from gateway.composed.groups_admin import describe_consumer_groups, describe_groups
@@ -66,7 +66,7 @@ def test_a_broker_that_is_named_in_several_ways_is_altered_by_each(
 ) -> None:
     play = altered(key, handler, (4, "12", "log.retention.ms"), (4, "012", "log.dirs"), (4, "+12", "log.dir"))
     (ask,) = play.asks
-    assert ask.target == Broker(2)
+    assert ask.target == OneBroker(2)
     settings = [(one["resource_name"], one["configs"][0]["name"]) for one in ask.message["resources"]]
     assert settings == [("2", "log.retention.ms"), ("02", "log.dirs"), ("+2", "log.dir")]
     play.answers({"east": done})

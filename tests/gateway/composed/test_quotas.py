@@ -10,7 +10,7 @@ import pytest
 from gateway.composed.handlers import ChangeQuotas, Long, QuotaChange
 from gateway.composed.quotas import MANY_QUOTAS, MAX_CHANGES, alter_client_quotas, describe_client_quotas
 from ha_core.model.quota import DEFAULT, QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 from ha_core.wire import ErrorCode, decode, encode
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, world

@@ -9,7 +9,7 @@ import pytest
 from gateway.composed.handlers import Context
 from gateway.composed.metadata import metadata
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
-from gateway.copies import Copies, told_of
+from gateway.model.copies import Copies, told_of
 from ha_core.model import CopiedMirror, CopiedPartition, Mirror, MirrorCopies, Run, Topic, UserBindings
 from ha_core.model.extent import identity
 from ha_core.wire.codes import ApiKey

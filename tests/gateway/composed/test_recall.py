@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
-from gateway.composed.recall import MAX_FETCHES, TAIL, recall
-from gateway.session.produce.recalled import Held
+from gateway.composed.duplicate_lookup import MAX_FETCHES, TAIL, recall
+from gateway.session.produce.duplicate_offsets import EarlierBatch
 from ha_core.model import Extent
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -46,8 +46,8 @@ class Log:
         return {"error_code": 0, "responses": [{"topic": "orders", "partitions": [part]}]}
 
 
-def wanted(sequence: int = 40) -> Held:
-    return Held(b"orders", 3, PRODUCER, 0, sequence, 10, 1234)
+def wanted(sequence: int = 40) -> EarlierBatch:
+    return EarlierBatch(b"orders", 3, PRODUCER, 0, sequence, 10, 1234)
 
 
 def written(base: int, term: int, sequence: int = 40) -> dict[int, bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.composed.acls import create_acls, delete_acls, describe_acls
-from gateway.composed.ask import AnyBroker, Ask, Broker, Controller
+from gateway.composed.ask import AnyBroker, Ask, Controller, OneBroker
 from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.handlers import HANDLERS, Context, DeleteMoved, NeedNodes, failed
@@ -349,7 +349,7 @@ def test_configurations_come_from_the_topics_cluster_and_from_the_broker_behind_
     play = configs(world(west={"w": {0: 1}}), (4, "22"), (2, "w"), (2, "e"))
 
     play.asked(
-        ("west", Broker(2), ApiKey.DESCRIBE_CONFIGS),
+        ("west", OneBroker(2), ApiKey.DESCRIBE_CONFIGS),
         ("west", AnyBroker(), ApiKey.DESCRIBE_CONFIGS),
         ("east", AnyBroker(), ApiKey.DESCRIBE_CONFIGS),
     ).answers({"east": config_of, "west": config_of})
@@ -385,13 +385,13 @@ def test_configurations_are_changed_by_the_controller_or_the_broker_and_never_on
     resources = [{"resource_type": t, "resource_name": n, "configs": entries} for t, n in named]
     play = Playbook(handler(world(), 1, requested(key, 1, resources=resources, validate_only=True)))
 
-    play.asked(("east", Controller(), key), ("east", Broker(2), key))
+    play.asked(("east", Controller(), key), ("east", OneBroker(2), key))
     assert all(ask.message["validate_only"] for ask in play.asks)
     play.answers(
         {
             "east": lambda a: (
                 away("east")
-                if a.target == Broker(2)
+                if a.target == OneBroker(2)
                 else {"responses": [{"resource_type": 2, "resource_name": "e", "error_message": None}]}
             )
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.composed.ask import Ask, Broker, Coordinator
+from gateway.composed.ask import Ask, Coordinator, OneBroker
 from gateway.composed.transactions import describe_producers, describe_transactions, list_transactions
 from ha_core.model import UserBindings
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
@@ -20,7 +20,7 @@ def test_producers_of_a_moved_topic_are_those_of_the_writer_under_the_ids_that_c
     topics = [{"name": "orders", "partition_indexes": [0]}]
     play = Playbook(describe_producers(context, 0, requested(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)))
 
-    play.asked(("west", Broker(2), ApiKey.DESCRIBE_PRODUCERS)).message("west", topics=topics)
+    play.asked(("west", OneBroker(2), ApiKey.DESCRIBE_PRODUCERS)).message("west", topics=topics)
     producers = [
         {"producer_id": upstream_id(FIRST_CLIENT_ID + 5, 1), "last_sequence": 9},
         {"producer_id": 12, "current_txn_start_offset": 44},
@@ -65,7 +65,7 @@ def test_an_admin_client_that_asks_every_node_sees_each_transaction_once() -> No
             play.answers({"east": lists, "west": lists})
         found += [s["transactional_id"] for s in play.encodes(ApiKey.LIST_TRANSACTIONS, 1)["transaction_states"]]
     # Then those of the user's cluster are there, once
-    assert found == [f"east-{Broker(1)}", f"east-{Broker(2)}"]
+    assert found == [f"east-{OneBroker(1)}", f"east-{OneBroker(2)}"]
 
 
 def test_a_node_whose_broker_is_away_has_java_ask_for_its_transactions_again() -> None:

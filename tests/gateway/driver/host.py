@@ -7,13 +7,13 @@ import math
 import socket
 from typing import Any
 
-from gateway import clock
-from gateway.counts import Counts
-from gateway.driver.broker_connections import BrokerConnections
-from gateway.driver.connection import ClientConnection
-from gateway.driver.farewell import Farewells
-from gateway.driver.newcomers import Newcomers
-from gateway.driver.splicing import Pipe
+from gateway.model.counts import Counts
+from gateway.process.broker_connections import BrokerConnections
+from gateway.process.sockets.connection import ClientConnection
+from gateway.process.sockets.lingering_close import LingeringClose
+from gateway.process.sockets.splicing import Pipe
+from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
+from gateway.runtime import clock
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Wish
 from gateway.session.session import Session
 from gateway.session.shared import Shared
@@ -38,9 +38,9 @@ class FakeHost:
         self.in_house: list[ClientConnection] = []
         """Those who have logged in."""
         self.without_lease: list[ClientConnection] = []
-        self.farewells = Farewells(self.loop)
+        self.farewells = LingeringClose(self.loop)
         self.pipe = Pipe()
-        self.newcomers = Newcomers(self.loop)
+        self.newcomers = UnauthenticatedReads(self.loop)
 
     def client(self, port: Port = Port("east", 1)) -> tuple[ClientConnection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""

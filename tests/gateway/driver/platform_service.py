@@ -9,15 +9,15 @@ from pathlib import Path
 
 import uvicorn
 
-from ha_core.datacache.announcing import Announcer
-from ha_core.operations.publishing_quotas import PublishingQuotas
-from ha_core.registry.changing import put
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.kinds.users import User
-from ha_core.registry.registry import Registry
-from ha_core.registry.scram import derive_all
-from ha_core.registry.serving.app import make_app
-from ha_core.registry.serving.tokens import parse
+from ha_core.datacache.change_notifier import ChangeNotifier
+from ha_core.operations.access.publishing_quotas import PublishingQuotas
+from ha_core.platform.changing import put
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.platform import Platform
+from ha_core.platform.scram import derive_all
+from ha_core.platform.serving.app import make_app
+from ha_core.platform.serving.tokens import parse
 from stack.certificates import Certificate
 from stack.memory_store import MemoryStore
 
@@ -31,8 +31,8 @@ class PlatformService:
     def __init__(self, folder: Path, store: MemoryStore, shown: Certificate | None = None) -> None:
         """:param shown: with it, it speaks TLS."""
         self._shown = shown
-        self.registry = Registry.open(f"sqlite:///{folder}/platform.db")
-        self._announcer = Announcer(self.registry.read.newest_us, store.client, look_s=0.1)
+        self.registry = Platform.open(f"sqlite:///{folder}/platform.db")
+        self._announcer = ChangeNotifier(self.registry.read.newest_us, store.client, look_s=0.1)
         self._announcer.start()
         self._publishing = PublishingQuotas(self.registry.source("quotas"), store.client, look_s=0.1)
         self._publishing.start()
@@ -79,7 +79,7 @@ class PlatformService:
         self.registry.database.close()
 
     def put_user(self, name: str, password: str, super_user: bool = False) -> None:
-        user = User.read({"name": name, "super_user": super_user, "scram": derive_all(password, ITERATIONS)})
+        user = UserEntry.read({"name": name, "super_user": super_user, "scram": derive_all(password, ITERATIONS)})
         found = self.registry.read.find("users", name)
         self.registry.apply([put(user, None if found is None else found.version)], "somebody", "test")
 
@@ -87,7 +87,9 @@ class PlatformService:
         self.registry.delete_user(name, self.registry.read.get("users", name).version, "somebody", "test")
 
     def grant(self, user: str, topic: str) -> str:
-        rule = Rule.read({"principal": f"User:{user}", "resource_type": "topic", "name": topic, "operation": "read"})
+        rule = RuleEntry.read(
+            {"principal": f"User:{user}", "resource_type": "topic", "name": topic, "operation": "read"}
+        )
         return self.registry.create(rule, "somebody", "test").key
 
     def revoke(self, key: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from gateway.config import load
-from gateway.driver.gateway import Gateway
+from gateway.process.gateway import Gateway
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError

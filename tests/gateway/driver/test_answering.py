@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
-from gateway.driver.peers import BREATH_S, HURRIES_S, Answering, Lately
+from gateway.process.peers import BREATH_S, HURRIES_S, Answering, Lately
 from ha_core.model import GatewayRecord
 from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.driver.audit import AGAIN_S, LOGGER, MAX_LINES, PER_S, Audit
-from gateway.rights import Denied
+from gateway.model.rights import Denied
+from gateway.process.audit import AGAIN_S, LOGGER, MAX_LINES, PER_S, AuditLog
 
 READS = Denied("READ", "TOPIC", "orders")
 
@@ -22,7 +22,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
-    Audit().denied("alice", "10.0.0.7", "fetch", [READS], 0.0)
+    AuditLog().denied("alice", "10.0.0.7", "fetch", [READS], 0.0)
 
     (line,) = lines()
     assert line.pop("at")
@@ -39,7 +39,7 @@ def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
 
 def test_a_failed_login_says_whose_it_was_meant_to_be_and_from_where(lines: Any) -> None:
     # Given
-    audit = Audit()
+    audit = AuditLog()
     # When somebody guesses
     for second in range(3):
         audit.failed_login("10.0.0.7", "authentication_failed", "user 'alice'", float(second))
@@ -56,7 +56,7 @@ def test_a_failed_login_says_whose_it_was_meant_to_be_and_from_where(lines: Any)
 
 def test_who_asks_again_and_again_writes_one_line_a_minute(lines: Any) -> None:
     # Given
-    audit = Audit()
+    audit = AuditLog()
     # When
     for second in range(100):
         audit.denied("alice", "10.0.0.7", "fetch", [READS], float(second))
@@ -66,7 +66,7 @@ def test_who_asks_again_and_again_writes_one_line_a_minute(lines: Any) -> None:
 
 def test_names_that_somebody_makes_up_fill_no_log(lines: Any) -> None:
     # Given
-    audit = Audit()
+    audit = AuditLog()
     # When
     for number in range(1000):
         audit.denied("eve", "10.0.0.7", "fetch", [Denied("READ", "TOPIC", f"{number}\n" + "x" * 1000)], 0.0)

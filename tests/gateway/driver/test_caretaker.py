@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gateway.config import Config
-from gateway.driver.companions import Caretaker
+from gateway.process.helper_processes import OrphanRecoveryProcess
 from ha_core.model import GatewayRecord
 
 
@@ -27,7 +27,7 @@ def gateway(name: str, able: bool = True, worker_of: str = "") -> GatewayRecord:
     ],
 )
 def test_the_first_two_live_gateways_that_can_take_care_do(records: list[GatewayRecord], who: list[str]) -> None:
-    assert Caretaker.elected(records) == who
+    assert OrphanRecoveryProcess.elected(records) == who
 
 
 def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(
@@ -42,7 +42,7 @@ def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_p
         config = Config.model_validate(
             {"id": "gw-1", "zookeeper": {"hosts": "zk:2181"}, "authentication": {"anonymous": True}}
         )
-        taker = Caretaker(config, lambda: changes.append(taker.able))
+        taker = OrphanRecoveryProcess(config, lambda: changes.append(taker.able))
         taker.command, taker.first_pause_s, taker.silent_s = command, 0.01, 0.3
         kept = asyncio.create_task(taker.keep())
         taker.want(True)

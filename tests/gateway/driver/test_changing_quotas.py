@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.driver.gateway import Gateway
+from gateway.process.gateway import Gateway
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.driver.platform_world import PASSWORD, World, connect, running, soon

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.driver import changing
-from gateway.driver.gateway import Gateway
-from ha_core.registry import remote
+from gateway.process import client_changes
+from gateway.process.gateway import Gateway
+from ha_core.platform import remote
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.driver.platform_world import PASSWORD, World, connect, lacks, reads, running, soon
 
@@ -159,7 +159,7 @@ def test_a_platform_that_hangs_keeps_no_more_than_a_few_threads_and_nobody_else(
     peopled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "TIMEOUT_S", 1.0)
-    monkeypatch.setattr(changing, "TURN_S", 0.3)
+    monkeypatch.setattr(client_changes, "TURN_S", 0.3)
 
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
@@ -168,7 +168,7 @@ def test_a_platform_that_hangs_keeps_no_more_than_a_few_threads_and_nobody_else(
             hanging = await asyncio.start_server(lambda _reader, _writer: asyncio.sleep(30), port=peopled.platform.port)
             began = time.monotonic()
             # When more ask than have a turn
-            asking = [asyncio.create_task(created(gateway)) for _ in range(2 * changing.AT_ONCE)]
+            asking = [asyncio.create_task(created(gateway)) for _ in range(2 * client_changes.AT_ONCE)]
             # Then others are served
             assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             said = await asyncio.gather(*asking)

@@ -13,10 +13,10 @@ import pytest
 from gateway.composed import metadata as composed
 from gateway.composed.ask import AnyBroker, Ask, Reply, ask_once
 from gateway.composed.handlers import HANDLERS, BrokerKey, Change, Context, Handler, Long, NodeAddress
-from gateway.driver.composing import FEW_DESCRIBED, MAX_DESCRIBING, MAX_LARGE_TOPICS, Body, Composer
-from gateway.nodes import NodeBook
+from gateway.model.nodes import NodeBook
+from gateway.model.topology import ClusterTopology, Topology
+from gateway.process.composing import FEW_DESCRIBED, MAX_DESCRIBING, MAX_LARGE_TOPICS, Body, Composer
 from gateway.session.commands import Compose
-from gateway.topology import ClusterTopology, Topology
 from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Identity, UserBindings, View
 from ha_core.wire import RemoteProtocolError, decode, encode

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 from unittest.mock import patch
 
-from gateway import clock
-from gateway.driver.connection import STUCK_S, UNLEASED_READ_BYTES
-from gateway.driver.drains import Drains
-from gateway.driver.farewell import part
-from gateway.session import fast_path
+from gateway.process.drains import Drains
+from gateway.process.sockets.connection import STUCK_S, UNLEASED_READ_BYTES
+from gateway.process.sockets.lingering_close import part
+from gateway.runtime import clock
 from gateway.session.commands import Cause
-from gateway.session.life import Open, Over
+from gateway.session.fast import fast_path
+from gateway.session.lifecycle import Open, Over
 from gateway.session.session import Session
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from gateway.config import load
-from gateway.driver.connection import ClientConnection
-from gateway.driver.gateway import Gateway
+from gateway.process.gateway import Gateway
+from gateway.process.sockets.connection import ClientConnection
 from gateway.session.commands import Cause
-from gateway.session.life import Over
+from gateway.session.lifecycle import Over
 from ha_core.wire import encode_request
 from stack.memory_store import MemoryStore
 from tests.gateway.driver.host import FakeHost

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.composed.handlers import OK, DeleteMoved
-from gateway.driver import deleting_moved
-from gateway.driver.deleting_moved import DeletingMoved
+from gateway.process import deleting_moved
+from gateway.process.deleting_moved import DeletingMoved
 from ha_core.model import DeletionRequest, Topic, View
 from ha_core.model.extent import identity
 from ha_core.wire.codes import ErrorCode

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from gateway.config import load
-from gateway.driver.gateway import Gateway
+from gateway.process.gateway import Gateway
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Cluster, KnownTopic
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.wire import ApiKey
 from ha_core.wire.sasl import SecurityProfile
@@ -31,7 +31,7 @@ LEADER_NOT_AVAILABLE = 5
 def registered(store: Store, **bootstraps: str) -> None:
     clusters = [Cluster(name=name, bootstrap=said, default=name == "east") for name, said in bootstraps.items()]
     absent: Any = {(Cluster, one.name): None for one in clusters}
-    store.commit(Change(puts=tuple(clusters), expected=absent, change_id="clusters", operation=None, epoch=None))
+    store.commit(StateChange(puts=tuple(clusters), expected=absent, change_id="clusters", operation=None, epoch=None))
 
 
 @contextlib.asynccontextmanager

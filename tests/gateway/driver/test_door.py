@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway import descriptors
 from gateway.config import Config, load
-from gateway.driver.admission import HURRY_S, Logins, Shares, share
-from gateway.driver.damped import Damped
-from gateway.driver.gateway import Gateway
-from gateway.driver.listeners import ACCEPTS_PER_TURN, EXHAUSTED_PAUSE_S, Listeners
+from gateway.process.gateway import Gateway
+from gateway.process.sockets.admission import HURRY_S, ConnectionShares, Logins, share
+from gateway.process.sockets.listeners import ACCEPTS_PER_TURN, EXHAUSTED_PAUSE_S, Listeners
+from gateway.process.workers.ports import SharedPorts, inherited
+from gateway.runtime import descriptors
+from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.session.snapshot import Port
-from gateway.workers.ports import SharedPorts, inherited
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
 from tests.kit.own_gateway import free_port
@@ -61,7 +61,7 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
     # Given a listener that has clients waiting, and no descriptor for them
     monkeypatch.setattr(socket, "create_server", lambda *_, **__: Full())
     loop = Loop()
-    listeners = Listeners(loop, lambda: True, lambda: False, lambda *_: None, Damped())  # type: ignore[arg-type]
+    listeners = Listeners(loop, lambda: True, lambda: False, lambda *_: None, LogRateLimiter())  # type: ignore[arg-type]
     listeners.listen("", 1, Port())
     # When it is looked at as long as it is read
     looks = 0
@@ -88,7 +88,7 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
             room[0] -= 1
             came.append(sock)
 
-        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, Damped())
+        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, LogRateLimiter())
         listeners.listen("127.0.0.1", 0, Port("east", 1))
         address = next(iter(listeners._open)).getsockname()
         clients = [socket.create_connection(address) for _ in range(5)]
@@ -109,7 +109,7 @@ def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
         # Given newcomers of whom as many wait as may
         busy, came = [True], list[socket.socket]()
         loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
-        listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, Damped())
+        listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, LogRateLimiter())
         listeners.listen("127.0.0.1", 0, Port("east", 1))
         address = next(iter(listeners._open)).getsockname()
         # When more of them connect
@@ -143,7 +143,7 @@ def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
 
 
 def test_lines_of_one_kind_are_counted_where_they_are_not_written() -> None:
-    damped = Damped(most=3, per_s=10.0)
+    damped = LogRateLimiter(most=3, per_s=10.0)
     assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
     assert damped.lets("b", 104.0)
     assert list(damped.left_out(105.0)) == []
@@ -206,7 +206,7 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
 
 
 def test_nobody_has_more_connections_than_his_share_and_half_is_kept_for_the_others() -> None:
-    shares = Shares()
+    shares = ConnectionShares()
     # Given a user who has as many as he may have
     assert [shares.admit(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]
     # Then another one still gets in, and so does he when one of his has gone
@@ -286,7 +286,11 @@ def test_a_worker_whose_parent_sends_clients_away_too_early_listens_again() -> N
         # Given one that has just begun to listen at the socket of all workers
         came = list[socket.socket]()
         listeners = Listeners(
-            asyncio.get_running_loop(), lambda: True, lambda: False, lambda sock, *_: came.append(sock), Damped()
+            asyncio.get_running_loop(),
+            lambda: True,
+            lambda: False,
+            lambda sock, *_: came.append(sock),
+            LogRateLimiter(),
         )
         address = ("127.0.0.1", free_port())
         shared = SharedPorts([("listen.port", *address)])

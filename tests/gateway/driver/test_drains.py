@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from gateway import clock
-from gateway.driver import drains as looked_after
-from gateway.driver import rounds
-from gateway.driver.connection import ClientConnection
-from gateway.driver.drains import LAST_WORDS_S, Drains
+from gateway.process import drains as looked_after
+from gateway.process.drains import LAST_WORDS_S, Drains
+from gateway.process.sockets.connection import ClientConnection
+from gateway.runtime import clock, time_sliced_sweep
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic, View
 
@@ -93,7 +92,7 @@ def test_an_answer_that_is_not_given_holds_the_fence_of_an_operation_that_takes_
 def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty clients with a write in flight, each of which takes longer to look after than a slice
     monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.01)
-    monkeypatch.setattr(rounds, "SLICE_S", 0.001)
+    monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
     turn, hurried = 0, list[int]()
 
     class Slow(Client):

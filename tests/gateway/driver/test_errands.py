@@ -11,9 +11,9 @@ import pytest
 
 from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
-from gateway.driver.composing import Errands
-from gateway.driver.gateway import Gateway
-from gateway.driver.handshakes import Arrived
+from gateway.process.composing import Errands
+from gateway.process.gateway import Gateway
+from gateway.process.sockets.handshakes import Arrived
 from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port
 from ha_core.model import Identity

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.driver import rounds
-from gateway.driver.rounds import Rounds
+from gateway.runtime import time_sliced_sweep
+from gateway.runtime.time_sliced_sweep import TimeSlicedSweep
 from gateway.session.commands import Cause
-from gateway.session.produce.terms import Terms
+from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.session.snapshot import Snapshot, fences
 from ha_core.model import Extent, Fence, Topic, View
 from ha_core.wire import ErrorCode, encode, encode_request
@@ -60,7 +60,7 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
 
 
 def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
-    terms = Terms()
+    terms = WriterEpochs()
     terms.follow(View(1, topics={"t": mapped("t")}), 100.0)
     moved = Topic(
         name="t",
@@ -78,7 +78,7 @@ def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
 
 def test_news_of_topics_that_nobody_writes_to_do_not_pile_up_and_are_not_gone_through_all_at_once() -> None:
     # Given topics that every revision changes, and to which nobody writes
-    terms = Terms()
+    terms = WriterEpochs()
     topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
     # When revisions come
     named = [terms.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
@@ -123,7 +123,7 @@ def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody
 
 def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty connections of which each takes longer than a turn
-    monkeypatch.setattr(rounds, "SLICE_S", 0.001)
+    monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
     turns: list[Callable[[], None]] = []
     seen: list[int] = []
 
@@ -135,7 +135,7 @@ def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatc
         seen.append(one)
         time.sleep(0.002)
 
-    following_all = Rounds[int](Loop(), follow)  # type: ignore[arg-type]
+    following_all = TimeSlicedSweep[int](Loop(), follow)  # type: ignore[arg-type]
     # When a revision comes, and another one while half of them have followed
     following_all.begin(range(20))
     while len(seen) < 10:

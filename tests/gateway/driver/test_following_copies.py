@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.copies import Copies
-from gateway.driver.copies import TRUSTED_S, FollowingCopies
+from gateway.follow.copies import TRUSTED_S, FollowingCopies
+from gateway.model.copies import Copies
 from ha_core.model import CopiedMirror, CopiedPartition, Mirror, MirrorCopies, Run, UserBindings, View
 from ha_core.store.errors import StoreUnavailableError
 from stack.memory_store import MemoryStore

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.driver.gateway import Gateway
-from gateway.metrics import Metrics
+from gateway.process.gateway import Gateway
+from gateway.process.metrics import GatewayMetrics
 from ha_core.datacache.core.errors import NodeIdTakenError
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.registry.errors import DatabaseAwayError
+from ha_core.platform.errors import DatabaseAwayError
 from ha_core.wire import ApiKey
 from stack.certificates import Authority
 from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
@@ -104,7 +104,7 @@ def test_while_the_platform_is_away_all_stays_in_force_and_it_is_said_how_old_th
 
 def metric(gateway: Gateway, name: str, cache: str) -> float:
     start = f'switchyard_gateway_{name}{{cache="{cache}"}} '
-    (found,) = [line for line in Metrics(gateway).render().decode().splitlines() if line.startswith(start)]
+    (found,) = [line for line in GatewayMetrics(gateway).render().decode().splitlines() if line.startswith(start)]
     return float(found.removeprefix(start))
 
 
@@ -263,7 +263,9 @@ def test_neither_tokens_nor_keys_are_in_what_a_gateway_says(world: World, caplog
             (world.folder / "token").unlink()
             await soon(lambda: "token_file" in repr(gateway.platform and gateway.platform.states()), "no token")
             world.platform.go_away()
-            said.extend((Metrics(gateway).render().decode(), repr(gateway.config), gateway.config.model_dump_json()))
+            said.extend(
+                (GatewayMetrics(gateway).render().decode(), repr(gateway.config), gateway.config.model_dump_json())
+            )
             said.append(repr(gateway.platform and gateway.platform.states()))
 
     asyncio.run(scenario())

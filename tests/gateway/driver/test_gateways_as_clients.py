@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 from gateway.config import load
-from gateway.driver.admission import HURRY_S
-from gateway.driver.gateway import Gateway
-from gateway.driver.peers import Answering
+from gateway.process.gateway import Gateway
+from gateway.process.peers import Answering
+from gateway.process.sockets.admission import HURRY_S
 from ha_core.model import GatewayRecord
 from ha_core.wire import encode_request
 from stack.memory_store import MemoryStore

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gateway.driver.handshakes import Arrived
+from gateway.process.sockets.handshakes import Arrived
 from ha_core.tls.contexts import Certificates
 from ha_core.tls.renewing import LOOK_EVERY_S
 from ha_core.tls.sockets import TlsSocket
@@ -34,7 +34,7 @@ def ended(client: socket.socket) -> bool:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "gateway.driver.handshakes")
+    caplog.set_level(logging.INFO, "gateway.process.sockets.handshakes")
     return caplog
 
 
@@ -177,7 +177,7 @@ def test_a_certificate_that_has_expired_since_is_not_taken_up_again_with_its_ses
         before = await port.shake(context)
         await port.until(lambda: port.came)
         # When it comes back after the end of its certificate
-        monkeypatch.setattr("gateway.clock.wall", lambda: time.time() + 6 * 86_400)
+        monkeypatch.setattr("gateway.runtime.clock.wall", lambda: time.time() + 6 * 86_400)
         sock = port.connect()
 
         def again() -> None:
@@ -201,7 +201,7 @@ def test_who_begins_a_handshake_and_stops_is_ended_in_time_and_makes_room_before
 ) -> None:
     async def scenario(port: TlsPort) -> None:
         now = [100.0]
-        monkeypatch.setattr("gateway.clock.now", lambda: now[0])
+        monkeypatch.setattr("gateway.runtime.clock.now", lambda: now[0])
         # Given as many as may shake hands at once, of which one has sent half of its first message, and one nothing
         half, silent = port.connect(), port.connect()
         half.sendall(b"\x16\x03\x01\x02\0\x01")

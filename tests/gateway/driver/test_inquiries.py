@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Reply
-from gateway.driver.inquiries import MAX_AT_ONCE, Inquiries
+from gateway.process.inquiries import MAX_AT_ONCE, Inquiries
 from gateway.session.commands import Inquire, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, OpenTransactions
-from gateway.session.produce.recalled import Held, Missing, Recalled
-from gateway.session.produce.terms import Terms
+from gateway.session.produce.duplicate_offsets import DuplicateOffsets, EarlierBatch, Missing
+from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.upstream.clusters import Clusters
 from ha_core.model import Crossing, Extent, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
@@ -56,18 +56,18 @@ class Brokers:
         return [{"error_code": 0, "responses": [{"topic": "orders", "partitions": [found]}]}]
 
 
-def wanted(number: int = 7) -> Held:
-    return Held(b"orders", 0, FIRST_CLIENT_ID, 0, number, 1, 1)
+def wanted(number: int = 7) -> EarlierBatch:
+    return EarlierBatch(b"orders", 0, FIRST_CLIENT_ID, 0, number, 1, 1)
 
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_all_sessions(away: bool) -> None:
-    brokers, recalled = Brokers(), Recalled()
+    brokers, recalled = Brokers(), DuplicateOffsets()
     brokers.away = away
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
         inquiries.ask(LookUp(wanted()))
         inquiries.ask(LookUp(wanted()))
         await asyncio.sleep(0.05)
@@ -84,7 +84,7 @@ def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> 
     async def play() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
         view = View(1, topics={"orders": damaged})
-        inquiries = Inquiries(cast(Clusters, brokers), Terms(), Recalled(), Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), DuplicateOffsets(), Holders(), lambda: view)
         inquiries.ask(LookUp(wanted()))
         await asyncio.sleep(0.05)
         del inquiries
@@ -95,11 +95,11 @@ def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> 
 
 
 def test_only_so_many_look_ups_run_at_once() -> None:
-    brokers, recalled = Brokers(), Recalled()
+    brokers, recalled = Brokers(), DuplicateOffsets()
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
         for number in range(5 * MAX_AT_ONCE):
             inquiries.ask(LookUp(wanted(number)))
         await asyncio.sleep(0)
@@ -112,12 +112,12 @@ def test_only_so_many_look_ups_run_at_once() -> None:
 
 def test_a_look_up_waits_for_no_other_questions() -> None:
     # Given a cluster that does not say which producers it knows in many partitions
-    brokers, recalled = Brokers(), Recalled()
+    brokers, recalled = Brokers(), DuplicateOffsets()
     brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MAX_AT_ONCE), 1)})
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
         for partition in range(MAX_AT_ONCE):
             inquiries.ask(Inquire("east", "other", partition))
         # When a batch comes again that an earlier term holds, then it is looked up at once
@@ -150,7 +150,7 @@ def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_f
         known = OpenTransactions(holders, "east")
         for number in range(3 * MAX_AT_ONCE):
             known.begun(f"tx-{number}", [b"orders"], 0.0)
-        inquiries = Inquiries(cast(Clusters, Coordinators()), Terms(), Recalled(), holders, View)
+        inquiries = Inquiries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
         # When each is looked after again and again
         for _ in range(20):
             for number in range(3 * MAX_AT_ONCE):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.driver.composing import Joint
+from gateway.process.composing import SingleFlight
 
 
 class Cluster:
@@ -26,7 +26,7 @@ class Cluster:
 def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
     async def scenario() -> None:
         # Given a question on its way, and ten who come later
-        cluster, joint = Cluster(), Joint[int]()
+        cluster, joint = Cluster(), SingleFlight[int]()
         first = asyncio.create_task(joint.ask("topics", cluster.ask))
         await asyncio.sleep(0.01)
         later = [asyncio.create_task(joint.ask("topics", cluster.ask)) for _ in range(10)]

@@ -9,17 +9,17 @@ import threading
 
 import pytest
 
-from gateway.authenticating.accounts import KnownAccounts
-from gateway.authenticating.phantoms import Phantoms
-from gateway.driver import judges as driver
-from gateway.driver.judges import Judges
-from ha_core.wire.sasl_steps import Plain, Reply, Verdict
+from gateway.authentication.accounts import KnownAccounts
+from gateway.authentication.phantoms import Phantoms
+from gateway.process import login_verification as driver
+from gateway.process.login_verification import LoginVerification
+from ha_core.wire.sasl_steps import LoginVerdict, Plain, Reply
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have the priority of their process")
 def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> None:
     async def scenario() -> None:
-        judges = Judges(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
+        judges = LoginVerification(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
         loops = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         theirs = judges.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
         assert theirs > loops
@@ -44,7 +44,7 @@ class Waiting:
 
     @property
     def unsure(self) -> bool:
-        return isinstance(self.told, Verdict) and self.told.unsure
+        return isinstance(self.told, LoginVerdict) and self.told.unsure
 
 
 class SlowAccounts(KnownAccounts):
@@ -54,9 +54,9 @@ class SlowAccounts(KnownAccounts):
         super().__init__(lambda _: None, Phantoms(b"s" * 16, 4096))
         self.go_on = threading.Event()
 
-    def find_out(self, question: object) -> Verdict:
+    def find_out(self, question: object) -> LoginVerdict:
         self.go_on.wait(10)
-        return Verdict("somebody")
+        return LoginVerdict("somebody")
 
 
 CLAIM = Plain("", "user", "password")
@@ -66,7 +66,7 @@ def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monke
     async def scenario() -> None:
         monkeypatch.setattr(driver, "THREADS", 1)
         accounts, order = SlowAccounts(), list[str]()
-        judges = Judges(asyncio.get_running_loop(), accounts)
+        judges = LoginVerification(asyncio.get_running_loop(), accounts)
         # Given many claims from one address, and then one from another
         storm = [Waiting(f"storm-{n}", order) for n in range(100)]
         for one in storm:
@@ -92,7 +92,7 @@ def test_where_too_many_wait_the_address_with_the_most_gives_its_newest_place(mo
         monkeypatch.setattr(driver, "THREADS", 1)
         monkeypatch.setattr(driver, "MAX_WAITING", 10)
         accounts, order = SlowAccounts(), list[str]()
-        judges = Judges(asyncio.get_running_loop(), accounts)
+        judges = LoginVerification(asyncio.get_running_loop(), accounts)
         storm = [Waiting(f"storm-{n}", order) for n in range(15)]
         for one in storm:
             judges.ask(one, CLAIM, "10.0.0.1")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gateway.config import load
-from gateway.driver.gateway import Gateway
+from gateway.process.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore

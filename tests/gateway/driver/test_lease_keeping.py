@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gateway import clock
-from gateway.driver import lease as leases
-from gateway.driver.peers import Answering
+from gateway.process import lease as leases
+from gateway.process.peers import Answering
+from gateway.runtime import clock
 from gateway.session.snapshot import Lease
 from ha_core.model import GatewayRecord
 
@@ -59,7 +59,7 @@ def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() 
                 # The process was stopped on the way, for longer than the lease: the answer waits again
                 waiting.add(reader)
 
-        waiting = leases.Waiting[str](asyncio.get_running_loop(), tell)
+        waiting = leases.AwaitingLease[str](asyncio.get_running_loop(), tell)
         waiting.add("reader")
         # When it is back twice
         waiting.resume()

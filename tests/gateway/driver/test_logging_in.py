@@ -18,13 +18,13 @@ import pytest
 import yaml
 
 from gateway.config import load
-from gateway.driver.gateway import Gateway
-from gateway.driver.judges import THREADS
-from gateway.metrics import Metrics
+from gateway.process.gateway import Gateway
+from gateway.process.login_verification import THREADS
+from gateway.process.metrics import GatewayMetrics
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError, KafkaAdminError
-from ha_core.operations.user_entries import entry
+from ha_core.operations.access.user_entries import entry
 from ha_core.wire import ApiKey
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
@@ -252,7 +252,7 @@ def test_nothing_that_proves_somebody_is_in_a_log_a_metric_an_error_or_a_repr(
                         connection.close()
                     except KafkaAdminError as error:
                         said.append(str(error))
-            said.append(Metrics(gateway).render().decode())
+            said.append(GatewayMetrics(gateway).render().decode())
             said.append(repr(gateway.config) + repr(gateway.config.authentication.users))
 
     asyncio.run(scenario())

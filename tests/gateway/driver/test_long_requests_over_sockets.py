@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from gateway.config import load
-from gateway.driver.gateway import Gateway
-from ha_core.plan.rights import Rights
+from gateway.process.gateway import Gateway
+from ha_core.plan.access.rights import Rights
 from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
 from stack.memory_store import MemoryStore
 from tests.kit.own_gateway import free_port

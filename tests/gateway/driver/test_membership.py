@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.config import Config
-from gateway.driver.membership import Membership
-from gateway.driver.sightings import Sightings
+from gateway.process.membership import Membership
+from gateway.process.usage_reporter import UsageReporter
 from ha_core.model import GatewayRecord
 from ha_core.store.errors import StoreError
 from stack.memory_store import MemoryStore
@@ -28,7 +28,7 @@ WORKERS = [ALONE.changed(id=f"gw-1.{number}", worker_of="gw-1") for number in ra
 
 def register(store: MemoryStore, record: GatewayRecord, meanwhile: Callable[[], None] = lambda: None) -> None:
     async def scene() -> None:
-        members = Membership(CONFIG, store.client(), Sightings(lambda *_: 0), lambda: record)
+        members = Membership(CONFIG, store.client(), UsageReporter(lambda *_: 0), lambda: record)
         registering = asyncio.create_task(members.register())
         await asyncio.sleep(0.3)
         meanwhile()
@@ -58,7 +58,7 @@ def test_a_gateway_is_expected_from_its_registration_until_it_is_told_to_end() -
     store = MemoryStore()
 
     async def scene() -> None:
-        members = Membership(CONFIG, store.client(), Sightings(lambda *_: 0), lambda: WORKERS[0])
+        members = Membership(CONFIG, store.client(), UsageReporter(lambda *_: 0), lambda: WORKERS[0])
         await members.leave()  # before it has registered, it may be another process's name
         await members.register()
         assert [*store.expected_gateways()] == ["gw-1"]
@@ -79,7 +79,7 @@ def test_workers_of_one_gateway_live_side_by_side() -> None:
 
 def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_of_them_else() -> None:
     async def scene() -> None:
-        members = Membership(CONFIG, MemoryStore().client(), Sightings(lambda *_: 0), lambda: ALONE)
+        members = Membership(CONFIG, MemoryStore().client(), UsageReporter(lambda *_: 0), lambda: ALONE)
         near, far = (ALONE.changed(id=zone, host=zone, zone=zone) for zone in ("zone-1", "zone-2"))
         members._lately.see([near, far], 0.0)
         members.peers = (near, far)

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
-from gateway.driver.newcomers import SLICE_S, Newcomers
+from gateway.process.sockets.unauthenticated_reads import SLICE_S, UnauthenticatedReads
 
 MANY = 60
 
 
 @contextlib.contextmanager
-def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: Newcomers, read: list[int]) -> Iterator[None]:
+def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: UnauthenticatedReads, read: list[int]) -> Iterator[None]:
     """Many who have all sent something, and each of whom takes a while."""
 
     def readable(number: int, ours: socket.socket) -> None:
@@ -40,7 +40,7 @@ def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None
     async def scenario() -> None:
         # Given many who have all sent something, and other work of the loop
         loop = asyncio.get_running_loop()
-        newcomers, read, turns, done = Newcomers(loop), list[int](), list[int](), asyncio.Event()
+        newcomers, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
 
         def other_work() -> None:
             turns.append(len(read))
@@ -65,7 +65,7 @@ def test_when_those_who_waited_are_gone_there_is_room_for_others() -> None:
     async def scenario() -> None:
         # Given so many that the next ones wait in the kernel
         loop = asyncio.get_running_loop()
-        newcomers = Newcomers(loop)
+        newcomers = UnauthenticatedReads(loop)
         with ready_to_read(loop, newcomers, []):
             for _ in range(3):
                 await asyncio.sleep(0)

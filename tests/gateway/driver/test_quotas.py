@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from gateway import clock
 from gateway.composed.handlers import ChangeQuotas, QuotaChange
-from gateway.driver import quotas as driven
-from gateway.driver.audit import Audit
-from gateway.driver.quotas import FollowingQuotas
-from gateway.driver.shares import Sharing
+from gateway.follow import quotas as driven
+from gateway.follow.quota_shares import Sharing
+from gateway.follow.quotas import FollowingQuotas
+from gateway.process.audit import AuditLog
 from gateway.quotas.charges import Meters
-from gateway.quotas.sharing import Shares
+from gateway.quotas.sharing import QuotaShares
+from gateway.runtime import clock
 from ha_core.model import Identity
 from ha_core.model.quota import DEFAULT, MAX_NAME, QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas, Scope
+from ha_core.plan.access.quotas import Quotas, QuotaScope
 from ha_core.store.tree import Create
 from ha_core.wire import ErrorCode
 from stack.memory_store import MemoryStore
@@ -51,7 +51,7 @@ class Following:
 
     def __init__(self, store: MemoryStore, users: frozenset[str] = frozenset()) -> None:
         self.told: list[Quotas | None] = []
-        self.meters, self.audit = Meters(), Audit()
+        self.meters, self.audit = Meters(), AuditLog()
         self.quotas = FollowingQuotas(store, users, self.meters, self.audit, self.told.append)
         self.quotas.begin()
 
@@ -144,7 +144,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
     store = MemoryStore()
     gateways = []
     for name in ("gw-1", "gw-2"):
-        shares = Shares(name)
+        shares = QuotaShares(name)
         meters = Meters(shares)
         gateways.append((Sharing(name, store.client(), meters, shares, lambda: 2, lambda: True), shares, meters))
     quotas, identity = Quotas({ALICE: BYTES}), Identity("alice", "app")
@@ -170,7 +170,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
 @on_a_loop
 async def test_nothing_is_written_where_nobody_is_limited() -> None:
     store = MemoryStore()
-    shares = Shares("gw-1")
+    shares = QuotaShares("gw-1")
     sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 2, lambda: False)
     await sharing.look()
     assert store.tree.children("/quota_use") == []
@@ -180,7 +180,7 @@ async def test_nothing_is_written_where_nobody_is_limited() -> None:
 async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas() -> None:
     # Given a quota of each instance by itself, and a gateway that tells of a user
     store = MemoryStore()
-    shares = Shares("gw-1")
+    shares = QuotaShares("gw-1")
     meters = Meters(shares)
     sharing = Sharing("gw-1", store.client(), meters, shares, lambda: 2, lambda: True)
     quotas = Quotas({QuotaEntity(None, DEFAULT): BYTES, ALICE: BYTES})
@@ -199,7 +199,7 @@ async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas(
         uses(Identity("mallory", "".join(chr(chance.randrange(0x10000, 0x20000)) for _ in range(8000))), 1000)
     await sharing.look()
     # Then what can be told is told, and so is what comes later
-    own = Scope(QuotaKind.PRODUCE, "alice", None).key
+    own = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
     uses(Identity("alice", "app"), 50_000)
 
     def told() -> bool:
@@ -221,7 +221,7 @@ class Shared:
         self.now, self._quotas, self.limited = 1_000.0, quotas, True
         monkeypatch.setattr(clock, "now", lambda: self.now)
         store = MemoryStore()
-        self.shares = [Shares(f"gw-{number}") for number in range(gateways)]
+        self.shares = [QuotaShares(f"gw-{number}") for number in range(gateways)]
         self._meters = [Meters(one) for one in self.shares]
         self._sharing = [
             Sharing(
@@ -246,7 +246,7 @@ class Shared:
         await asyncio.sleep(0.02)  # until what was told is written
 
 
-ALICES = Scope(QuotaKind.PRODUCE, "alice", None).key
+ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 
 
 @on_a_loop

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
-from gateway.driver.companions import Recorder
+from gateway.process.helper_processes import RecorderProcess
 from ha_core.kafka.security import profiles
 from ha_core.model import GatewayRecord
 
@@ -42,13 +42,13 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
     ],
 )
 def test_the_first_live_gateway_that_can_record_does(records: list[GatewayRecord], first: list[str]) -> None:
-    assert Recorder.elected(records) == first
+    assert RecorderProcess.elected(records) == first
 
 
 def test_a_gateway_of_an_earlier_version_is_never_elected() -> None:
     earlier = GatewayRecord.from_bytes(b'{"id": "gw-0", "host": "h", "port": 1, "node_id": 1}', "/gateways/gw-0")
 
-    assert Recorder.elected([earlier, gateway("gw-1")]) == ["gw-1"]
+    assert RecorderProcess.elected([earlier, gateway("gw-1")]) == ["gw-1"]
 
 
 def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: 
     )
     config: Config = load(tmp_path / "gateway.yaml")
 
-    told = json.loads(Recorder(config, lambda: None).order)
+    told = json.loads(RecorderProcess(config, lambda: None).order)
 
     assert (told["zookeeper"], told["root"], told["every_s"]) == ("zk:2181", "/ha", 60)
     found = profiles(told["profiles"], "the gateway")
@@ -78,7 +78,7 @@ class Scene:
     def __init__(self, does: str, every_s: int = 60, first_pause_s: float = 1.0, silent_s: float | None = None) -> None:
         self.changes: list[bool] = []
         config = Config.model_validate({**SETTINGS, "record_facts_s": every_s})
-        self.recorder = Recorder(config, lambda: self.changes.append(self.recorder.able))
+        self.recorder = RecorderProcess(config, lambda: self.changes.append(self.recorder.able))
         self.recorder.command = (sys.executable, "-S", "-c", LOOKING + does)
         self.recorder.first_pause_s = first_pause_s
         if silent_s is not None:

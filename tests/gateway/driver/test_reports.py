@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gateway.driver.membership import Reports
-from gateway.driver.sightings import Sightings
+from gateway.process.membership import Reports
+from gateway.process.usage_reporter import UsageReporter
 from gateway.session.commands import Saw
 from ha_core.model import GatewayRecord, Identity
 from ha_core.store.usage import Sighting
@@ -39,13 +39,13 @@ class Store:
         return 0
 
 
-def play(scene: Callable[[Store, Sightings, Reports, list[int]], Coroutine[Any, Any, None]]) -> list[int]:
+def play(scene: Callable[[Store, UsageReporter, Reports, list[int]], Coroutine[Any, Any, None]]) -> list[int]:
     """The revisions that were given out, in order."""
     given: list[int] = []
 
     async def run() -> None:
         store = Store()
-        sightings = Sightings(store.record_usage)
+        sightings = UsageReporter(store.record_usage)
         reports = Reports(sightings, lambda one: given.append(one.revision))
         await scene(store, sightings, reports, given)
         store.free.set()
@@ -60,7 +60,7 @@ def play(scene: Callable[[Store, Sightings, Reports, list[int]], Coroutine[Any, 
 
 
 def test_with_nothing_new_seen_a_report_is_given_at_once() -> None:
-    async def scene(_store: Store, _sightings: Sightings, reports: Reports, given: list[int]) -> None:
+    async def scene(_store: Store, _sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         reports.report(record(9))
         assert given == [9]
 
@@ -68,7 +68,7 @@ def test_with_nothing_new_seen_a_report_is_given_at_once() -> None:
 
 
 def test_a_report_waits_for_what_was_seen_before_it() -> None:
-    async def scene(_store: Store, sightings: Sightings, reports: Reports, given: list[int]) -> None:
+    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         sightings.saw(saw("billing"))
         reports.report(record(9))
         await asyncio.sleep(0.05)
@@ -78,7 +78,7 @@ def test_a_report_waits_for_what_was_seen_before_it() -> None:
 
 
 def test_a_report_waits_for_what_is_being_written_already() -> None:
-    async def scene(_store: Store, sightings: Sightings, reports: Reports, given: list[int]) -> None:
+    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         sightings.saw(saw("billing"))
         writing = asyncio.create_task(sightings.flush())
         await asyncio.sleep(0.02)
@@ -91,7 +91,7 @@ def test_a_report_waits_for_what_is_being_written_already() -> None:
 
 
 def test_what_cannot_be_written_is_tried_again_before_the_report() -> None:
-    async def scene(store: Store, sightings: Sightings, reports: Reports, _given: list[int]) -> None:
+    async def scene(store: Store, sightings: UsageReporter, reports: Reports, _given: list[int]) -> None:
         store.failures = 1
         sightings.saw(saw("billing"))
         reports.report(record(9))
@@ -100,7 +100,7 @@ def test_what_cannot_be_written_is_tried_again_before_the_report() -> None:
 
 
 def test_a_report_that_waited_never_replaces_a_newer_one() -> None:
-    async def scene(_store: Store, sightings: Sightings, reports: Reports, given: list[int]) -> None:
+    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         sightings.saw(saw("billing"))
         reports.report(record(8))
         reports.report(record(9))

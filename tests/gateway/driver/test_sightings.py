@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway import clock
-from gateway.driver import sightings as driver
-from gateway.driver.sightings import AGAIN_AT_ONCE, MAX_BYTES_OF_A_USER, Sightings, _Told
+from gateway.process import usage_reporter as driver
+from gateway.process.usage_reporter import AGAIN_AT_ONCE, MAX_BYTES_OF_A_USER, UsageReporter, _Told
+from gateway.runtime import clock
 from gateway.session.commands import Saw
 from ha_core.model import Identity
 from ha_core.store.usage import Sighting, TooManyUsersError
@@ -23,7 +23,7 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
             written.setdefault(user, []).extend(uses)
             return 0
 
-        sightings = Sightings(record)
+        sightings = UsageReporter(record)
         # Given a user who uses names without end
         for n in range(250_000):
             sightings.saw(Saw(Identity("greedy", "app"), "topic", f"topic-{n}", "fetch"))
@@ -49,7 +49,7 @@ def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() 
             written.extend(one.name for one in uses)
             return 0
 
-        sightings = Sightings(record)
+        sightings = UsageReporter(record)
         for _ in range(2):
             for topic in ("orders", "other"):
                 sightings.saw(Saw(Identity("ann", "app"), "topic", topic, "fetch"))
@@ -71,7 +71,7 @@ def test_deleted_topics_free_their_share_of_the_memory_budget(monkeypatch: pytes
         # Given memory for a few uses, and users whose topics are all deleted again and again
         monkeypatch.setattr(driver, "MAX_BYTES", 1_000)
         monkeypatch.setattr(driver, "MAX_USERS", 3)
-        sightings = Sightings(record)
+        sightings = UsageReporter(record)
         for n in range(50):
             sightings.saw(Saw(Identity(f"user-{n}", "app"), "topic", f"gone-{n}", "produce"))
             sightings.forget({f"gone-{n}"})
@@ -92,7 +92,7 @@ def test_a_use_is_written_again_when_the_client_is_another_software_and_only_the
             written.extend(one.use.software for one in uses)
             return 0
 
-        sightings = Sightings(record)
+        sightings = UsageReporter(record)
         for software in ("java/1", "java/1", None, "java/2", "java/2", "java/1"):
             sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "fetch", software))
             await sightings.flush()
@@ -139,7 +139,7 @@ def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_re
 ) -> None:
     async def scenario() -> None:
         store = Store()
-        sightings = Sightings(store.record)
+        sightings = UsageReporter(store.record)
         sightings.saw(use("ann"))
         await sightings.flush()
         first = store.written[0][1][0].use
@@ -166,7 +166,7 @@ def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_re
 def test_what_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
     async def scenario() -> None:
         store = Store()
-        sightings = Sightings(store.record)
+        sightings = UsageReporter(store.record)
         store.error = OSError("away")
         sightings.saw(use("ann"))
         assert not await sightings.flush()
@@ -184,7 +184,7 @@ def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
     async def scenario() -> None:
         monkeypatch.setattr(driver, "MAX_USERS", 10)
         store = Store()
-        sightings = Sightings(store.record)
+        sightings = UsageReporter(store.record)
         for n in range(50):
             sightings.saw(use(f"user-{n}"))
         await sightings.flush()
@@ -206,7 +206,7 @@ def test_a_user_for_whom_the_store_has_no_room_is_told_and_holds_up_nothing(
     async def scenario() -> None:
         store = Store()
         store.error = TooManyUsersError("20000 users have usage")
-        sightings = Sightings(store.record)
+        sightings = UsageReporter(store.record)
         sightings.saw(use("ann\nCRITICAL the cluster is lost"))
         assert await sightings.flush()
         assert not sightings.pending

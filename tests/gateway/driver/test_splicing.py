@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 import pytest
 
-from gateway import clock
-from gateway.driver import splicing
-from gateway.driver.splicing import LEAST_BYTES, Pipe
-from gateway.session import fast_path
+from gateway.process.sockets import splicing
+from gateway.process.sockets.splicing import LEAST_BYTES, Pipe
+from gateway.runtime import clock
 from gateway.session.commands import Cause
-from gateway.session.reading import HalfSent
+from gateway.session.fast import fast_path
+from gateway.session.readiness import HalfSent
 from gateway.session.snapshot import Lease
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request

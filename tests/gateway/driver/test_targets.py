@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.driver import targets as looking
-from gateway.driver.targets import Targets, leaderless_targets
+from gateway.follow import targets as looking
+from gateway.follow.targets import Targets, leaderless_targets
 from ha_core.model import Crossing, Extent, Topic, View
 from tests.gateway.session.talk import topology
 

@@ -12,9 +12,9 @@ from unittest.mock import patch
 
 import pytest
 
-from gateway.driver.channel import BUFFER, Channel, TlsChannel, channel
-from gateway.driver.connection import ClientConnection
-from gateway.driver.farewell import Farewells
+from gateway.process.sockets.channel import BUFFER, Channel, TlsChannel, channel
+from gateway.process.sockets.connection import ClientConnection
+from gateway.process.sockets.lingering_close import LingeringClose
 from gateway.session.commands import Cause
 from gateway.session.session import Session
 from gateway.session.snapshot import Port
@@ -157,7 +157,7 @@ def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path
         reader, client = await connected(port)
         # Given a last answer, and the end of this direction
         reader.channel.send(b"last")
-        farewells = Farewells(port.loop)
+        farewells = LingeringClose(port.loop)
         farewells.see_off(reader.channel.release())
 
         def go() -> tuple[bytes, bytes]:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from gateway import clock
-from gateway.counts import Counts
-from gateway.driver.damped import Damped
-from gateway.driver.handshakes import Arrived, Handshakes
+from gateway.model.counts import Counts
+from gateway.process.sockets.handshakes import Arrived, Handshakes
+from gateway.process.sockets.tls_server import tls_server
+from gateway.runtime import clock
+from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.session.certificate import parse_rule
 from gateway.session.snapshot import Port
-from gateway.tls_server import tls_server
 from ha_core.tls.contexts import Certificates
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
@@ -43,7 +43,9 @@ class TlsPort:
         server = tls_server(files, certificates, tuple(map(parse_rule, rules)))
         self.counts, self.came = Counts(), list[Arrived]()
         self.loop = asyncio.get_running_loop()
-        self.handshakes = Handshakes(self.loop, server, most, patience_s, self.counts, Damped(), self.came.append)
+        self.handshakes = Handshakes(
+            self.loop, server, most, patience_s, self.counts, LogRateLimiter(), self.came.append
+        )
         self._listener = socket.create_server((HOST, 0), backlog=1024)
         self.address = self._listener.getsockname()
 

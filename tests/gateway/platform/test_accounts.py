@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from gateway.authenticating.accounts import Account, KnownAccounts
-from gateway.authenticating.phantoms import Phantoms
-from gateway.platform.accounts import PlatformAccounts
-from ha_core.datacache.core.held import Content
+from gateway.authentication.accounts import KnownAccounts, LoginAccount
+from gateway.authentication.phantoms import Phantoms
+from gateway.follow.platform.accounts import PlatformAccounts
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
-from ha_core.registry.kinds.users import User
-from ha_core.registry.scram import derive_all
+from ha_core.datacache.core.uncommitted import Content
+from ha_core.platform.kinds.users import UserEntry
+from ha_core.platform.scram import derive_all
 from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, fits
-from ha_core.wire.sasl_steps import Plain, Verdict
+from ha_core.wire.sasl_steps import LoginVerdict, Plain
 
 PASSWORD = "secret-of-the-test"
 
 
 def value(password: str = PASSWORD, **said: Any) -> dict[str, Any]:
-    return User.read({"name": "alice", "scram": derive_all(password, 4096), **said}).model_dump(mode="json")
+    return UserEntry.read({"name": "alice", "scram": derive_all(password, 4096), **said}).model_dump(mode="json")
 
 
 def content(at_us: int, **values: dict[str, Any]) -> Content:
@@ -48,9 +48,9 @@ def test_a_password_fits_the_keys_that_the_platform_has_made_of_it(accounts: Pla
 def test_nobody_logs_in_without_keys(accounts: PlatformAccounts) -> None:
     known = KnownAccounts(accounts.find, Phantoms(b"s" * 16, 4096))
 
-    assert accounts.find("bob") == Account()
+    assert accounts.find("bob") == LoginAccount()
     assert accounts.find("carol") is None
-    assert known.find_out(Plain("", "alice", PASSWORD)) == Verdict("alice")
+    assert known.find_out(Plain("", "alice", PASSWORD)) == LoginVerdict("alice")
     for nobody in ("bob", "carol"):
         assert known.find_out(Plain("", nobody, PASSWORD)).user is None
 
@@ -108,7 +108,7 @@ def test_who_is_disabled_cannot_log_in_and_stays_by_nothing(accounts: PlatformAc
     gone = accounts.follow(changed)
     # Then
     assert gone == {"alice", "bob"}
-    assert accounts.find("alice") == Account()
+    assert accounts.find("alice") == LoginAccount()
     assert not accounts.may_stay("alice", "PLAIN")
     assert not accounts.may_stay("bob", "OAUTHBEARER")
     # And when they are enabled

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gateway.platform.rights import PlatformRights
-from ha_core.datacache.core.held import Content
+from gateway.follow.platform.rights import PlatformRights
 from ha_core.datacache.core.packed import packed
 from ha_core.datacache.core.source import Row
+from ha_core.datacache.core.uncommitted import Content
 from ha_core.model.access import AclOperation, ResourceType, access_rule
-from ha_core.registry.kinds.rules import Rule
-from ha_core.registry.kinds.users import User
+from ha_core.platform.kinds.rules import RuleEntry
+from ha_core.platform.kinds.users import UserEntry
 
 READ, TOPIC, CLUSTER = AclOperation.READ, ResourceType.TOPIC, ResourceType.CLUSTER
 
@@ -32,11 +32,11 @@ class Source:
 
 def rule(principal: str = "User:alice", **said: str) -> dict[str, Any]:
     fields = {"principal": principal, "resource_type": "topic", "name": "orders", "operation": "read", **said}
-    return Rule.read(fields).model_dump(mode="json")
+    return RuleEntry.read(fields).model_dump(mode="json")
 
 
 def user(name: str, **said: Any) -> dict[str, Any]:
-    return User.read({"name": name, **said}).model_dump(mode="json")
+    return UserEntry.read({"name": name, **said}).model_dump(mode="json")
 
 
 def reads(rights: PlatformRights, who: str = "alice", topic: str = "orders", host: str = "10.0.0.7") -> bool:

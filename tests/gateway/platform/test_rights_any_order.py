@@ -12,12 +12,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.platform.rights import PlatformRights
-from ha_core.datacache.core.held import Content
+from gateway.follow.platform.rights import PlatformRights
+from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.packed import packed
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
-from ha_core.datacache.kept_file import KeptFile
+from ha_core.datacache.core.uncommitted import Content
 from ha_core.model.access import AclOperation, ResourceType
 
 USERS = ("alice", "bob", "carol")
@@ -87,7 +87,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.contents = {kind: Content() for kind in (RULES, USER)}
-        self.files = {kind: KeptFile(folder / kind, "here") for kind in self.contents}
+        self.files = {kind: CacheFile(folder / kind, "here") for kind in self.contents}
         self.rights = PlatformRights()
 
     def take(self, kind: str, values: dict[str, Value | None]) -> None:
@@ -107,7 +107,7 @@ class World:
         self.files[kind].keep(content, time.time())
 
     def kept(self, kind: str) -> Content:
-        found = KeptFile(self.folder / kind, "here").load()
+        found = CacheFile(self.folder / kind, "here").load()
         assert found is not None
         return found.content
 

@@ -8,7 +8,7 @@ from gateway.quotas import charges
 from gateway.quotas.charges import Meters
 from ha_core.model import Identity
 from ha_core.model.quota import DEFAULT, QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 
 NOW = 1_000.0
 LIMITED = Quotas({QuotaEntity(DEFAULT, DEFAULT): {QuotaKind.PRODUCE: 1_000.0}})

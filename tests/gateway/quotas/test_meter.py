@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.quotas.meter import CARRIED_S, MAX_OWED_S, Meter
+from gateway.quotas.meter import CARRIED_S, MAX_OWED_S, QuotaMeter
 from ha_core.model.quota import MIN_PERCENTAGE
 
 
@@ -42,7 +42,7 @@ class KafkasRate:
 @given(st.lists(st.tuples(st.floats(0.001, 4.0), st.integers(1, 400)), min_size=1, max_size=80))
 def test_what_is_to_be_waited_is_what_a_broker_says_as_long_as_it_is_short(uses: list[tuple[float, int]]) -> None:
     # Given a quota of 100 a second, and any use of it
-    meter, broker, now = Meter(0.0), KafkasRate(), 0.0
+    meter, broker, now = QuotaMeter(0.0), KafkasRate(), 0.0
     for pause_s, amount in uses:
         now += pause_s
         # When it is counted here and there
@@ -54,14 +54,14 @@ def test_what_is_to_be_waited_is_what_a_broker_says_as_long_as_it_is_short(uses:
 
 
 def test_whoever_begins_may_use_ten_seconds_at_once_and_then_waits_for_each_use() -> None:
-    meter = Meter(50.0)
+    meter = QuotaMeter(50.0)
     assert meter.take(1000.0, 100.0, 50.0) == 0.0
     assert meter.take(50.0, 100.0, 50.0) == pytest.approx(0.5)
 
 
 def test_what_is_owed_for_longer_than_samples_live_is_owed_still() -> None:
     # Given a use of a minute's worth
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     assert meter.take(6000.0, 100.0, 0.0) == pytest.approx(50.0)
     # When the samples have ended
     # Then the next one waits for the rest of it
@@ -69,20 +69,20 @@ def test_what_is_owed_for_longer_than_samples_live_is_owed_still() -> None:
 
 
 def test_nobody_owes_more_than_a_minute() -> None:
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     assert meter.take(1e12, 1.0, 0.0) == MAX_OWED_S
     assert meter.owed_s(MAX_OWED_S + 1) == 0.0
 
 
 def test_another_quota_forgets_what_was_owed_by_the_old_one() -> None:
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     meter.take(6000.0, 100.0, 0.0)
     assert meter.take(1.0, 1e6, 20.0) == 0.0
 
 
 def test_a_share_is_used_up_sooner() -> None:
     # Given a third of a quota of 300
-    meter = Meter(0.0, share=1 / 3)
+    meter = QuotaMeter(0.0, share=1 / 3)
     # When what the share allows in ten seconds is used, and a tenth more
     assert meter.take(999.0, 300.0, 0.0) == 0.0
     # Then it is waited for
@@ -90,7 +90,7 @@ def test_a_share_is_used_up_sooner() -> None:
 
 
 def test_nobody_waits_longer_at_once_because_a_share_has_changed() -> None:
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     meter.settle(1.0, known=True)
     meter.take(1050.0, 100.0, 0.0)
     before = meter.owed_s(0.1)
@@ -102,7 +102,7 @@ def test_nobody_waits_longer_at_once_because_a_share_has_changed() -> None:
 
 def test_what_was_used_by_a_guess_counts_by_the_share_that_it_was() -> None:
     # Given a third of the quota, because nobody knows yet who uses it
-    meter = Meter(0.0, share=1 / 3)
+    meter = QuotaMeter(0.0, share=1 / 3)
     assert meter.take(600.0, 100.0, 0.0) == pytest.approx(8.0)
     # When it is known that nobody else does
     meter.settle(1.0, known=True)
@@ -114,7 +114,7 @@ def test_what_was_used_by_a_guess_counts_by_the_share_that_it_was() -> None:
 
 def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
     # Given a quota of which all was used elsewhere
-    meter = Meter(50.0, share=0.5, seed_s=10.0)
+    meter = QuotaMeter(50.0, share=0.5, seed_s=10.0)
     # When its user comes here
     # Then he waits at once
     assert meter.take(50.0, 100.0, 50.0) == pytest.approx(1.0, abs=0.01)
@@ -122,7 +122,7 @@ def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
 
 def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_nothing_at_once() -> None:
     # Given meters of a third of a quota of 90, which have stood still
-    steady, eager = Meter(0.0, share=1 / 3), Meter(0.0, share=1 / 3)
+    steady, eager = QuotaMeter(0.0, share=1 / 3), QuotaMeter(0.0, share=1 / 3)
     for meter in (steady, eager):
         meter.take(500, 90.0, 1.0)
         meter.presume(60.0)
@@ -137,7 +137,7 @@ def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_not
 
 
 def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     assert meter.idle(0.0)
     meter.take(1.0, 100.0, 1.0)
     assert not meter.idle(11.9)
@@ -145,7 +145,7 @@ def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
 
 
 def test_the_smallest_quota_that_can_be_comes_to_finite_numbers() -> None:
-    meter = Meter(0.0)
+    meter = QuotaMeter(0.0)
     for second in range(30):
         wait_s = meter.take(100.0, MIN_PERCENTAGE, float(second))
         assert 0.0 <= wait_s <= MAX_OWED_S

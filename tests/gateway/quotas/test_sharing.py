@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.quotas.charges import Meters
-from gateway.quotas.sharing import Shares, Telling, Use, divided
+from gateway.quotas.sharing import QuotaShares, ScopeUse, UsageReport, divided
 from ha_core.model import Identity
 from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas, Scope
+from ha_core.plan.access.quotas import Quotas, QuotaScope
 
-KEY = Scope(QuotaKind.PRODUCE, "alice", None).key
+KEY = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 RATE = 100.0
 QUOTAS = Quotas({QuotaEntity(user="alice"): {QuotaKind.PRODUCE: RATE}})
 MUTE_S = 5.0
@@ -24,11 +24,11 @@ SIZE = 20
 @given(
     st.dictionaries(
         st.sampled_from("abcdefgh"),
-        st.builds(Use, st.floats(0.002, 3.0), st.just(0.0) | st.floats(0.002, 50.0)),
+        st.builds(ScopeUse, st.floats(0.002, 3.0), st.just(0.0) | st.floats(0.002, 50.0)),
         min_size=1,
     )
 )
-def test_shares_make_the_whole_and_none_is_nothing(rates: dict[str, Use]) -> None:
+def test_shares_make_the_whole_and_none_is_nothing(rates: dict[str, ScopeUse]) -> None:
     shares = divided(rates)
     assert shares.keys() == rates.keys()
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -36,7 +36,7 @@ def test_shares_make_the_whole_and_none_is_nothing(rates: dict[str, Use]) -> Non
 
 
 def test_whose_clients_wait_share_by_how_much_waits() -> None:
-    shares = divided({"a": Use(0.3, 0.5), "b": Use(0.3, 1.0), "c": Use(0.2, 0.0)})
+    shares = divided({"a": ScopeUse(0.3, 0.5), "b": ScopeUse(0.3, 1.0), "c": ScopeUse(0.2, 0.0)})
     assert shares["c"] == pytest.approx(0.25)
     assert shares["b"] == pytest.approx(2 * shares["a"])
 
@@ -52,7 +52,7 @@ class World:
     begin: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.shares = {name: Shares(name) for name in self.clients}
+        self.shares = {name: QuotaShares(name) for name in self.clients}
         self.meters = {name: Meters(shares) for name, shares in self.shares.items()}
         self.ready_at = {
             (name, client): self.begin.get(name, 0.0) for name, n in self.clients.items() for client in range(n)
@@ -80,8 +80,11 @@ class World:
 
     def _learn(self) -> None:
         tellings = [
-            Telling(
-                name, "a", self.now, {one.scope.key: Use(one.meter.used_s, one.meter.waited) for one in meters.kept()}
+            UsageReport(
+                name,
+                "a",
+                self.now,
+                {one.scope.key: ScopeUse(one.meter.used_s, one.meter.waited) for one in meters.kept()},
             )
             for name, meters in self.meters.items()
         ]
@@ -141,20 +144,20 @@ def test_the_last_shares_stay_while_nobody_can_tell_anything() -> None:
 
 
 def test_the_share_of_a_gateway_that_is_gone_goes_to_the_others() -> None:
-    shares = Shares("a")
+    shares = QuotaShares("a")
     for second in range(10):
-        uses = {name: {KEY: Use(0.5 * second, 0.5 * second)} for name in "ab"}
-        shares.learn([Telling(name, "x", second, use) for name, use in uses.items()], 2)
+        uses = {name: {KEY: ScopeUse(0.5 * second, 0.5 * second)} for name in "ab"}
+        shares.learn([UsageReport(name, "x", second, use) for name, use in uses.items()], 2)
     assert shares.own[KEY] == pytest.approx(0.5)
     assert shares.seed_s(KEY) == pytest.approx(5.0, rel=0.1)
-    shares.learn([Telling("a", "x", 10.0, {KEY: Use(5.0, 5.0)})], 1)
+    shares.learn([UsageReport("a", "x", 10.0, {KEY: ScopeUse(5.0, 5.0)})], 1)
     assert shares.own[KEY] == 1.0
 
 
 def test_a_gateway_that_counts_anew_has_not_used_less_than_nothing() -> None:
-    shares = Shares("a")
+    shares = QuotaShares("a")
     for second in range(5):
-        shares.learn([Telling("b", "x", second, {KEY: Use(100.0 + second, 0.0)})], 2)
-    shares.learn([Telling("b", "y", 5.0, {KEY: Use(0.1, 0.0)})], 2)
-    shares.learn([Telling("b", "y", 6.0, {KEY: Use(1.1, 0.0)})], 2)
+        shares.learn([UsageReport("b", "x", second, {KEY: ScopeUse(100.0 + second, 0.0)})], 2)
+    shares.learn([UsageReport("b", "y", 5.0, {KEY: ScopeUse(0.1, 0.0)})], 2)
+    shares.learn([UsageReport("b", "y", 6.0, {KEY: ScopeUse(1.1, 0.0)})], 2)
     assert shares.seed_s(KEY) > 0

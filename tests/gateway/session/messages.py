@@ -10,7 +10,7 @@ from typing import Any
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Extent, LastSequences, Topic, View
 from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.talk import CLUSTERS, Talk, snapshot, topology
 

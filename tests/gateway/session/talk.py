@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from gateway.authenticating.accounts import KnownAccounts
-from gateway.authenticating.phantoms import Phantoms
-from gateway.authenticating.users import accounts
-from gateway.copies import Copies
-from gateway.counts import Counts
+from gateway.authentication.accounts import KnownAccounts
+from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.users import accounts
+from gateway.model.copies import Copies
+from gateway.model.counts import Counts
+from gateway.model.topology import ClusterTopology, Topology
 from gateway.quotas.charges import Meters
-from gateway.session import fast_path
-from gateway.session.brake import Brake
-from gateway.session.commands import BrokerLane, Close, Command, Judge, ToClient, ToUpstream, Wake, Work
-from gateway.session.holding import HeldBytes
+from gateway.session.commands import BrokerLane, Close, Command, Judge, OffloadWork, ToClient, ToUpstream, Wake
+from gateway.session.discovery_rates import DiscoveryRates
+from gateway.session.fast import fast_path
+from gateway.session.held_bytes import HeldBytes
+from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.open_transactions import Holders
+from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.producer_order import ProducerOrders
-from gateway.session.produce.recalled import Recalled
-from gateway.session.produce.terms import Terms
-from gateway.session.rates import DiscoveryRates
-from gateway.session.reading import Delayed, Preparation, Turn, Verdict
+from gateway.session.produce.writer_epochs import WriterEpochs
+from gateway.session.readiness import AwaitingIdentity, Delayed, Preparation, Turn
 from gateway.session.session import Session
 from gateway.session.shared import Authentication, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
-from gateway.session.throttling import Throttled
-from gateway.session.written import Written
-from gateway.topology import ClusterTopology, Topology
+from gateway.session.throttling import AwaitingQuota
+from gateway.session.transaction_writes import Written
 from ha_core.model import Cluster, View
-from ha_core.plan.remembered import Room
+from ha_core.plan.routing.bounded_cache import CacheBudget
 from ha_core.wire import (
-    Limits,
     RemoteProtocolError,
+    WireLimits,
     advertised,
     decode,
     encode,
@@ -115,7 +115,7 @@ class Talk:
         authentication: Authentication | None = None,
         chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
         lease: bool = True,
-        limits: Limits | None = None,
+        limits: WireLimits | None = None,
         producer_orders: ProducerOrders | None = None,
         holders: Holders | None = None,
         discovery: DiscoveryRates | None = None,
@@ -128,19 +128,19 @@ class Talk:
         self.fast = fast
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
-        self.terms = Terms()
+        self.terms = WriterEpochs()
         self.terms.follow((state or snapshot()).view, self.now)
         self.ids = iter(range(1 << 44, 1 << 45))
-        self.recalled = Recalled()
+        self.recalled = DuplicateOffsets()
         self.copies = Copies()
         shared = Shared(
-            limits or Limits(),
+            limits or WireLimits(),
             authentication
             or Authentication(
                 users is None,
                 ("PLAIN",),
                 KnownAccounts(accounts(users or {}).get, PHANTOMS, in_the_open=True),
-                Brake(1_000),
+                LoginRateLimiter(1_000),
             ),
             self.lease,
             lambda: next(self.ids),
@@ -154,7 +154,7 @@ class Talk:
             Meters() if meters is None else meters,
             DiscoveryRates() if discovery is None else discovery,
             HeldBytes(max_held),
-            Room(),
+            CacheBudget(),
             Written(),
         )
         self.session = Session(port, shared, state or snapshot(), address)
@@ -167,7 +167,7 @@ class Talk:
         self.closed: Close | None = None
         self.woken: list[float] = []
         self.others: list[Command] = []
-        self.works: list[Work] = []
+        self.works: list[OffloadWork] = []
         self.works_later = False
         """What is to be done beside the event loop waits for `work`."""
 
@@ -286,14 +286,14 @@ class Talk:
                 self.closed = command
             elif isinstance(command, Wake):
                 self.woken.append(command.at)
-            elif isinstance(command, Work):
+            elif isinstance(command, OffloadWork):
                 self.works.append(command)
             else:
                 self.others.append(command)
         while self.works and not self.works_later:
             self.work()
         if (
-            isinstance(self.session.waits_for, Turn | Verdict | Preparation | Throttled | Delayed)
+            isinstance(self.session.waits_for, Turn | AwaitingIdentity | Preparation | AwaitingQuota | Delayed)
             and self.session.may_go_on
         ):
             buf = bytearray(self.session.carry)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.model.topology import Topology
 from gateway.session.commands import Cause, Judge
-from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.batch import batch

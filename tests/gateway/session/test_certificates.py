@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.session.auth_state import Authenticated, TlsAuthenticated
 from gateway.session.certificate import MAX_SUBJECT, distinguished_name, parse_rule, user_of
 from gateway.session.commands import Cause
-from gateway.session.entry import Authenticated, Certified
 from ha_core.model.access import access_rule
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import PRODUCE, produce, state
 from tests.gateway.session.talk import EAST, Talk
@@ -145,7 +145,7 @@ def test_a_client_with_a_certificate_is_in_without_a_login() -> None:
     # Then it is served
     talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is None
-    assert talk.session.entry == Certified("orders")
+    assert talk.session.entry == TlsAuthenticated("orders")
 
 
 @pytest.mark.parametrize(("name", "let_in"), [("orders", True), ("billing", False)])

@@ -8,10 +8,10 @@ import pytest
 
 from gateway.session.commands import Compose
 from gateway.session.snapshot import Snapshot, fences
-from gateway.session.written import MAX_PARTITIONS, MAX_PRODUCERS, Evidence, Writes, Written
+from gateway.session.transaction_writes import MAX_PARTITIONS, MAX_PRODUCERS, TransactionEvidence, Writes, Written
 from ha_core.model import Fence, LastSequences, Topic
 from ha_core.model.extent import append, identity
-from ha_core.plan.given_up import without
+from ha_core.plan.absence.given_up import without
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.records import Batch, batches
 from tests.gateway.session.batch import batch
@@ -52,9 +52,9 @@ def composed(talk: Talk) -> list[Compose]:
     return [one for one in talk.others if isinstance(one, Compose)]
 
 
-def evidence(talk: Talk) -> Evidence:
+def evidence(talk: Talk) -> TransactionEvidence:
     (asked,) = composed(talk)
-    found: Evidence = asked.request["evidence"]
+    found: TransactionEvidence = asked.request["evidence"]
     return found
 
 
@@ -121,7 +121,7 @@ def test_what_was_written_is_evidence_for_the_end() -> None:
     talk = Talk(doubted(bound("east")), EAST_PORT)
     writes_orders(talk)
     talk.ask(END, 3, end(EASTS))
-    assert evidence(talk) == Evidence(True, Writes(0, {KEY: 3}))
+    assert evidence(talk) == TransactionEvidence(True, Writes(0, {KEY: 3}))
 
 
 def ends(talk: Talk, committed: bool = True) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from gateway.model.topology import Topology
 from gateway.session.commands import BrokerLane, Cause, Compose, Refresh, Saw
 from gateway.session.snapshot import Port, Snapshot
-from gateway.topology import Topology
 from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
-from ha_core.wire import ErrorCode, Limits, advertised
+from ha_core.wire import ErrorCode, WireLimits, advertised
 from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.coordination import COMMIT, HEARTBEAT, JOIN, LEAVE, OFFSETS, SYNC, commit, heartbeat
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
@@ -337,7 +337,7 @@ def test_another_mechanism_is_refused_with_those_that_are_offered() -> None:
 def test_what_is_another_protocol_is_named_and_counted_whatever_size_a_request_may_have(
     data: bytes, spoken: str, said: str, most: int
 ) -> None:
-    talk = Talk(limits=Limits(max_request_bytes=most))
+    talk = Talk(limits=WireLimits(max_request_bytes=most))
     talk.send(data)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.FOREIGN_PROTOCOL
@@ -353,7 +353,7 @@ def test_what_is_nothing_known_is_malformed() -> None:
 
 
 def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:
-    talk = Talk(limits=Limits(max_request_bytes=1000))
+    talk = Talk(limits=WireLimits(max_request_bytes=1000))
     talk.send((1001).to_bytes(4, "big") + bytes(20))
     assert talk.closed is not None
     assert "1000" in talk.closed.detail

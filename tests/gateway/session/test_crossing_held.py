@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import Cause
-from gateway.session.produce.recalled import UNKNOWN_OFFSET
+from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET
 from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic

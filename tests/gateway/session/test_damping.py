@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.session.damping import AT_ONCE, DELAYS_S
+from gateway.session.retry_backoff import AT_ONCE, DELAYS_S
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
 from ha_core.wire import ErrorCode

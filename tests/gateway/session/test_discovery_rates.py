@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.session.commands import Compose, Delays, Wake
-from gateway.session.rates import EVERYBODY, MAX_HOLD_S, DiscoveryRates, Limit, Settings, Wait
+from gateway.session.discovery_rates import (
+    EVERYBODY,
+    MAX_HOLD_S,
+    DiscoveryLimit,
+    DiscoveryRates,
+    DiscoverySettings,
+    DiscoveryWait,
+)
 from tests.gateway.session.batch import batch
 from tests.gateway.session.coordination import INIT, PRODUCE
 from tests.gateway.session.talk import EAST, Talk
@@ -16,12 +23,14 @@ NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 NAMED = {"alice": 5, EVERYBODY: 50}
 
 
-def waits(rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1") -> list[Wait | None]:
+def waits(
+    rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1"
+) -> list[DiscoveryWait | None]:
     """That many requests at once."""
     return [rates.take(user, address, 100.0) for _ in range(count)]
 
 
-def limits(found: list[Wait | None]) -> set[Limit]:
+def limits(found: list[DiscoveryWait | None]) -> set[DiscoveryLimit]:
     return {wait.limit for wait in found if wait is not None}
 
 
@@ -32,14 +41,14 @@ def test_without_settings_nothing_is_counted() -> None:
 
 
 def test_what_may_come_in_a_second_may_come_at_once_and_the_rest_waits_in_line() -> None:
-    found = waits(DiscoveryRates(Settings(user_rate={EVERYBODY: 10})), 15)
+    found = waits(DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 10})), 15)
     assert found[:10] == [None] * 10
     assert [round(wait.seconds, 3) for wait in found[10:] if wait] == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
 def test_over_a_minute_a_limit_lets_through_what_it_says() -> None:
     # Given a client that asks again as soon as it is answered, and may do so 20 times a second
-    rates, now, answered = DiscoveryRates(Settings(user_rate={EVERYBODY: 20})), 0.0, 0
+    rates, now, answered = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 20})), 0.0, 0
     # When it does so for a minute
     while now < 60:
         wait = rates.take("bob", "10.0.0.1", now)
@@ -50,46 +59,46 @@ def test_over_a_minute_a_limit_lets_through_what_it_says() -> None:
 
 
 def test_a_named_users_limit_comes_before_that_of_his_address_and_of_everybody() -> None:
-    settings = Settings(user_rate=NAMED, address_rate={"10.0.0.1": 1, EVERYBODY: 1})
+    settings = DiscoverySettings(user_rate=NAMED, address_rate={"10.0.0.1": 1, EVERYBODY: 1})
     found = waits(DiscoveryRates(settings), 6, "alice")
     assert found[:5] == [None] * 5
-    assert limits(found) == {Limit.NAMED_USER}
+    assert limits(found) == {DiscoveryLimit.NAMED_USER}
 
 
 def test_a_named_addresss_limit_comes_before_the_general_ones() -> None:
-    settings = Settings(user_rate={EVERYBODY: 1}, address_rate={"10.0.0.1": 5, EVERYBODY: 1})
+    settings = DiscoverySettings(user_rate={EVERYBODY: 1}, address_rate={"10.0.0.1": 5, EVERYBODY: 1})
     found = waits(DiscoveryRates(settings), 6)
     assert found[:5] == [None] * 5
-    assert limits(found) == {Limit.NAMED_ADDRESS}
+    assert limits(found) == {DiscoveryLimit.NAMED_ADDRESS}
 
 
 def test_of_the_general_limits_the_longer_wait_counts() -> None:
-    of_users = Settings(user_rate={EVERYBODY: 5}, address_rate={EVERYBODY: 50})
-    of_addresses = Settings(user_rate={EVERYBODY: 50}, address_rate={EVERYBODY: 5})
-    assert limits(waits(DiscoveryRates(of_users), 7)) == {Limit.USER}
-    assert limits(waits(DiscoveryRates(of_addresses), 7)) == {Limit.ADDRESS}
+    of_users = DiscoverySettings(user_rate={EVERYBODY: 5}, address_rate={EVERYBODY: 50})
+    of_addresses = DiscoverySettings(user_rate={EVERYBODY: 50}, address_rate={EVERYBODY: 5})
+    assert limits(waits(DiscoveryRates(of_users), 7)) == {DiscoveryLimit.USER}
+    assert limits(waits(DiscoveryRates(of_addresses), 7)) == {DiscoveryLimit.ADDRESS}
 
 
 def test_users_of_one_address_share_its_limit_and_other_addresses_have_their_own() -> None:
-    rates = DiscoveryRates(Settings(address_rate={EVERYBODY: 2}))
+    rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
     found = [rates.take(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
     assert [wait is None for wait in found] == [True, True, False, False]
     assert rates.take("user-9", "10.0.0.2", 100.0) is None
 
 
 def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
-    rates = DiscoveryRates(Settings(address_rate={EVERYBODY: 2}))
+    rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
     found = [rates.take("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
     assert [wait is None for wait in found] == [True, True, False, False]
     assert len(rates) == 1
 
 
 def test_other_settings_count_from_the_next_request_on() -> None:
-    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+    rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     assert waits(rates, 2)[1] is not None
-    rates.settings = Settings(user_rate={EVERYBODY: 1000})
+    rates.settings = DiscoverySettings(user_rate={EVERYBODY: 1000})
     assert rates.take("carol", "10.0.0.1", 100.0) is None
-    rates.settings = Settings()
+    rates.settings = DiscoverySettings()
     assert waits(rates, 100) == [None] * 100
 
 
@@ -101,7 +110,9 @@ _STEPS = st.lists(st.tuples(_NAMES, _NAMES, st.floats(0, 10)), max_size=200)
 def test_nobody_waits_longer_than_clients_bear_and_memory_is_bounded_whoever_comes(
     steps: list[tuple[str, str, float]], user_rate: int, address_rate: int
 ) -> None:
-    settings = Settings(user_rate={EVERYBODY: user_rate, "a": 1}, address_rate={EVERYBODY: address_rate, "b": 1})
+    settings = DiscoverySettings(
+        user_rate={EVERYBODY: user_rate, "a": 1}, address_rate={EVERYBODY: address_rate, "b": 1}
+    )
     rates, now = DiscoveryRates(settings, most=20), 0.0
     for user, address, later in steps:
         now += later
@@ -111,7 +122,7 @@ def test_nobody_waits_longer_than_clients_bear_and_memory_is_bounded_whoever_com
 
 
 def test_names_that_nobody_uses_any_more_are_forgotten_first() -> None:
-    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}), most=100)
+    rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}), most=100)
     waits(rates, 3, "busy")
     for n in range(10_000):
         rates.take(f"user-{n}", "10.0.0.1", 100.0)
@@ -124,7 +135,7 @@ def test_names_that_nobody_uses_any_more_are_forgotten_first() -> None:
 
 
 def slow(per_s: int = 1) -> Talk:
-    return Talk(discovery=DiscoveryRates(Settings(user_rate={EVERYBODY: per_s})))
+    return Talk(discovery=DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: per_s})))
 
 
 def composed(talk: Talk) -> list[Compose]:
@@ -182,7 +193,8 @@ def test_an_answer_that_is_encoded_already_says_it_too() -> None:
 
 def test_a_long_request_that_comes_in_pieces_is_held_as_well() -> None:
     talk = Talk(
-        chunks=lambda data: [data[:50], data[50:]], discovery=DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+        chunks=lambda data: [data[:50], data[50:]],
+        discovery=DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1})),
     )
     for _ in range(2):
         talk.ask(METADATA, 8, {"topics": [{"name": f"topic-{n}"} for n in range(100)]})
@@ -222,7 +234,7 @@ def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
 
 
 def test_who_is_not_in_yet_is_not_counted() -> None:
-    rates = DiscoveryRates(Settings(user_rate={EVERYBODY: 1}))
+    rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     talk = Talk(users={"app": "secret"}, discovery=rates)
     talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is not None

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.session import fast_path
 from gateway.session.commands import BrokerLane
+from gateway.session.fast import fast_path
+from gateway.session.fast.produce_patch import GoTogether, SettledTopic
 from gateway.session.pending import InFlight, Passed
 from gateway.session.produce.producer_order import ProducerOrders
-from gateway.session.produce.settled import GoTogether, SettledTopic
-from gateway.session.reading import HalfSent
+from gateway.session.readiness import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from gateway.session.snapshot import Port
 from ha_core.model import Extent, Fence, LastSequences, Topic
 from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
-from ha_core.plan.remembered import Room
+from ha_core.plan.access.quotas import Quotas
+from ha_core.plan.routing.bounded_cache import CacheBudget
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
-from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
-from ha_core.wire.likeness import Place, ProduceAnswerLike
-from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
+from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
+from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
+from ha_core.wire.templates.single_topic import Place, ProduceAnswerTemplate
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import topic as crossing
@@ -331,11 +331,11 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "requests": (fast_path, "requests"),
         "answers": (fast_path, "answers"),
         "writes": (SettledTopic, "settles"),
-        "shifts": (ProduceAnswerLike, "shift"),
+        "shifts": (ProduceAnswerTemplate, "shift"),
         "reads": (fast_path, "patch"),
         "reads of one partition": (fast_path, "patch_one"),
-        "reads of several topics": (FetchOfTopicsLike, "entries"),
-        "writes of several topics": (ProduceOfTopicsLike, "topics"),
+        "reads of several topics": (SeveralTopicsFetchTemplate, "entries"),
+        "writes of several topics": (SeveralTopicsProduceTemplate, "topics"),
         "answers that are patched": (fast_path, "_patch"),
         "usual answers": (fast_path, "patch_usual"),
     }
@@ -371,12 +371,12 @@ def all_but_the_last_are_looked_at(topic: SettledTopic, buf: bytearray, places: 
 
 
 def all_but_the_last_are_shifted(
-    like: ProduceAnswerLike, buf: bytearray, at: int, end: int, shifts: Mapping[Any, int]
+    like: ProduceAnswerTemplate, buf: bytearray, at: int, end: int, shifts: Mapping[Any, int]
 ) -> bool:
     return shift(like, buf, at, end, dict(list(shifts.items())[: max(1, len(shifts) - 1)]))
 
 
-write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerLike.shift
+write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerTemplate.shift
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerLik
     [
         (GoTogether, "write", all_but_the_last_are_rewritten),
         (SettledTopic, "settles", all_but_the_last_are_looked_at),
-        (ProduceAnswerLike, "shift", all_but_the_last_are_shifted),
+        (ProduceAnswerTemplate, "shift", all_but_the_last_are_shifted),
     ],
 )
 def test_plays_find_a_fault_that_only_requests_of_several_partitions_show(
@@ -577,7 +577,7 @@ def test_what_was_lost_on_its_way_across_a_cut_makes_nobody_else_be_judged(monke
 
 def test_what_is_remembered_of_partitions_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given clients that write to many partitions of a topic, some of which it may not even have
-    talks, room = [Talk(come()) for _ in range(10)], Room(most=100)
+    talks, room = [Talk(come()) for _ in range(10)], CacheBudget(most=100)
     for talk in talks:
         talk.session.shared = talk.session.shared._replace(remembered=room)
         # When each of them has written
@@ -587,12 +587,12 @@ def test_what_is_remembered_of_partitions_is_bounded_for_all_clients_together(mo
     assert kept <= 100
 
 
-@pytest.mark.parametrize("pattern", [ProduceOfTopicsLike, FetchOfTopicsLike])
+@pytest.mark.parametrize("pattern", [SeveralTopicsProduceTemplate, SeveralTopicsFetchTemplate])
 def test_a_client_of_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
     def ask(names: list[str]) -> None:
-        if pattern is ProduceOfTopicsLike:
+        if pattern is SeveralTopicsProduceTemplate:
             talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in names)))
         else:
             talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in names)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session import fast_path
+from gateway.session.fast import fast_path
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Extent, LastSequences, Topic
 from ha_core.model.producer import upstream_id

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.session import fast_path
+from gateway.session.fast import fast_path
 from gateway.session.pending import Passed
 from ha_core.wire import encode, encode_request
-from ha_core.wire.fetch_of_topics import FetchOfTopicsLike
-from ha_core.wire.produce_of_topics import ProduceOfTopicsLike
+from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
+from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, moved, produce, state
 from tests.gateway.session.talk import EAST, Talk
@@ -83,14 +83,14 @@ def test_fetches_of_a_session_wait_for_all_that_is_in_it_whatever_they_name() ->
     assert not talk.session.queue
 
 
-PATTERNS = [ProduceOfTopicsLike, FetchOfTopicsLike]
+PATTERNS = [SeveralTopicsProduceTemplate, SeveralTopicsFetchTemplate]
 LONG = [f"{number:03}" * 33 for number in range(150)]
 """Names of which a pattern takes a hundred."""
 
 
 def asks(talk: Talk, pattern: Any, *topics: str) -> None:
     """By a request that is read."""
-    if pattern is ProduceOfTopicsLike:
+    if pattern is SeveralTopicsProduceTemplate:
         talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in topics)))
     else:
         talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in topics)))
@@ -141,7 +141,7 @@ def test_a_pattern_that_has_little_room_takes_what_fits_and_loses_nothing(patter
 def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_after_a_while(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
-    monkeypatch.setattr("ha_core.wire.pattern_of_topics._MOST_LEFT_OUT", 20)
+    monkeypatch.setattr("ha_core.wire.templates.several_topics._MOST_LEFT_OUT", 20)
     # Given a client of more topics than a pattern takes
     talk = Talk(state())
     known = full(talk, pattern)
@@ -159,7 +159,7 @@ def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_afte
 def test_a_client_that_has_gone_over_to_single_topics_is_remembered_by_all_of_them_after_a_while(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
-    monkeypatch.setattr("ha_core.wire.pattern_of_topics._MOST_LEFT_OUT", 20)
+    monkeypatch.setattr("ha_core.wire.templates.several_topics._MOST_LEFT_OUT", 20)
     # Given a client of more topics than a pattern takes
     talk = Talk(state())
     known = full(talk, pattern)

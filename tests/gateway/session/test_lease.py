@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gateway.session.commands import AwaitLease, Cause, Compose
-from gateway.session.life import Open
+from gateway.session.lifecycle import Open
 from gateway.session.pending import Passed
 from gateway.session.snapshot import Lease, Port, Snapshot
 from ha_core.model import UserBindings, View

@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.authenticating.accounts import KnownAccounts
-from gateway.authenticating.users import accounts
-from gateway.session.brake import MAX_KNOWN, Brake, network
+from gateway.authentication.accounts import KnownAccounts
+from gateway.authentication.users import accounts
 from gateway.session.commands import Cause, Compose, Judge
-from gateway.session.reading import Verdict as Waits
+from gateway.session.login_rate_limiter import MAX_KNOWN, LoginRateLimiter, network
+from gateway.session.readiness import AwaitingIdentity as Waits
 from gateway.session.shared import Authentication
-from ha_core.operations.user_entries import entry
+from ha_core.operations.access.user_entries import entry
 from ha_core.wire import ErrorCode, encode, encode_request
 from ha_core.wire.sasl import MECHANISMS, PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER, initial
 from ha_core.wire.sasl_plain import plain_token
 from ha_core.wire.sasl_scram import HASHES, SCRAM_SHA_256, SCRAM_SHA_512
-from ha_core.wire.sasl_steps import Exchange, Verdict
+from ha_core.wire.sasl_steps import Exchange, LoginVerdict
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import LARGE, PRODUCE, produce, state
 from tests.gateway.session.talk import EAST, PHANTOMS, Talk
@@ -33,13 +33,13 @@ BYTEWISE: Callable[[bytes], list[bytes]] = lambda data: [data[at : at + 1] for a
 def talking(
     session_s: float = math.inf,
     delay_s: float = 0.0,
-    brake: Brake | None = None,
+    brake: LoginRateLimiter | None = None,
     chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
     address: str = "10.0.0.1",
 ) -> Talk:
     known = KnownAccounts(USERS.get, PHANTOMS, claimed=lambda token: token.split(".")[1])
     offered = (PLAIN, *HASHES, OAUTHBEARER)
-    said = Authentication(False, offered, known, brake or Brake(20), session_s, delay_s)
+    said = Authentication(False, offered, known, brake or LoginRateLimiter(20), session_s, delay_s)
     return Talk(authentication=said, chunks=chunks, address=address)
 
 
@@ -147,7 +147,7 @@ def test_a_client_that_leaves_before_the_verdict_is_told_nothing() -> None:
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wonder")})
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is not None
-    assert talk.session.judged(Verdict("alice"), talk.now) == []
+    assert talk.session.judged(LoginVerdict("alice"), talk.now) == []
 
 
 def test_a_login_that_nobody_could_judge_ends_without_a_word() -> None:
@@ -155,7 +155,7 @@ def test_a_login_that_nobody_could_judge_ends_without_a_word() -> None:
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.answers()
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(Verdict(None, "no keys yet", unsure=True), talk.now))
+    talk.take(talk.session.judged(LoginVerdict(None, "no keys yet", unsure=True), talk.now))
     assert talk.answers() == []
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNJUDGED
@@ -228,7 +228,7 @@ def test_a_token_is_good_for_as_long_as_it_says_and_no_longer_than_the_gateway_l
     talk = talking(60.0)
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(Verdict("alice", good_for_s=token_s), talk.now))
+    talk.take(talk.session.judged(LoginVerdict("alice", good_for_s=token_s), talk.now))
     assert talk.answers()[-1]["session_lifetime_ms"] == told_ms
 
 
@@ -236,7 +236,7 @@ def test_a_token_that_is_good_for_longer_than_can_be_told_is_good_for_a_year() -
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(Verdict("alice", good_for_s=1e30), talk.now))
+    talk.take(talk.session.judged(LoginVerdict("alice", good_for_s=1e30), talk.now))
     assert talk.answers()[-1]["session_lifetime_ms"] == 365 * 86_400 * 1000
 
 
@@ -319,7 +319,7 @@ def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, passwo
 
 
 def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_told_nothing() -> None:
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     for _ in range(3):
         assert scram(talking(brake=brake), password="wrong")[-1] == FAILED
     for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not looked at
@@ -331,7 +331,7 @@ def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_tol
 
 
 def test_failures_are_forgiven_one_a_second() -> None:
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     for _ in range(4):
         brake.failed("10.0.0.1", "alice", 0.0)
     assert not brake.lets("10.0.0.1", "alice", 1.9)
@@ -340,7 +340,7 @@ def test_failures_are_forgiven_one_a_second() -> None:
 
 
 def test_who_guesses_passwords_keeps_nobody_out_who_was_in_from_the_same_address() -> None:
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     brake.succeeded("10.0.0.1", "alice")
     for _ in range(10):
         brake.failed("10.0.0.1", "bob", 0.0)
@@ -353,7 +353,7 @@ def test_who_guesses_passwords_keeps_nobody_out_who_was_in_from_the_same_address
 
 def test_all_addresses_of_one_line_count_together_and_what_is_kept_is_bounded() -> None:
     assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
-    brake = Brake(1)
+    brake = LoginRateLimiter(1)
     for number in range(MAX_KNOWN + 10):
         brake.failed(f"host-{number}", "x", 0.0)
         brake.succeeded(f"host-{number}", "x")
@@ -365,7 +365,7 @@ def behind_one_address(
     attempt: Callable[..., list[int]], wrong_of: str, delay_s: float = 0.0
 ) -> tuple[Talk, list[int]]:
     """A wrong login from an address that has failed too often, and from which alice had logged in before."""
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     for _ in range(3):
         assert scram(talking(brake=brake), user="nobody")[-1] == FAILED
@@ -396,7 +396,7 @@ def test_a_braked_address_cannot_tell_users_who_were_there_from_others(attempt: 
 
 @pytest.mark.parametrize("attempt", [scram, plain])
 def test_a_user_who_was_there_enters_from_a_braked_address(attempt: Callable[..., list[int]]) -> None:
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     for _ in range(30):
         scram(talking(brake=brake), user="nobody")
@@ -406,7 +406,7 @@ def test_a_user_who_was_there_enters_from_a_braked_address(attempt: Callable[...
 @pytest.mark.parametrize("guessed", ["alice", "nobody"])
 def test_guesses_at_one_name_do_not_tell_whether_that_user_was_there(guessed: str) -> None:
     """A failure counts for its address, whoever it names: another name is answered the same afterwards."""
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     told = [scram(talking(brake=brake), user=guessed, password="wrong") for _ in range(5)]
     assert told == [[0, 0, FAILED]] * 3 + [[0, 0]] * 2
@@ -415,7 +415,7 @@ def test_guesses_at_one_name_do_not_tell_whether_that_user_was_there(guessed: st
 
 def test_forged_tokens_brake_their_address_and_no_password_or_token_of_a_user_who_was_there() -> None:
     # Given alice, who has logged in from the address, and tokens that nobody has signed
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     for _ in range(3):
         assert bearer(talking(brake=brake), "", "forged") == [0, 0]
@@ -433,14 +433,14 @@ def test_forged_tokens_brake_their_address_and_no_password_or_token_of_a_user_wh
 
 
 def test_a_refused_token_counts_although_its_client_does_not_wait_for_the_end() -> None:
-    brake = Brake(3)
+    brake = LoginRateLimiter(3)
     for _ in range(3):
         talk = talking(brake=brake)
         bearer(talk, "", "forged")
         talk.take(talk.session.client_left(talk.now))
     assert brake.silent("10.0.0.1", 100.0)
     # And one that waits counts once
-    other = talking(brake=Brake(2))
+    other = talking(brake=LoginRateLimiter(2))
     bearer(other, "", "forged")
     other.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})
     assert not other.session.shared.authentication.brake.silent("10.0.0.1", 100.0)

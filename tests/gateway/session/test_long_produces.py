@@ -6,15 +6,15 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
-from gateway.session.commands import Audit, BrokerLane, Cause
+from gateway.session.commands import AuditDenial, BrokerLane, Cause
+from gateway.session.produce.judgement import entries
 from gateway.session.produce.long import PARTITIONS_OF_A_PART, LongProduce
-from gateway.session.produce.verdict import entries
 from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from ha_core.model import Fence, Topic
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.plan.rights import Rights
-from ha_core.wire import ErrorCode, Limits, encode, encode_request, read_request_header
+from ha_core.plan.access.rights import Rights
+from ha_core.wire import ErrorCode, WireLimits, encode, encode_request, read_request_header
 from ha_core.wire.limits import PARTITIONS_AT_ONCE
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, TARGET_LANE, topic
@@ -103,7 +103,7 @@ def test_a_long_produce_keeps_no_bytes_of_its_request_while_the_broker_answers_t
     frame = Frame(encode_request(PRODUCE, VERSION, 1, "app", encode(PRODUCE, VERSION, "request", produce(*written()))))
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
-    request = Request(header, frame, 0, len(frame), Limits())
+    request = Request(header, frame, 0, len(frame), WireLimits())
     long, kept = LongProduce(request), weakref.ref(frame)
     request.forget()
     del frame
@@ -129,7 +129,7 @@ def test_a_long_produce_to_denied_topics_is_judged_over_several_turns() -> None:
     (answer,) = talk.answers()
     assert said(answer) == [*((f"other-{number}", 0, DENIED, -1) for number in range(MANY)), ("own", 0, TAKEN, 5)]
     # And the audit log gets it once
-    assert len([one for one in talk.others if isinstance(one, Audit)]) == 1
+    assert len([one for one in talk.others if isinstance(one, AuditDenial)]) == 1
 
 
 def test_the_next_request_after_a_long_produce_is_sent_after_its_last_part() -> None:
@@ -277,7 +277,7 @@ def test_a_long_produce_with_a_denied_transactional_id_is_refused_and_audited_on
     talk.wait(1)
     (answer,) = talk.answers()
     assert {one[2] for one in said(answer)} == {int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)}
-    assert len([one for one in talk.others if isinstance(one, Audit)]) == 1
+    assert len([one for one in talk.others if isinstance(one, AuditDenial)]) == 1
 
 
 def test_all_parts_of_a_long_produce_are_sent_after_its_client_disconnects() -> None:

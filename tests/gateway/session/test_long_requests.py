@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gateway import rights as judging
+from gateway.model import rights as judging
 from gateway.session import rights
-from gateway.session.commands import Audit, Cause, Compose
-from gateway.session.entry import Authenticated
+from gateway.session.auth_state import Authenticated
+from gateway.session.commands import AuditDenial, Cause, Compose
 from gateway.session.fetch import handle
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.limits import FEW
 from tests.gateway.session.batch import batch
@@ -114,7 +114,7 @@ def test_a_long_request_is_judged_and_answered_beside_the_loop_as_a_short_one_is
     (long,) = talk.answers()
     assert errors(long) == errors(short)[: len(errors(short)) - 3] + MANY * [TOPIC_DENIED]
     assert long.keys() == short.keys()
-    told = [command for command in talk.others if isinstance(command, Audit)]
+    told = [command for command in talk.others if isinstance(command, AuditDenial)]
     assert [len(one.denied) for one in told] == [3, judging.MAX_TOLD]
 
 

@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 
-from gateway.session.pending import Answer, Composed, Discarded, Exchange, Gathered, Passed, Patched, Pending, Ready
+from gateway.session.pending import (
+    Composed,
+    Discarded,
+    Exchange,
+    Gathered,
+    Passed,
+    Patched,
+    Pending,
+    QueuedAnswer,
+    Ready,
+)
 from gateway.session.request import Request
-from ha_core.wire import ApiKey, Limits
+from ha_core.wire import ApiKey, WireLimits
 
-REQUEST = Request.own(ApiKey.FETCH, 12, Limits())
+REQUEST = Request.own(ApiKey.FETCH, 12, WireLimits())
 BASIS = (3, 7)
 NEXT = ("abandoned", "ready", "without")
 
@@ -47,12 +57,12 @@ def test_a_passed_request_is_answered_at_once_and_what_its_broker_says_is_droppe
 def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: bool, basis: Any) -> None:
     gathered = Gathered(REQUEST, exchange=nothing())
     gathered.basis = BASIS
-    ready = gathered.ready(Answer(b"answer", 0.5, promises), now=10.0)
+    ready = gathered.ready(QueuedAnswer(b"answer", 0.5, promises), now=10.0)
     assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
 
 
 def test_what_is_ready_changes_something_if_it_promises_something_of_a_log_or_a_group() -> None:
-    committing = Request.own(ApiKey.OFFSET_COMMIT, 8, Limits())
+    committing = Request.own(ApiKey.OFFSET_COMMIT, 8, WireLimits())
     assert Ready(committing, b"", basis=BASIS).changes()
     assert not Ready(committing, b"").changes()
     assert not Ready(REQUEST, b"", basis=BASIS).changes()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from gateway.session.produce.judgement import ProduceJudgement
 from gateway.session.produce.producer_order import FORGET_S, MAX_UNDER_WAY, ProducerOrder, ProducerOrders
-from gateway.session.produce.verdict import Judgement
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
 from ha_core.model.producer import upstream_id
@@ -421,13 +421,13 @@ def test_users_whose_batches_have_all_come_are_forgotten() -> None:
 def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a producer of one topic, and one of another in which a batch was refused
     talk = without_lease(5)
-    judged: list[Judgement] = []
+    judged: list[ProduceJudgement] = []
 
-    def judge(verdict: Judgement, *arguments: Any, way: Any = Judgement.judge) -> None:
+    def judge(verdict: ProduceJudgement, *arguments: Any, way: Any = ProduceJudgement.judge) -> None:
         judged.append(verdict)
         way(verdict, *arguments)
 
-    monkeypatch.setattr(Judgement, "judge", judge)
+    monkeypatch.setattr(ProduceJudgement, "judge", judge)
     for sequence in range(3):
         ask(talk, sequence, producer_id=CLIENT_PID + 1, topic="other")
     # Then the batches of the first are passed without a look at them

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.client_zones import ClientZones
-from gateway.copies import DOUBTED_S, told_of
+from gateway.model.client_zones import ClientZones
+from gateway.model.copies import DOUBTED_S, told_of
+from gateway.model.topology import Topology
 from gateway.session.commands import Refresh
 from gateway.session.snapshot import Port, Snapshot
-from gateway.topology import Topology
 from ha_core.model import (
     CopiedMirror,
     CopiedPartition,

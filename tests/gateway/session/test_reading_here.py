@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.copies import Copies
+from gateway.model.copies import Copies
+from gateway.session.fast.fetch_patch import patch, patch_one
 from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.fetch.here import patch, patch_one
 from gateway.session.fetch.plan import FetchPlan, Gap
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic, View
 from ha_core.model.cluster import Mask
 from ha_core.model.extent import MAX_OFFSET, append, identity
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import decode, encode
 from ha_core.wire.fetch_request import TopicEntries, scan_fetch_request
 from tests.gateway.session.batch import batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import LookUp
-from gateway.session.produce.recalled import MAX_WAIT_S, Held, Recalled
+from gateway.session.produce.duplicate_offsets import MAX_WAIT_S, DuplicateOffsets, EarlierBatch
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode
@@ -34,7 +34,7 @@ def send(talk: Talk, sequence: int, count: int = 10) -> tuple[int, int]:
     return entry(answer)["error_code"], entry(answer)["base_offset"]
 
 
-def looked_up(talk: Talk) -> list[Held]:
+def looked_up(talk: Talk) -> list[EarlierBatch]:
     found = [command.wanted for command in talk.others if isinstance(command, LookUp)]
     talk.others.clear()
     return found
@@ -46,7 +46,7 @@ def test_a_batch_that_an_earlier_term_holds_is_told_its_offset_there() -> None:
     # When it sends them again, they are looked up while it comes once more, and what follows waits behind them
     assert send(talk, 10) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     (wanted,) = looked_up(talk)
-    assert wanted == Held(b"orders", 0, CLIENT_PID, 0, 10, 10, 1)
+    assert wanted == EarlierBatch(b"orders", 0, CLIENT_PID, 0, 10, 10, 1)
     assert send(talk, 20) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     talk.recalled.learn(wanted, 90)
     # Then they have the offset that they have had all the time
@@ -97,9 +97,9 @@ def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) ->
 
 
 def test_what_is_remembered_of_look_ups_is_bounded() -> None:
-    recalled = Recalled()
+    recalled = DuplicateOffsets()
     for number in range(25_000):
-        wanted = Held(b"orders", 0, CLIENT_PID, 0, number, 1, 1)
+        wanted = EarlierBatch(b"orders", 0, CLIENT_PID, 0, number, 1, 1)
         recalled.offset(wanted, 0.0)
         recalled.learn(wanted._replace(partition=1), number)
     assert len(recalled._since) <= 10_000

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from gateway.session.commands import Cause
-from gateway.session.produce.verdict import entries
+from gateway.session.produce.judgement import entries
 from gateway.session.snapshot import Port
 from ha_core.model.access import access_rule
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire import ErrorCode
 from tests.gateway.session import crossings
 from tests.gateway.session.batch import batch

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gateway.rights import Denied
-from gateway.session.commands import Audit, Cause, Compose, Saw
+from gateway.model.rights import Denied
+from gateway.session.commands import AuditDenial, Cause, Compose, Saw
 from gateway.session.fetch.fetch_session import SESSION_ENDS
-from gateway.session.life import Leaving, Over
+from gateway.session.lifecycle import Leaving, Over
 from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Fence, Group, Topic, UserBindings
 from ha_core.model.access import AccessRule, User, access_rule
-from ha_core.plan.rights import Rights
+from ha_core.plan.access.rights import Rights
 from ha_core.wire import ApiKey, ErrorCode
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import (
@@ -57,7 +57,7 @@ def outcomes(answer: dict[str, Any], partitions: str = "partition_responses") ->
 
 
 def audited(talk: Talk) -> list[Denied]:
-    return [denied for command in talk.others if isinstance(command, Audit) for denied in command.denied]
+    return [denied for command in talk.others if isinstance(command, AuditDenial) for denied in command.denied]
 
 
 # -- produce ----------------------------------------------------------------------------------------------------------

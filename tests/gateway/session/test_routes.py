@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
+from gateway.model.topology import Topology
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Port
-from gateway.topology import Topology
 from ha_core.model import Identity, Mirror, Topic, UserBindings, View
 from ha_core.model.mirror import COPY_LOG
 from ha_core.model.topic import Deletion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.session.commands import BrokerLane
-from gateway.session.produce.terms import Terms
+from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Topic, View
 from ha_core.model.producer import upstream_id
@@ -99,7 +99,7 @@ def test_readers_wait_behind_a_proposed_cut_of_their_own_partition_only() -> Non
 
 
 def test_the_end_of_a_crossing_begins_a_new_term_for_the_partitions_that_crossed_only() -> None:
-    terms = Terms()
+    terms = WriterEpochs()
     for revision, topic in enumerate((mixed(), crossing(), mixed()), start=1):
         terms.follow(View(revision, topics={"orders": topic}), now=float(1000 * revision))
     assert terms.watched((b"orders", 1), 1, CLIENT_PID, 3001.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.session.commands import Cause, Shut
-from gateway.session.life import Open
+from gateway.session.commands import Cause, ShutUpstream
+from gateway.session.lifecycle import Open
 from gateway.session.snapshot import Port
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic, View
@@ -52,7 +52,7 @@ def test_a_client_that_leaves_after_the_broker_of_its_half_sent_request_was_lost
     # When the client goes before it was told
     talk.take(talk.session.client_left(talk.now))
     # Then the broker, which is gone, is told nothing
-    assert Shut(EAST) not in talk.others
+    assert ShutUpstream(EAST) not in talk.others
 
 
 def test_the_end_of_a_connection_that_gave_no_answers_is_the_end_of_the_clients() -> None:
@@ -155,7 +155,7 @@ def test_what_came_before_the_request_in_whose_middle_a_client_died_is_still_awa
     talk.take(talk.session.client_left(talk.now))
     talk.follow(state(FENCED, revision=2))
     # Then the broker is told that no more comes, and the fence waits for the first one only
-    assert talk.others[-1] == Shut(EAST)
+    assert talk.others[-1] == ShutUpstream(EAST)
     assert talk.session.holds_back(*SCOPE)
     assert talk.closed is None
     if acks:
@@ -212,12 +212,12 @@ def test_bytes_that_trickle_in_buy_a_half_sent_request_no_time_at_a_fence(acks: 
     talk.follow(state(FENCED, revision=2))
     # When it goes on with a byte at a time
     for at in range(5):
-        assert Shut(EAST) not in talk.others
+        assert ShutUpstream(EAST) not in talk.others
         talk.now += STALLED_S / 4
         talk.send(rest[at : at + 1])
         talk.take(talk.session.hurry(talk.now))
     # Then the fence waits no longer for it than for one that sends nothing
-    assert Shut(EAST) in talk.others
+    assert ShutUpstream(EAST) in talk.others
     if acks == 0:
         talk.lose(EAST)  # the broker has read all that came before the end, and ends the connection
     assert not talk.session.holds_back(*SCOPE)

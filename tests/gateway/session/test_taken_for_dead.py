@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.session.commands import Cause, Close, Compose, Drop, Refresh
-from gateway.session.life import Over
+from gateway.session.lifecycle import Over
 from gateway.session.snapshot import Port, Snapshot, fences
 from ha_core.model import Fence, Group, Topic, View
 from ha_core.model.extent import identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import Inquire
-from gateway.session.produce.terms import WINDOW_S
+from gateway.session.produce.writer_epochs import WINDOW_S
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode

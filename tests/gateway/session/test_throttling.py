@@ -12,7 +12,7 @@ from gateway.session.commands import Cause
 from gateway.session.throttling import MUTE_S
 from ha_core.model import Fence, Topic, View
 from ha_core.model.quota import QuotaEntity, QuotaKind
-from ha_core.plan.quotas import Quotas
+from ha_core.plan.access.quotas import Quotas
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, PRODUCE, fetch, fetched, limited, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology

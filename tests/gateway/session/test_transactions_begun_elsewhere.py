@@ -10,7 +10,7 @@ from gateway.session.commands import LookFor
 from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
 from ha_core.model import Topic
 from ha_core.model.extent import identity
-from ha_core.plan.remembered import MAX_NAME
+from ha_core.plan.routing.bounded_cache import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 from tests.gateway.session.coordination import (
     ADD_PARTITIONS,

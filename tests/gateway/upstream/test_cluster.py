@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator
+from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller, Coordinator, OneBroker
 from gateway.upstream import cluster as upstream_cluster
 from gateway.upstream import dial as dialling
 from gateway.upstream.cluster import SEEK_PAUSE_S, UpstreamCluster
@@ -73,7 +73,7 @@ def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
         brokers[0].offered[ApiKey.DESCRIBE_GROUPS] = (0, 3)
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
-        answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        answer = await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
 
         assert [g["group_id"] for g in answer["groups"]] == ["g"]
         assert brokers[0].asked[-1][:2] == (ApiKey.DESCRIBE_GROUPS, 3)
@@ -86,7 +86,7 @@ def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_with_both_ranges
         del brokers[0].offered[ApiKey.DESCRIBE_CLUSTER]
 
         with pytest.raises(ClusterUnavailableError, match=r"127.0.0.1:\d+ does not offer DESCRIBE_CLUSTER"):
-            await cluster.ask(Broker(1), ApiKey.DESCRIBE_CLUSTER, {})
+            await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_CLUSTER, {})
 
     play(scenario)
 
@@ -96,7 +96,7 @@ def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> N
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
         answers = await asyncio.gather(
-            *(cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(300))
+            *(cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(300))
         )
 
         assert [a["groups"][0]["group_id"] for a in answers] == [f"g{n}" for n in range(300)]
@@ -207,13 +207,13 @@ def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         # Given a connection that is open: what it takes to dial one is not the broker's time, and may be long
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
-        await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
         connections = brokers[0].connections
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda _: None
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: None
 
-        first = cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, timeout_ms=100)
-        queued = cluster.ask(Broker(1), ApiKey.LIST_GROUPS, {}, timeout_ms=20_000)
+        first = cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, timeout_ms=100)
+        queued = cluster.ask(OneBroker(1), ApiKey.LIST_GROUPS, {}, timeout_ms=20_000)
         outcomes = await asyncio.gather(first, queued, return_exceptions=True)
 
         assert [str(o) for o in outcomes] == [
@@ -232,12 +232,12 @@ def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata()
         brokers[0].answers[ApiKey.LIST_OFFSETS] = lambda _: None
         # When somebody has waited for them in vain
         with pytest.raises(ClusterUnavailableError, match="no answer within 100 ms"):
-            await cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
+            await cluster.ask(OneBroker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
         connections = brokers[0].connections
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []})
         # Then metadata comes by the connection that there was, and beside a question that still waits
         assert brokers[0].connections == connections
-        waiting = asyncio.create_task(cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
+        waiting = asyncio.create_task(cluster.ask(OneBroker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
         await asyncio.sleep(0.05)
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
         waiting.cancel()
@@ -311,8 +311,8 @@ def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_th
         await cluster.refresh()
 
         with pytest.raises(ClusterUnavailableError):
-            await cluster.ask(Broker(1), ApiKey.LIST_GROUPS, {})
-        answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+            await cluster.ask(OneBroker(1), ApiKey.LIST_GROUPS, {})
+        answer = await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
 
         assert answer["groups"][0]["group_id"] == "g"
         assert brokers[0].connections == 2  # one of them for metadata
@@ -332,9 +332,9 @@ def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_e
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
         brokers[0].answers[ApiKey.CREATE_ACLS] = lambda r: {"results": [{"error_code": 0} for _ in r["creations"]]}
 
-        poison = cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
-        readers = [cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(20)]
-        change = cluster.ask(Broker(1), ApiKey.CREATE_ACLS, {"creations": []})
+        poison = cluster.ask(OneBroker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+        readers = [cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(20)]
+        change = cluster.ask(OneBroker(1), ApiKey.CREATE_ACLS, {"creations": []})
         ended, changed, *answers = await asyncio.gather(poison, change, *readers, return_exceptions=True)
 
         assert isinstance(ended, ClusterUnavailableError)
@@ -352,15 +352,15 @@ def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_
         await cluster.refresh()
         brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
         with pytest.raises(ClusterUnavailableError):
-            await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+            await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
         # When more of the same API come beside a change that takes its time
         begun = asyncio.Event()
         brokers[0].answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: begun.set()
-        change = asyncio.create_task(cluster.ask(Broker(1), ApiKey.ALTER_CLIENT_QUOTAS, {"entries": []}))
+        change = asyncio.create_task(cluster.ask(OneBroker(1), ApiKey.ALTER_CLIENT_QUOTAS, {"entries": []}))
         await begun.wait()
         for _ in range(3):
             with pytest.raises(ClusterUnavailableError):
-                await cluster.ask(Broker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
+                await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
         # Then the change still waits, and the broker's behaviour is counted and told
         assert not change.done()
         change.cancel()
@@ -521,7 +521,7 @@ def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end() -> None
             async def ask(group: str) -> int:
                 asked = 0
                 while asyncio.get_running_loop().time() < until:
-                    answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [group]})
+                    answer = await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [group]})
                     assert answer["groups"][0]["group_id"] == group
                     asked += 1
                     await asyncio.sleep(0.002)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError
-from gateway.topology import Topology
+from gateway.model.topology import Topology
 from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Mask
 from ha_core.wire.codes import ApiKey

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.topology import Address
+from gateway.model.topology import Address
 from gateway.upstream import dial as dialling
 from gateway.upstream.dial import BrokerSocket, DialError, Dialling
 from ha_core.wire.sasl import SecurityProfile

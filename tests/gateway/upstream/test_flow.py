@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from gateway.upstream.flow import AT_ONCE_BYTES, Flow
+from gateway.upstream.socket_stream import AT_ONCE_BYTES, SocketStream
 
 PIECE = 64 << 10
 
@@ -28,7 +28,7 @@ def test_others_have_their_turn_while_a_long_answer_is_there_to_be_read() -> Non
 
     async def run() -> int:
         with Endless() as sock:
-            flow = Flow(sock)
+            flow = SocketStream(sock)
             watching = asyncio.create_task(others())
             # When an answer of many such pieces is read
             count = 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.topology import ClusterTopology
+from gateway.model.topology import ClusterTopology
 from gateway.upstream.survey import learn
 from ha_core.model.cluster import parse_bootstrap
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.config import Config
-from gateway.workers.parent import Parent
+from gateway.process.workers.parent import Parent
 from tests.kit.own_gateway import free_port
 
 PATIENCE_S = 20.0

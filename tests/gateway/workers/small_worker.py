@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gateway.workers import lifeline
-from gateway.workers.ports import inherited
+from gateway.process.workers import lifeline
+from gateway.process.workers.ports import inherited
 from ha_core.metrics.http import HttpServer
 
 JOIN_AGAIN_S = 0.1
@@ -59,7 +59,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
 
     http = HttpServer("127.0.0.1", 0, metrics, unready, "", pages)
     port = http.start()
-    lifeline.tell(lifeline.Told(port))
+    lifeline.tell(lifeline.WorkerState(port))
     print("a library that prints", flush=True)
     while late.exists():
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     untold = folder / f"{number}.untold"
     while untold.exists():
         time.sleep(0.01)
-    lifeline.tell(lifeline.Told(port, serving=True))
+    lifeline.tell(lifeline.WorkerState(port, serving=True))
     while True:
         select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
         try:
@@ -83,7 +83,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
 
 
 def listen(listener: socket.socket) -> None:
-    """Listens as `driver/listeners` does."""
+    """Listens as `process/sockets/listeners` does."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.listen()
     listener.setblocking(False)

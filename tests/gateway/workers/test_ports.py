@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from gateway.workers.ports import SharedPorts, inherited
+from gateway.process.workers.ports import SharedPorts, inherited
 from tests.kit.own_gateway import free_port
 
 

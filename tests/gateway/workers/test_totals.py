@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.core import Metric
 
-from gateway.workers.totals import Totals
+from gateway.process.workers.totals import Totals
 
 TEXT = """\
 # HELP switchyard_gateway_requests_total Requests.

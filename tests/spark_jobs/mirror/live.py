@@ -11,7 +11,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster, Document, Mirror, PartitionReport
-from ha_core.store.commits import Change
+from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
@@ -38,7 +38,7 @@ def link(stack: Stack, store: Store, topic: str, partitions: int = PARTITIONS) -
             admin.create_topics([TopicSpec(topic, partitions, 1)])
     mirror = Mirror.of(topic, "east", "west", f"link-{topic}", "2026-11-23T02:00:00Z", "test")
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
-    store.commit(Change(change_id=f"link {topic}", puts=(mirror,), expected=expected))
+    store.commit(StateChange(change_id=f"link {topic}", puts=(mirror,), expected=expected))
 
 
 class Writer:

@@ -23,12 +23,12 @@ from ha_core.model import (
     PartitionReport,
     Run,
 )
-from ha_core.plan.mirror_total import MirrorTotal
-from ha_core.store.commits import Change
+from ha_core.plan.mirror.total import MirrorTotal
+from ha_core.store.commits import StateChange
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
-from spark_jobs.mirror.task import Settings, Task
-from spark_jobs.mirror.telling import Telling, behind, states
+from spark_jobs.mirror.progress_log import ProgressLog, behind, states
+from spark_jobs.mirror.task import SlotTask, TaskSettings
 from stack.memory_store import MemoryStore
 
 AT = "2026-11-23T02:00:00Z"
@@ -127,7 +127,7 @@ class Job:
         self.started.append(slot)
         self.tasks[slot] = store
         try:
-            return Task(store, Settings("", "", {}, 1.0, 1.0, job), slot).run()
+            return SlotTask(store, TaskSettings("", "", {}, 1.0, 1.0, job), slot).run()
         finally:
             store.close()
 
@@ -151,7 +151,7 @@ def store() -> MemoryStore:
 def link(store: MemoryStore, *topics: str) -> None:
     mirrors = [Mirror.of(topic, "east", "west", f"link-{topic}", AT, "ann") for topic in topics]
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
-    store.commit(Change(change_id=f"link {topics}", puts=tuple(mirrors), expected=expected))
+    store.commit(StateChange(change_id=f"link {topics}", puts=tuple(mirrors), expected=expected))
 
 
 def unlink(store: MemoryStore, topic: str) -> None:
@@ -211,7 +211,7 @@ def test_limits_reach_all_tasks_split_by_partitions_and_change_while_they_run(st
         found = store.read(Mirror, "orders@west")
         assert found is not None
         limited = found[0].changed(max_bytes_s=40_000)
-        store.commit(Change(change_id="limit", puts=(limited,), expected={(Mirror, limited.key): found[1]}))
+        store.commit(StateChange(change_id="limit", puts=(limited,), expected={(Mirror, limited.key): found[1]}))
         # Then each task has its part of both, and none was begun anew for it
         until(lambda: sorted(FakePair.limits.values()) == [(500_000, 20_000)] * 2, lambda: FakePair.limits)
         assert sorted(job.started) == [0, 1]
@@ -386,14 +386,14 @@ def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given three partitions, one of which has stopped and one of which lags
-    monkeypatch.setattr("spark_jobs.mirror.telling.MAX_PARTITIONS", 2)
+    monkeypatch.setattr("spark_jobs.mirror.progress_log.MAX_PARTITIONS", 2)
     mirror = Mirror.of("orders", "east", "west", "link-1", AT, "ann")
     lags = {"source_end": 9, "lag_records": 4, "lag_bytes": 400, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 2_000_000}
     lagging = PartitionReport(mirror=mirror.key, topic="orders", partition=0, state="copying").changed(**lags)
     stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", rpo_s=70)
     level = lagging.changed(partition=2, lag_records=0, rpo_s=0)
     reports = {0: MirrorReport(slot=0, job="j", partitions=(lagging, stopped, level))}
-    telling = Telling()
+    telling = ProgressLog()
     # When it tells of them twice within a minute
     with caplog.at_level(logging.INFO):
         telling.tell([mirror], {}, reports, 100.0)
@@ -523,7 +523,7 @@ def test_a_second_attempt_at_a_task_neither_returns_nor_copies_while_the_first_o
     with running(Job(store, slots=1)):
         until(lambda: len(copied(store)) == 4)
         (lead,) = leads(store)
-        second = Task(store.client(), Settings("", "", {}, 1.0, 1.0, lead), 0)
+        second = SlotTask(store.client(), TaskSettings("", "", {}, 1.0, 1.0, lead), 0)
         thread = threading.Thread(target=lambda: ended.append(second.run()), daemon=True)
         thread.start()
         # Then what Spark would take for the end of the task does not come

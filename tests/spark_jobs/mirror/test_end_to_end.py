@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ha_core.operations.environment import EnvironmentSettings
-from ha_core.operations.environment import connect as connect_environment
-from ha_core.operations.throttling import throttle
+from ha_core.operations.engine.environment import EnvironmentSettings
+from ha_core.operations.engine.environment import connect as connect_environment
+from ha_core.operations.mirror.throttling import throttle
 from ha_core.store.security import OPEN
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect

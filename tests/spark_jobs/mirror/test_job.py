@@ -13,17 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.mirror import job
-from spark_jobs.mirror.task import Ended, Settings, Slot
+from spark_jobs.mirror.task import Slot, TaskEnded, TaskSettings
 from tests.kafka.mirroring import wait_until
 
 pytestmark = pytest.mark.long("spark_jobs/mirror")
 
 
-def stands_still(file: str, _settings: Settings, slots: Iterator[Slot]) -> Iterator[Ended]:
+def stands_still(file: str, _settings: TaskSettings, slots: Iterator[Slot]) -> Iterator[TaskEnded]:
     for one in slots:
         Path(file).write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGSTOP)
-        yield Ended(one.slot, "it went on")
+        yield TaskEnded(one.slot, "it went on")
 
 
 def test_a_task_that_stands_still_is_ended_by_another_thread_than_its_own(
@@ -31,7 +31,7 @@ def test_a_task_that_stands_still_is_ended_by_another_thread_than_its_own(
 ) -> None:
     file = tmp_path / "pid"
     monkeypatch.setattr(job, "run_task", partial(stands_still, str(file)))
-    settings = Settings("nowhere", "/switchyard", {}, 1.0, 1.0, "")
+    settings = TaskSettings("nowhere", "/switchyard", {}, 1.0, 1.0, "")
     said: list[str] = []
 
     def keep() -> None:

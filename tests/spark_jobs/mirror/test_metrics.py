@@ -12,18 +12,18 @@ from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
 from spark_jobs.inputs import InputError
 from spark_jobs.mirror import metrics as metrics_module
 from spark_jobs.mirror.job import serving
-from spark_jobs.mirror.metrics import Metrics
+from spark_jobs.mirror.metrics import MirrorMetrics
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T02:00:00Z", "ann")
 PAIR = {"source": "east", "target": "west"}
 
 
-def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(metrics: MirrorMetrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     families = text_string_to_metric_families(metrics.render().decode())
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+def value(metrics: MirrorMetrics, name: str, **labels: str) -> float | None:
     return samples(metrics).get((f"switchyard_mirror_{name}", frozenset(labels.items())))
 
 
@@ -40,7 +40,7 @@ def report(*parts: PartitionReport, slot: int = 0, task: str = "a", copied: int 
 
 
 def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_to_another() -> None:
-    metrics = Metrics()
+    metrics = MirrorMetrics()
     stopped = part(1).changed(
         state="stopped", source_end=None, lag_records=None, lag_bytes=None, lag_ms=None, rpo_s=70, reason="why"
     )
@@ -63,7 +63,7 @@ def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_
 
 
 def test_counters_are_the_sums_of_all_tasks_and_never_fall_or_count_twice() -> None:
-    metrics = Metrics()
+    metrics = MirrorMetrics()
     metrics.follow([ORDERS], {0: report(copied=5), 1: report(slot=1, task="b", copied=7)})
     assert value(metrics, "copied_records_total", **PAIR) == 12
     # When a task dies, the next one of its slot begins at nothing, and a report is away for a moment
@@ -79,7 +79,7 @@ def test_counters_are_the_sums_of_all_tasks_and_never_fall_or_count_twice() -> N
 
 
 def test_a_mirror_that_nobody_has_copied_yet_has_counters_at_nothing() -> None:
-    metrics = Metrics()
+    metrics = MirrorMetrics()
     metrics.follow([ORDERS], {})
     assert value(metrics, "copied_records_total", **PAIR) == 0
     assert value(metrics, "partitions", **PAIR, state="copying") == 0
@@ -87,7 +87,7 @@ def test_a_mirror_that_nobody_has_copied_yet_has_counters_at_nothing() -> None:
 
 def test_there_is_an_end_to_partitions_that_are_shown_and_the_worst_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "MOST_PARTITIONS", 2)
-    metrics = Metrics()
+    metrics = MirrorMetrics()
 
     metrics.follow([ORDERS], {0: report(part(0), part(1, 9), part(2).changed(state="waiting"))})
 
@@ -105,19 +105,22 @@ def port() -> Iterator[int]:
 
 
 def test_metrics_are_served_and_a_port_that_is_taken_is_named(port: int) -> None:
-    with pytest.raises(InputError, match=f"127.0.0.1:{port}.*--metrics-port"), serving(Metrics(), ("127.0.0.1", port)):
+    with (
+        pytest.raises(InputError, match=f"127.0.0.1:{port}.*--metrics-port"),
+        serving(MirrorMetrics(), ("127.0.0.1", port)),
+    ):
         pass
 
 
 def test_without_a_port_nothing_is_served() -> None:
-    with serving(Metrics(), None):
+    with serving(MirrorMetrics(), None):
         pass
 
 
 def test_the_text_is_what_prometheus_takes() -> None:
     from ha_core.metrics.http import HttpServer
 
-    server = HttpServer("127.0.0.1", 0, Metrics().render, tuple, "a port")
+    server = HttpServer("127.0.0.1", 0, MirrorMetrics().render, tuple, "a port")
     try:
         answer = httpx.get(f"http://127.0.0.1:{server.start()}/metrics")
     finally:

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, Standing, Work
-from ha_core.kafka.copying.states import Known, SourceEnds
+from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, CopyStatus, CopyTotals
+from ha_core.kafka.copying.states import CopyCoverage, SourceEnds
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.model import MirrorShare, PartitionReport, Run
 from ha_core.store.errors import StoreUnavailableError
 from spark_jobs.mirror import pair as pair_module
-from spark_jobs.mirror.pair import Pair
+from spark_jobs.mirror.pair import CopyPair
 
 SHARE = MirrorShare(
     mirror="orders@west",
@@ -40,26 +40,26 @@ class FakeCopying:
         self,
         source: Any,
         target: Any,
-        copies: Iterable[Copy],
+        copies: Iterable[CopyPartition],
         *,
         still_ours: Callable[[CopyId], bool],
-        work: Work,
+        work: CopyTotals,
         buffer_bytes: int,
     ) -> None:
         self.ready, self.work, self.buffer_bytes = still_ours, work, buffer_bytes
         self.limits: tuple[float | None, Mapping[tuple[str, str], float]] = (None, {})
-        self.known: Mapping[CopyId, Known] = {}
+        self.known: Mapping[CopyId, CopyCoverage] = {}
         self.begun = Counter(copy.id for copy in copies)
         self.gone: list[CopyId] = []
-        self.states: dict[CopyId, Standing] = {id_: Standing("copying", 5, SourceEnds(9, 9)) for id_ in self.begun}
+        self.states: dict[CopyId, CopyStatus] = {id_: CopyStatus("copying", 5, SourceEnds(9, 9)) for id_ in self.begun}
         self.ended = threading.Event()
         self.fails: Exception | None = None
         FakeCopying.made.append(self)
 
-    def add(self, copies: Iterable[Copy]) -> None:
+    def add(self, copies: Iterable[CopyPartition]) -> None:
         for copy in copies:
             self.begun[copy.id] += 1
-            self.states[copy.id] = Standing("copying", 0, SourceEnds(0, 0))
+            self.states[copy.id] = CopyStatus("copying", 0, SourceEnds(0, 0))
 
     def drop(self, ids: Iterable[CopyId]) -> None:
         self.gone += ids
@@ -70,7 +70,7 @@ class FakeCopying:
     def hold(self, buffer_bytes: int) -> None:
         self.buffer_bytes = buffer_bytes
 
-    def standing(self) -> dict[CopyId, Standing]:
+    def standing(self) -> dict[CopyId, CopyStatus]:
         return self.states
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return made
 
 
-def opened(pair: Pair, count: int = 1) -> FakeCopying:
+def opened(pair: CopyPair, count: int = 1) -> FakeCopying:
     until(lambda: len(FakeCopying.made) == count)
     return FakeCopying.made[-1]
 
@@ -105,8 +105,8 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def started(still_ours: Callable[[CopyId], bool] = lambda _: True) -> tuple[Pair, FakeCopying]:
-    pair = Pair("east", "west", lambda _: nullcontext(), still_ours)  # type: ignore[arg-type,return-value]
+def started(still_ours: Callable[[CopyId], bool] = lambda _: True) -> tuple[CopyPair, FakeCopying]:
+    pair = CopyPair("east", "west", lambda _: nullcontext(), still_ours)  # type: ignore[arg-type,return-value]
     copying = opened(pair)
     pair.follow((SHARE,))
     return pair, copying
@@ -131,7 +131,7 @@ def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> N
 
 def test_a_report_says_how_a_partition_stands() -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing(
+    copying.states[id_of(0)] = CopyStatus(
         "copying", 5, SourceEnds(8, 9), lag_ms=20, lag_bytes=40, rpo_s=0.3, bytes_s=1_000.4
     )
 
@@ -154,7 +154,7 @@ def test_a_report_says_how_a_partition_stands() -> None:
 
 def test_the_lag_of_a_partition_that_has_stopped_is_reported_as_unknown() -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing("stopped", None, None, "the source was truncated", rpo_s=140.2)
+    copying.states[id_of(0)] = CopyStatus("stopped", None, None, "the source was truncated", rpo_s=140.2)
 
     first, _ = pair.report()
 
@@ -174,8 +174,12 @@ def test_reports_of_earlier_versions_that_say_minus_one_are_read_as_unknown() ->
 def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
     pair, copying = started()
     assert list(pair.copied()) == []
-    elsewhere, nothing = id_of(7), Known(3, True, ())
-    copying.known = {id_of(0): Known(9, True, (Run(2, 0, 3), Run(6, 3, 3)), 4), id_of(1): nothing, elsewhere: nothing}
+    elsewhere, nothing = id_of(7), CopyCoverage(3, True, ())
+    copying.known = {
+        id_of(0): CopyCoverage(9, True, (Run(2, 0, 3), Run(6, 3, 3)), 4),
+        id_of(1): nothing,
+        elsewhere: nothing,
+    }
 
     ((mirror, id_, copied),) = pair.copied()
 
@@ -221,8 +225,8 @@ def test_a_partition_that_another_task_took_by_mistake_is_taken_back_after_a_whi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair, copying = started()
-    copying.states[id_of(0)] = Standing("stopped", None, None, TAKEN_OVER)
-    copying.states[id_of(1)] = Standing("stopped", None, None, "retention has overtaken the copy")
+    copying.states[id_of(0)] = CopyStatus("stopped", None, None, TAKEN_OVER)
+    copying.states[id_of(1)] = CopyStatus("stopped", None, None, "retention has overtaken the copy")
 
     assert [one.state for one in pair.report()] == ["stopped", "stopped"]
     list(pair.report())
@@ -273,7 +277,7 @@ def test_a_cluster_that_is_away_is_the_reason_of_all_its_partitions() -> None:
     def away(cluster: str) -> Any:
         raise KafkaAdminError(cluster, "is away.")
 
-    pair = Pair("east", "west", away, lambda _: True)
+    pair = CopyPair("east", "west", away, lambda _: True)
     pair.follow((SHARE,))
     until(lambda: {one.reason for one in pair.report()} == {"Cluster east: is away."})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.kafka.takeover import Copy
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.model import Mirror, MirrorReport, PartitionReport
 from spark_jobs.mirror.pair import copies_of
@@ -45,7 +45,7 @@ def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> 
     ]
     assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[0]] == [(ORDERS.key, (1,), 1_333)]
     id_ = CopyId("link-1", "orders", 1)
-    assert list(copies_of(found[0][0])) == [Copy(id_, ("switchyard-copies", log_partition(id_, 16)))]
+    assert list(copies_of(found[0][0])) == [CopyPartition(id_, ("switchyard-copies", log_partition(id_, 16)))]
 
 
 def test_what_all_mirrors_may_take_is_split_by_partitions_and_never_comes_to_more() -> None:

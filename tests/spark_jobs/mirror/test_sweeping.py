@@ -9,10 +9,10 @@ import pytest
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Document, Mirror
-from ha_core.operations.environment import Environment
-from ha_core.operations.single import begin
-from ha_core.plan.copy_guard import guard, guards
-from ha_core.store.commits import Change, key_of
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.one_revision import begin
+from ha_core.plan.mirror.copy_guard import guard, guards
+from ha_core.store.commits import StateChange, key_of
 from ha_core.store.paths import path_of
 from ha_core.store.tree import Put
 from spark_jobs.mirror.sweeping import AGAIN_S, EVERY_S, Sweeping
@@ -29,7 +29,9 @@ class Scene:
     def __init__(self, store: MemoryStore) -> None:
         self.store, self.admins = store, {name: Rules(name) for name in ("east", "west")}
         clusters = [Cluster(name=name, bootstrap="127.0.0.1:1") for name in self.admins]
-        store.commit(Change(change_id="seed", puts=tuple(clusters), expected={key_of(one): None for one in clusters}))
+        store.commit(
+            StateChange(change_id="seed", puts=tuple(clusters), expected={key_of(one): None for one in clusters})
+        )
         self.west = self.admins["west"]
         opens: Callable[[str], object] = self.admins.__getitem__
         self._sweeping = Sweeping(store.client(), opens)  # type: ignore[arg-type]
@@ -97,7 +99,7 @@ def test_what_an_operation_works_on_is_left_until_it_has_ended(scene: Scene) -> 
 
 def test_the_guard_of_a_mirror_that_cannot_be_read_stays(scene: Scene) -> None:
     # Given a mirror of a later version, which is in no view and in no pair
-    scene.store.commit(Change(change_id="link", puts=(MIRROR,), expected={KEY: None}))
+    scene.store.commit(StateChange(change_id="link", puts=(MIRROR,), expected={KEY: None}))
     tree = scene.store.client().tree
     path = path_of(Mirror, MIRROR.key)
     node = tree.get(path)

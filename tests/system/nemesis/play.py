@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from ha_core.model import Operation, Topic
-from ha_core.plan.revision import FINAL
+from ha_core.plan.engine.revision import FINAL
 from ha_core.store.zookeeper import connect
-from stack.clients.process import Client, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
 from stack.history.checker import Result
-from stack.history.events import Failed, Noted
+from stack.history.events import Failed, LibraryRemark
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.system.nemesis.schedule import HALVES, Bound, Does, Hits, Round, Sends, Strike, Writer
 
@@ -107,7 +107,7 @@ class Play:
         self.operation = f"switch-{name}"[:90]
         self.words: list[str] = []
         self._executor: Executor | None = None
-        self._writers: dict[str, Client] = {}
+        self._writers: dict[str, ClientProcess] = {}
 
     def begin(self) -> None:
         """Topic, users, clients at work."""
@@ -269,7 +269,7 @@ class Play:
             event
             for name, known in history_of(self.run.clients).clients.items()
             for event in known
-            if (isinstance(event, Noted) and event.fatal)
+            if (isinstance(event, LibraryRemark) and event.fatal)
             or (isinstance(event, Failed) and name in {one.name for one in steady})
         ]
         assert events == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.store.store import Store
-from stack.clients.process import Client
+from stack.clients.process import ClientProcess
 from stack.clients.recorder import name_in
 from stack.harness import Stack
 from stack.history.delivery import acknowledged
@@ -50,7 +50,7 @@ def struck(stack: Stack, tmp_path: Path) -> Iterator[Mapping[str, Struck]]:
         yield {"job-1": jobs[0], "job-2": jobs[1], **executors, **parts}
 
 
-def writers_of(run: Run, topic: str, keys: int) -> list[Client]:
+def writers_of(run: Run, topic: str, keys: int) -> list[ClientProcess]:
     """Every kind of producer, every compression."""
     known = {"rate": RATE, "keys": keys, "settings": (BACK_SOON, ONE_AT_A_TIME)}
     transactional = {"transaction_records": 10, "transaction_open": True, **known}

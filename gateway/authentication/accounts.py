@@ -1,0 +1,134 @@
+"""Answers what a login asks: is this the password, which key has this user, whose token is this?
+
+Nothing that an answer takes, or says, tells whether a user exists: one that does not has a key all the same
+(`Phantoms`), and a password is tried against that one, too. A wrong password takes the same way whosever it is, how
+many others wait there included: at once where every password is kept as it is, else beside the loop, also for a user
+whose own is kept so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from gateway.authentication.phantoms import Phantoms
+from ha_core.wire.sasl_scram import HASHES, fits
+from ha_core.wire.sasl_steps import Bearer, Candidate, KeyOf, LoginVerdict, Plain, Question, Reply, ScramKey
+
+MAX_REMEMBERED = 10_000
+STRONGEST = next(reversed(HASHES))
+"""Users of a platform, and those of `switchyard users entry`, have it: so a phantom takes as long as they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAccount:
+    """What proves a user: a password, or what SCRAM keeps of one.
+
+    :ivar keys: by mechanism.
+    """
+
+    password: str | None = field(default=None, repr=False)
+    keys: Mapping[str, ScramKey] = field(default_factory=dict, repr=False)
+
+    @property
+    def strongest(self) -> tuple[str, ScramKey] | None:
+        """Mechanism and key, for a password that is to be tried."""
+        return next(((name, self.keys[name]) for name in reversed(HASHES) if name in self.keys), None)
+
+
+class KnownAccounts:
+    """`reply` on the event loop, `find_out` in any thread."""
+
+    def __init__(
+        self,
+        find: Callable[[str], LoginAccount | None],
+        phantoms: Phantoms,
+        verify: Callable[[str], LoginVerdict] | None = None,
+        in_the_open: bool = False,
+        claimed: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        """
+        :param find: the account of a user.
+        :param verify: whose a token is; None: no tokens are taken.
+        :param in_the_open: whether every account has its password as it is.
+        :param claimed: whom a token names, whoever has signed it; empty: nobody.
+        """
+        self._claimed = claimed
+        self._find, self._phantoms, self._verify, self._in_the_open = find, phantoms, verify, in_the_open
+        self._right = _Right()
+
+    def reply(self, question: Question) -> Reply | None:
+        """What is known at once; None: it takes `find_out`."""
+        match question:
+            case KeyOf(mechanism, user):
+                account = self._find(user)
+                key = None if account is None else account.keys.get(mechanism)
+                known = key is not None
+                return Candidate(key or self._phantoms.key(mechanism, user), known, secrets.token_urlsafe(18))
+            case Plain():
+                return self._at_once(question)
+            case Bearer():
+                return None
+
+    def named(self, question: Question) -> str:
+        """Whom a claim names, proved or not; empty: nobody."""
+        return self._claimed(question.token) if isinstance(question, Bearer) else question.user
+
+    def find_out(self, question: Plain | Bearer) -> LoginVerdict:
+        """Takes milliseconds, by intent, for a password that is kept as a key."""
+        if isinstance(question, Bearer):
+            return LoginVerdict(None, "no tokens are taken") if self._verify is None else self._verify(question.token)
+        account = self._find(question.user)
+        kept = None if account is None else account.strongest
+        mechanism, key = kept or (STRONGEST, self._phantoms.key(STRONGEST, question.user))
+        right = fits(mechanism, key, question.password)
+        if not (right and kept):
+            return _wrong(question.user)
+        self._right.remember(question, key)
+        return LoginVerdict(question.user)
+
+    def _at_once(self, claim: Plain) -> LoginVerdict | None:
+        account = self._find(claim.user)
+        if account is not None and account.password is not None:
+            given, wanted = (hashlib.sha256(text.encode()).digest() for text in (claim.password, account.password))
+            right = hmac.compare_digest(given, wanted)
+        else:
+            kept = None if account is None else account.strongest
+            right = kept is not None and self._right.holds(claim, kept[1])
+        if right:
+            return LoginVerdict(claim.user)
+        return _wrong(claim.user) if self._in_the_open else None
+
+
+def _wrong(user: str) -> LoginVerdict:
+    return LoginVerdict(None, f"user {user!r}")
+
+
+class _Right:
+    """Passwords that were found right, so that who comes again need not wait: a digest of each, under a key that nobody
+    has who does not have this process's memory. A user whose key changes is not remembered any more."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._lock = Lock()
+        self._digests: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+
+    def remember(self, claim: Plain, key: ScramKey) -> None:
+        with self._lock:
+            self._digests[claim.user, key.stored_key] = self._digest(claim)
+            self._digests.move_to_end((claim.user, key.stored_key))
+            if len(self._digests) > MAX_REMEMBERED:
+                self._digests.popitem(last=False)
+
+    def holds(self, claim: Plain, key: ScramKey) -> bool:
+        with self._lock:
+            known = self._digests.get((claim.user, key.stored_key), b"")
+        return hmac.compare_digest(known, self._digest(claim))
+
+    def _digest(self, claim: Plain) -> bytes:
+        return hmac.digest(self._secret, claim.password.encode(), "sha256")

@@ -1,0 +1,65 @@
+"""The users file: YAML, `{user: password}`, or `{user: {SCRAM-SHA-512: "salt=…,stored_key=…,…"}}` as Kafka keeps such a
+key and `switchyard users entry` writes it. With keys PLAIN works as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gateway.authentication.accounts import LoginAccount
+from gateway.authentication.phantoms import Phantoms
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.sasl_scram import HASHES, parse_key, scram_key
+
+
+class UsersError(ValueError):
+    """What is wrong, and with which user; never a password or a key."""
+
+
+def accounts(found: Mapping[Any, Any]) -> dict[str, LoginAccount]:
+    """User → account.
+
+    :raises UsersError: an entry cannot be used.
+    """
+    users: dict[str, LoginAccount] = {}
+    for user, kept in found.items():
+        if not isinstance(user, str) or not user or "\0" in user:
+            raise UsersError(f"{user!r}: not a user name; write it as quoted text")
+        users[user] = _keys(user, kept) if isinstance(kept, Mapping) else _password(user, kept)
+    return users
+
+
+def with_keys(
+    users: Mapping[str, LoginAccount], mechanisms: Iterable[str], phantoms: Phantoms
+) -> dict[str, LoginAccount]:
+    """The same users, and keys of those whose password is kept as it is. Their salts follow from the secret that all
+    gateways share: two gateways, or two starts, that name two salts for a user would be told from a phantom's."""
+    return {user: _with_keys(user, account, tuple(mechanisms), phantoms) for user, account in users.items()}
+
+
+def _with_keys(user: str, account: LoginAccount, mechanisms: tuple[str, ...], phantoms: Phantoms) -> LoginAccount:
+    if account.password is None:
+        return account
+    like = {mechanism: phantoms.key(mechanism, user) for mechanism in mechanisms}
+    keys = {name: scram_key(name, account.password, one.salt, one.iterations) for name, one in like.items()}
+    return LoginAccount(account.password, keys)
+
+
+def _password(user: str, password: Any) -> LoginAccount:
+    if not isinstance(password, str) or not password:
+        raise UsersError(f"{user}: the password is not text; put it in quotes")
+    return LoginAccount(password)
+
+
+def _keys(user: str, kept: Mapping[Any, Any]) -> LoginAccount:
+    keys = {}
+    for mechanism, text in kept.items():
+        if mechanism not in HASHES:
+            raise UsersError(f"{user}: {mechanism!r}: no such mechanism; known are {', '.join(HASHES)}")
+        try:
+            keys[mechanism] = parse_key(mechanism, str(text))
+        except LocalProtocolError as error:
+            raise UsersError(f"{user}: {error}; make the entry anew with `switchyard users entry {user}`") from None
+    if not keys:
+        raise UsersError(f"{user}: has neither password nor key; make an entry with `switchyard users entry {user}`")
+    return LoginAccount(keys=keys)

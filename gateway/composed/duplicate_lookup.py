@@ -1,0 +1,122 @@
+"""Looks a batch up in the logs of earlier terms: its producer sends it again, and is to be told its offset.
+
+A retry comes within seconds of its batch, and its records say when they were made: the log is read from the first
+record of that time on, a bounded number of bytes. Where that leads past it (a broker's clock or an application's own
+times), the records before are read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, OneBroker, ask_once
+from gateway.session.produce.duplicate_offsets import EarlierBatch
+from ha_core.model import Extent
+from ha_core.model.producer import upstream_id
+from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.fetch_partition import fetch_partition, fetched_partition
+from ha_core.wire.list_offsets import list_offsets
+from ha_core.wire.records import Batch, batches
+
+BYTES_PER_FETCH = 1 << 18
+"""The headers in so much are walked at once: 4,000 of the smallest batches take some milliseconds."""
+MAX_FETCHES = 64
+"""Per retry: 16 MB, half a second of a fast network."""
+TAIL = 10_000
+"""Records before the end of a stay that are read where times do not help."""
+ASK_MS = 2_000
+
+
+def recall(wanted: EarlierBatch, stays: Sequence[Extent], leader: Callable[[str], int | None]) -> Asking[int | None]:
+    """The client offset of the batch's first record; None if it was not found within the bounds.
+
+    :param stays: the extents of the terms before, in their order; the last one is searched first.
+    :param leader: cluster → the broker there that leads the partition.
+    :raises ClusterUnavailableError: nothing can be said now.
+    """
+    budget = [MAX_FETCHES]
+    tails: list[tuple[_Log, int, int]] = []
+    for extent in reversed(stays):
+        end = extent.physical_end
+        if extent.ignored or end is None:
+            continue
+        broker = leader(extent.cluster)
+        if broker is None:
+            raise ClusterUnavailableError(extent.cluster, "the leader is not known")
+        log = _Log(wanted, extent, broker)
+        start = yield from log.first_of_its_time()
+        start = min(max(start if start >= 0 else end, extent.base), end)
+        found = yield from log.walk(start, end, budget)
+        if found is not None:
+            return found
+        tails.append((log, max(extent.base, min(start, end - TAIL)), start))
+    for log, start, end in tails:
+        found = yield from log.walk(start, end, budget)
+        if found is not None:
+            return found
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One stay, as its cluster counts."""
+
+    wanted: EarlierBatch
+    extent: Extent
+    broker: int
+
+    def first_of_its_time(self) -> Asking[int]:
+        wanted = self.wanted
+        body = list_offsets([(wanted.topic.decode(), wanted.partition)], wanted.timestamp_ms)
+        said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
+        found = [partition for topic in said["topics"] for partition in topic["partitions"]]
+        if len(found) != 1:
+            raise ClusterUnavailableError(self.extent.cluster, "it left the partition out of its answer")
+        self._demand(found[0]["error_code"])
+        return int(found[0]["offset"])
+
+    def walk(self, start: int, stop: int, budget: list[int]) -> Asking[int | None]:
+        """The client offset, if the batch begins in `[start, stop)`.
+
+        :param budget: of fetches; what this one takes is taken off.
+        """
+        at = start
+        while at < stop and budget[0] > 0:
+            budget[0] -= 1
+            asked = fetch_partition((self.wanted.topic.decode(), self.wanted.partition), at, BYTES_PER_FETCH)
+            code, part = fetched_partition((yield from self._ask(ApiKey.FETCH, asked)))
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return None  # retention has taken it
+            self._demand(code)
+            before, records = at, (part and part["records"]) or b""
+            try:
+                for batch in batches(records, 0, len(records)):
+                    if batch.base_offset >= stop:
+                        return None
+                    if batch.base_offset >= start and self._is_it(batch):
+                        return self.extent.to_client(batch.base_offset)
+                    at = max(at, batch.last_offset + 1)
+            except RemoteProtocolError:
+                return None
+            if at == before:
+                raise ClusterUnavailableError(self.extent.cluster, "its last records are not replicated yet")
+        return None
+
+    def _is_it(self, batch: Batch) -> bool:
+        wanted = self.wanted
+        producer_id = upstream_id(wanted.producer_id, self.extent.term)
+        # Compaction takes records out of a batch; its offsets stay.
+        found = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_offset_delta + 1)
+        return found == (producer_id, wanted.epoch, wanted.sequence, wanted.records)
+
+    def _ask(self, api_key: ApiKey, body: Message) -> Asking[Message]:
+        reply = yield from ask_once(Ask(self.extent.cluster, OneBroker(self.broker), api_key, body, ASK_MS))
+        if isinstance(reply, ClusterUnavailableError):
+            raise reply
+        return reply
+
+    def _demand(self, code: int) -> None:
+        if code:
+            raise ClusterUnavailableError(self.extent.cluster, f"error {code}")

@@ -1,0 +1,194 @@
+"""Follows the platform: a cache of each kind, agreed with all gateways, and each state of it put in force.
+
+What a state means is worked out in the cache's own thread; the event loop is given the result. What was in force last
+stays so while the platform, its database or ZooKeeper is away, and, where it is kept in a folder, after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+from gateway.follow.platform.accounts import PlatformAccounts
+from gateway.follow.platform.line import PlatformLine
+from gateway.follow.platform.rights import PlatformRights
+from gateway.follow.platform.section import PlatformSection
+from gateway.follow.platform.settings import PlatformSettings, settings
+from gateway.follow.platform.source import PlatformSource
+from gateway.process.state_condition import StateCondition
+from ha_core.datacache.cache import DataCache
+from ha_core.datacache.cache_file import CacheFile
+from ha_core.datacache.core.uncommitted import Content
+from ha_core.datacache.state import CacheState
+from ha_core.plan.access.rights import Rights
+from ha_core.store.tree import Tree
+
+_log = logging.getLogger(__name__)
+
+
+class FollowingPlatform:
+    """
+    :ivar line: by which what clients change is written there.
+    :ivar accounts: None: users come from elsewhere.
+    :ivar rights: None: rules come from elsewhere, or are off.
+    """
+
+    def __init__(
+        self,
+        platform: PlatformSection,
+        gateway: str,
+        tree: Tree,
+        loop: asyncio.AbstractEventLoop,
+        told: Callable[[Rights], None],
+        gone: Callable[[frozenset[str]], None],
+        told_settings: Callable[[PlatformSettings], None],
+    ) -> None:
+        """
+        :param told: is given the rights of each other state, on the event loop.
+        :param gone: is told, there, who cannot log in any more as he could.
+        :param told_settings: is given those of all types, there, of each other state.
+        """
+        self.url = platform.url
+        self.line = PlatformLine(platform)
+        self.accounts = PlatformAccounts() if "users" in platform.follows else None
+        self._platform, self._gateway, self._tree, self._loop = platform, gateway, tree, loop
+        self._told, self._gone, self._told_settings = told, gone, told_settings
+        self._rights = PlatformRights() if "rules" in platform.follows else None
+        self._guard = threading.Lock()
+        """Of the rights, which are made of two caches."""
+        self._states_us: dict[str, int] = {}
+        """By kind, the time of its state."""
+        self._states = StateCondition()
+        self._ready = asyncio.Event()
+        self._caches: dict[str, DataCache] = {}
+
+    @property
+    def rights(self) -> Rights | None:
+        return None if self._rights is None else self._rights.rights
+
+    @property
+    def has_quotas(self) -> bool:
+        """Whether what clients change of quotas is changed on the platform; they come from there by ZooKeeper."""
+        return "quotas" in self._platform.follows
+
+    def knows(self, user: str) -> bool:
+        """May be asked from any thread."""
+        cache = self._caches.get("users")
+        return cache is not None and cache.main is not None and user in cache.main.rows
+
+    @property
+    def unreadable(self) -> int:
+        """Users and rules that cannot be read."""
+        return 0 if self._rights is None else len(self._rights.unreadable)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Kinds of which there was never a state."""
+        return [kind for kind in self._platform.caches if kind not in self._states_us]
+
+    @property
+    def why(self) -> str:
+        """It waits, for people; empty: it does not."""
+        missing = self.waits_for
+        if not missing:
+            return ""
+        errors = {cache.state().error for kind, cache in dict(self._caches).items() if kind in missing} - {""}
+        return ": ".join([f"{', '.join(missing)} of the platform were never read", *sorted(errors)[:1]])
+
+    def states(self) -> list[CacheState]:
+        return [cache.state() for cache in list(self._caches.values())]
+
+    def begin(self) -> None:
+        """Takes long where much is kept.
+
+        :raises NodeIdTakenError: another live gateway has this one's id.
+        :raises StoreError: ZooKeeper cannot be reached.
+        """
+        for kind in self._platform.caches:
+            cache = DataCache(
+                kind,
+                self._gateway,
+                PlatformSource(self._platform, kind),
+                self._tree,
+                self._platform.settings,
+                on_main=_TAKES[kind](self),
+                file=self._file(kind),
+            )
+            self._caches[kind] = cache
+            cache.start()
+        if not self._platform.caches:
+            self._loop.call_soon_threadsafe(self._ready.set)
+
+    async def ready(self) -> None:
+        """Until there is a state of each kind."""
+        await self._ready.wait()
+
+    async def in_force(self, kind: str, changed_us: int, most_s: float) -> None:
+        """Until the change of that time is, or it has taken too long. Reading it here has all gateways read it."""
+        cache = self._caches.get(kind)
+        if cache is None:
+            return
+        cache.read_now()
+        await self._states.until(lambda: self._states_us.get(kind, 0) >= changed_us, most_s)
+
+    def close(self) -> None:
+        for cache in list(self._caches.values()):
+            cache.close()
+
+    def _file(self, kind: str) -> CacheFile | None:
+        folder = self._platform.kept_in
+        if folder is None:
+            return None
+        return CacheFile(folder / f"{quote(self._gateway, '')}.{kind}", f"{self._platform.url} {kind}")
+
+    def _users(self, content: Content) -> None:
+        with self._guard:
+            gone = frozenset[str]() if self.accounts is None else self.accounts.follow(content)
+            rights = None if self._rights is None else self._rights.follow_users(content)
+        self._put_in_force("users", content, rights, gone)
+
+    def _rules(self, content: Content) -> None:
+        assert self._rights is not None
+        with self._guard:
+            rights = self._rights.follow_rules(content)
+        self._put_in_force("rules", content, rights)
+
+    def _settings(self, content: Content) -> None:
+        self._put_in_force("settings", content, said=settings(content))
+
+    def _put_in_force(
+        self,
+        kind: str,
+        content: Content,
+        rights: Rights | None = None,
+        gone: frozenset[str] = frozenset(),
+        said: PlatformSettings | None = None,
+    ) -> None:
+        _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
+
+        def on_loop() -> None:
+            self._states_us[kind] = content.at_us
+            if rights is not None:
+                # Those of now: another state may have come meanwhile, and told the loop before this one.
+                self._told(self._rights.rights if self._rights is not None else rights)
+            if gone:
+                self._gone(gone)
+            if said is not None:
+                self._told_settings(said)
+            if not self.waits_for:
+                self._ready.set()
+            self._states.another()
+
+        self._loop.call_soon_threadsafe(on_loop)
+
+
+_Taker = Callable[[FollowingPlatform], Callable[[Content], None]]
+_TAKES: Mapping[str, _Taker] = {
+    "users": lambda following: following._users,
+    "rules": lambda following: following._rules,
+    "settings": lambda following: following._settings,
+}
+"""What becomes of the states of a kind. Quotas are none of them: the platform publishes them in ZooKeeper."""

@@ -1,0 +1,39 @@
+"""The way to the platform, with the token and the certificates as they are in their files."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from functools import partial
+
+import httpx
+
+from gateway.follow.platform.section import PlatformSection
+from ha_core.platform.remote import client_of
+from ha_core.tls.contexts import client_context
+from ha_core.tls.renewing import Renewing
+
+
+class PlatformLine:
+    def __init__(self, platform: PlatformSection) -> None:
+        self._platform = platform
+        files = platform.files
+        self._contexts = (
+            None if files is None else Renewing(files.named(), partial(client_context, files, kind=ssl.SSLSocket))
+        )
+        self._guard = threading.Lock()
+        self._made_of: tuple[str, ssl.SSLContext | None] | None = None
+        self._client: httpx.Client | None = None
+
+    def client(self) -> httpx.Client:
+        """Another one where the files have changed; the one before may still be in use, and is left to its users.
+
+        :raises PlatformError: the token cannot be read.
+        """
+        with self._guard:
+            made_of = self._platform.token(), None if self._contexts is None else self._contexts.current()
+            if self._client is None or made_of != self._made_of:
+                token, context = made_of
+                self._client = client_of(self._platform.url, token, True if context is None else context)
+                self._made_of = made_of
+            return self._client

@@ -1,0 +1,152 @@
+"""Tells the other gateways what clients here use of their quotas, and hears it of them, once a second: so quotas are
+shared (`gateway/quotas/sharing`).
+
+Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses any more is told
+until the others have forgotten it.
+
+A gateway that has heard nothing for `LOST_S`, because it stood still or ZooKeeper was away for it, has lost its lease
+and forwarded nothing: its clients would find ten seconds' worth unused, while those of others have used all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+
+from gateway.quotas.charges import Charge, Meters
+from gateway.quotas.sharing import QuotaShares, ScopeUse, UsageReport
+from gateway.runtime import clock
+from ha_core.model import QuotaUse
+from ha_core.store.errors import StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+LOST_S = 5.0
+PATIENCE_S = 3.0
+"""For who lives, at the start."""
+QUIET_TOLD = 30
+"""How often the same is told again: others know rates by what is told, and each time forget a quarter of them
+(`sharing.NEWEST`). After one time more they would keep for ever what nobody uses any more, and its share with it."""
+MAX_TOLD = 500
+"""Scopes, of each user those nearest to their quota: of what lies beyond each gateway has an equal share."""
+MAX_TOLD_BYTES = 500_000
+"""The same, of their names, which clients make up: ZooKeeper takes a megabyte at once."""
+_ENTRY_BYTES = 60
+_Uses = Mapping[str, tuple[float, float]]
+
+
+class Sharing:
+    def __init__(
+        self,
+        own_id: str,
+        store: Store,
+        meters: Meters,
+        shares: QuotaShares,
+        gateways: Callable[[], int],
+        limited: Callable[[], bool],
+    ) -> None:
+        """:param gateways: how many live; 0: nobody knows yet.
+        :param limited: whether there are quotas.
+        """
+        self._own_id, self._store, self._meters, self._shares = own_id, store, meters, shares
+        self._gateways, self._limited = gateways, limited
+        self._since = secrets.token_hex(8)
+        self._registration: Registration[QuotaUse] | None = None
+        self._told: _Uses = {}
+        self._quiet = 0
+        """How often the same has been told."""
+        self._complained = False
+        self._heard_at = clock.now()
+        shares.begin_anew()
+
+    async def begin(self) -> None:
+        """The first round, as soon as it is known who lives."""
+        until = clock.now() + PATIENCE_S
+        while not self._gateways() and clock.now() < until:  # noqa: ASYNC110 - at the start only
+            await asyncio.sleep(0.02)
+        await self.look()
+
+    async def keep(self) -> None:
+        """For ever."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """One round."""
+        gateways = self._gateways()
+        if not gateways:
+            return
+        if gateways == 1 or not self._limited():
+            self._shares.alone(gateways)
+        else:
+            self._begin_anew_if_lost()
+            try:
+                await self._tell()
+                heard = await asyncio.to_thread(self._store.quota_uses)
+            except StoreError as error:
+                if not self._complained:
+                    _log.warning("what other gateways use of quotas is not known; the last shares stay: %s", error)
+                self._complained = True
+                return
+            self._complained = False
+            self._shares.learn([_telling(one) for one in heard], gateways)
+        self._heard_at = clock.now()
+        self._meters.share()
+
+    def _begin_anew_if_lost(self) -> None:
+        now = clock.now()
+        if now - self._heard_at >= LOST_S:
+            self._heard_at = now  # as long as it is away, once each while: what is presumed is forgotten, too
+            self._shares.begin_anew()
+            self._meters.presume(now)
+
+    async def _tell(self) -> None:
+        now = clock.now()
+        nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)
+        chosen = islice(_in_turn(nearest), MAX_TOLD)
+        uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in chosen)))
+        use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
+        self._quiet = self._quiet + 1 if uses == self._told else 0
+        if self._registration is None:
+            self._registration = await asyncio.to_thread(self._store.register, use)
+        elif self._quiet <= QUIET_TOLD:
+            self._registration.update(use)
+        self._told = uses
+
+
+def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
+    """The first of each user, then the second of each: who makes up client ids pushes only his own ones out."""
+    turns: list[list[Charge]] = []
+    taken: Counter[str | None] = Counter()
+    for charge in charges:
+        turn = taken[charge.scope.user]
+        taken[charge.scope.user] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(charge)
+    return chain.from_iterable(turns)
+
+
+def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:
+    for key, use in uses:
+        # A key is JSON, and is written within JSON: its quotes and backslashes have one before them.
+        most -= 2 * len(key) + _ENTRY_BYTES
+        if most < 0:
+            return
+        yield key, use
+
+
+def _used(charge: Charge) -> tuple[float, float]:
+    return round(charge.meter.used_s, 4), round(charge.meter.waited, 4)
+
+
+def _telling(use: QuotaUse) -> UsageReport:
+    return UsageReport(use.id, use.since, use.at_s, {key: ScopeUse(*amounts) for key, amounts in use.uses.items()})

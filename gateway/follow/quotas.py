@@ -1,0 +1,176 @@
+"""Follows the quotas in ZooKeeper, changes them for clients, and tells the audit who is throttled.
+
+While ZooKeeper is away those that were read last stay in force. What cannot be read changes nothing: the log says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from gateway.composed.handlers import OK, ChangeQuotas, QuotaChange, failed
+from gateway.config import Config
+from gateway.process.audit import AuditLog
+from gateway.process.state_condition import StateCondition
+from gateway.quotas.charges import Charge, Meters
+from gateway.runtime import clock
+from gateway.session.snapshot import Snapshot
+from ha_core.model import UnreadableDocumentError
+from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, named
+from ha_core.plan.access.quotas import Quotas, QuotaScope
+from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError, StoreError
+from ha_core.store.quotas import QuotasFound, QuotaWatcher
+from ha_core.store.store import Store
+from ha_core.wire.codes import ErrorCode
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+NAMES_EVERY = 10
+"""Looks, until names are resolved anew by who is known by then."""
+FORGET_EVERY = 60
+CALM_S = 2.0
+"""Who has not been told to wait for so long is throttled no more."""
+
+
+class KnownUsers:
+    """Those of whom something is said: an account, a binding, a rule. May be asked from any thread."""
+
+    def __init__(
+        self, config: Config, snapshot: Callable[[], Snapshot], on_platform: Callable[[str], bool] = lambda user: False
+    ) -> None:
+        """:param on_platform: whether the platform has a user of that name."""
+        self._accounts, self._snapshot, self._on_platform = config.authentication.users, snapshot, on_platform
+
+    def __contains__(self, user: object) -> bool:
+        snapshot = self._snapshot()
+        return isinstance(user, str) and (
+            user in self._accounts
+            or self._on_platform(user)
+            or user in snapshot.view.bindings
+            or (snapshot.rights is not None and snapshot.rights.names(user))
+        )
+
+
+class FollowingQuotas:
+    """:ivar unreadable: path → why a quota is not in force as it is now."""
+
+    def __init__(
+        self,
+        store: Store,
+        users: Container[str],
+        meters: Meters,
+        audit: AuditLog,
+        told: Callable[[Quotas | None], None],
+    ) -> None:
+        """:param users: who is known; asked from any thread.
+        :param told: is given the quotas, on the event loop; None: there are none.
+        """
+        self.users = users
+        self._store, self._meters, self._audit, self._told = store, meters, audit, told
+        self._loop = asyncio.get_running_loop()
+        self._watcher: QuotaWatcher | None = None
+        self._found = QuotasFound()
+        self._limits: dict[QuotaEntity, Limits] = {}
+        self._states = StateCondition()
+        self._resolving = threading.Lock()
+        self._throttled: dict[QuotaScope, Charge] = {}
+        self._known = asyncio.Event()
+        self.unreadable: dict[str, str] = {}
+
+    def begin(self) -> None:
+        self._watcher = self._store.watch_quotas(self._read)
+
+    async def known(self, most_s: float) -> None:
+        """Until what there is has been read, or it has taken too long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._known.wait(), most_s)
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+
+    async def keep(self) -> None:
+        """For ever."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_S)
+            looks += 1
+            self._tell_audit(clock.now())
+            if looks % NAMES_EVERY == 0 and any(one.entity is None for one in self._found.readable.values()):
+                await asyncio.to_thread(self._resolve)
+            if looks % FORGET_EVERY == 0:
+                self._meters.forget_idle(clock.now())
+
+    def change(self, wanted: ChangeQuotas) -> list[dict[str, Any]]:
+        """In a thread: what became of each, in ZooKeeper."""
+        if wanted.validate_only:
+            return [OK for _ in wanted.changes]
+        return [self._change_one(entity, change) for entity, change in wanted.changes]
+
+    def _change_one(self, entity: QuotaEntity, change: Any) -> dict[str, Any]:
+        try:
+            self._store.change_quota(entity, change)
+        except (ValueError, QuotaNameTakenError, QuotaPublishedError, UnreadableDocumentError) as error:
+            return failed(ErrorCode.INVALID_REQUEST, str(error))
+        except StoreError as error:
+            return failed(ErrorCode.REQUEST_TIMED_OUT, str(error))
+        return OK
+
+    async def in_force(self, changes: Sequence[QuotaChange], most_s: float) -> None:
+        """Until they are as they were to become, or it has taken too long."""
+        await self._states.until(
+            lambda: all(_stands(self._limits.get(entity, {}), change) for entity, change in changes), most_s
+        )
+
+    # -- in the follower's thread ------------------------------------------------------------------------------------
+
+    def _read(self, found: QuotasFound) -> None:
+        self._found = found
+        for path, why in found.unreadable.items():
+            if self.unreadable.get(path) != why:
+                _log.warning("quota not in force as it is now: %s", why)
+        self.unreadable = dict(found.unreadable)
+        self._resolve()
+        self._loop.call_soon_threadsafe(self._known.set)
+
+    def _resolve(self) -> None:
+        with self._resolving:
+            limits: dict[QuotaEntity, Limits] = {}
+            for stored in tuple(self._found.readable.values()):
+                entity = named(stored.name, self.users) if stored.entity is None else stored.entity
+                limits[entity] = stored.limits
+            if limits != self._limits:
+                self._limits = limits
+                _log.info("%d quotas are in force", len(limits))
+                self._loop.call_soon_threadsafe(self._put_in_force, Quotas(limits) if limits else None)
+
+    # -- on the event loop --------------------------------------------------------------------------------------------
+
+    def _put_in_force(self, quotas: Quotas | None) -> None:
+        self._told(quotas)
+        self._states.another()
+
+    def _tell_audit(self, now: float) -> None:
+        for scope, charge in self._meters.throttled.items():
+            if scope not in self._throttled:
+                self._audit.throttled(str(scope.entity), scope.kind.label, charge.bound, True, now)
+            self._throttled[scope] = charge
+        self._meters.throttled.clear()
+        for scope, charge in tuple(self._throttled.items()):
+            if charge.meter.throttled_until + CALM_S < now:
+                del self._throttled[scope]
+                self._audit.throttled(str(scope.entity), scope.kind.label, charge.bound, False, now)
+
+    @property
+    def throttled(self) -> int:
+        """How many users, topics and instances wait, or did a moment ago."""
+        return len(self._throttled)
+
+
+def _stands(limits: Limits, change: Mapping[QuotaKind, float | None]) -> bool:
+    return all(limits.get(kind) == value for kind, value in change.items())

@@ -1,0 +1,29 @@
+"""Follows the file of access rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.config import read_rules
+from gateway.follow.followed_file import FollowedFile
+from gateway.follow.rules_file import RulesFile
+from ha_core.plan.access.rights import Rights
+
+
+class FollowingRules(FollowedFile[RulesFile]):
+    def __init__(self, file: Path, rules: RulesFile, told: Callable[[Rights], None]) -> None:
+        """:param told: is given the rights of each other version, on the event loop."""
+        super().__init__(file, rules, read_rules)
+        self.rights = Rights(rules.users, rules.rules)
+        self._told = told
+
+    async def _follow(self, before: RulesFile, content: RulesFile) -> str:
+        self.rights = await asyncio.to_thread(self._changed, before, content)
+        self._told(self.rights)
+        return f"{len(self.rights)} access rules are in force"
+
+    def _changed(self, before: RulesFile, now: RulesFile) -> Rights:
+        users = {user.name: None for user in before.users} | {user.name: user for user in now.users}
+        return self.rights.changed(users, now.rules - before.rules, before.rules - now.rules)

@@ -1,0 +1,21 @@
+"""Follows the file of discovery's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.config import read_settings
+from gateway.follow.followed_file import FollowedFile
+from gateway.session.discovery_rates import DiscoverySettings
+
+
+class FollowingSettings(FollowedFile[DiscoverySettings]):
+    def __init__(self, file: Path, settings: DiscoverySettings, told: Callable[[DiscoverySettings], None]) -> None:
+        """:param told: is given each other version, on the event loop."""
+        super().__init__(file, settings, read_settings)
+        self._told = told
+
+    async def _follow(self, before: DiscoverySettings, content: DiscoverySettings) -> str:
+        self._told(content)
+        return "other settings of discovery are in force"

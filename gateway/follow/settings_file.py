@@ -1,0 +1,88 @@
+"""How discovery is set, as a file or the configuration says it: type → name, or `*` for each other one → value.
+
+user_rate: {"*": 20, alice: 200}
+address_rate: {"*": 100, 10.0.0.7: 1000}
+queued_requests: {"*": 500, reports: 50}
+
+Types, names and bounds are those of the platform's settings (`ha_core/platform/kinds/settings.py`). In older texts
+they are called app rate, IP rate, the special limits of both, and queue size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gateway.session.discovery_rates import EVERYBODY, DiscoverySettings
+from ha_core.model.access import address
+
+MAX_FAULTS = 20
+"""That are told of one file."""
+MAX_NAME = 255
+
+
+class SettingsError(Exception):
+    """What is wrong with settings: one text for each fault, with its place."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class _Type(NamedTuple):
+    """:ivar named: what its names are; ValueError: it cannot be one."""
+
+    named: Callable[[str], str]
+    most: int
+
+
+def _plain(name: str) -> str:
+    if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
+        raise ValueError(f"{_short(name)} is no name")
+    return name
+
+
+TYPES: Mapping[str, _Type] = {
+    "user_rate": _Type(_plain, 10_000_000),
+    "address_rate": _Type(address, 10_000_000),
+    "queued_requests": _Type(_plain, 1_000_000),
+}
+
+
+def parse(found: Mapping[Any, Any]) -> DiscoverySettings:
+    """:raises SettingsError: nothing of it is to be used."""
+    known = ", ".join(TYPES)
+    faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in found if key not in TYPES]
+    made = {name: dict(_values(name, kind, found.get(name), faults)) for name, kind in TYPES.items()}
+    if faults:
+        more = len(faults) - MAX_FAULTS
+        raise SettingsError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
+    return DiscoverySettings(**made)
+
+
+def readable(found: Mapping[str, Mapping[str, int]]) -> DiscoverySettings:
+    """What of the platform's settings is understood here; what is not, of a newer platform, is left out."""
+    return DiscoverySettings(**{name: dict(found.get(name, {})) for name in TYPES})
+
+
+def _values(name: str, kind: _Type, said: Any, faults: list[str]) -> Iterator[tuple[str, int]]:
+    if said is None:
+        return
+    if not isinstance(said, Mapping):
+        faults.append(f"{name}: {_short(said)}: write `NAME: number` lines, and `{EVERYBODY!r}` for each other one")
+        return
+    for who, value in said.items():
+        try:
+            named = who if who == EVERYBODY else kind.named(str(who))
+        except ValueError as error:
+            faults.append(f"{name}: {_short(who)}: {error}; correct it")
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= kind.most:
+            faults.append(f"{name}: {_short(who)}: {_short(value)}: give a whole number from 1 to {kind.most}")
+            continue
+        yield named, value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,187 @@
+"""What of a request goes on by the rights of whoever asks, and what his answer may show: by the columns of its row.
+
+A `Gate` is made of one request, on one snapshot of the rights. What is denied is taken out of the request before
+anything is asked of anybody, and said in the answer where a broker with the same rules would say it; so no answer, nor
+the time that it takes, tells anything about it. What an answer lists of itself is cut down to what may be seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
+from ha_core.plan.access.rights import Verdicts
+from ha_core.wire.apis import Api
+from ha_core.wire.codes import ErrorCode
+from ha_core.wire.rights import DENIED, AuthorizedOperationsField, Each, Operation, RequiredRight, Resource, Shown
+
+Message = dict[str, Any]
+MAX_TOLD = 100
+"""Denials of one request that are told apart; it may name a hundred thousand."""
+
+
+class Denied(NamedTuple):
+    """Somebody lacks a right."""
+
+    operation: Operation
+    resource: Resource
+    name: str
+
+
+def allows(verdicts: Verdicts, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
+    """The same in the words of the rows."""
+    return verdicts.allows(AclOperation[operation], ResourceType[resource], name)
+
+
+def missing(verdicts: Verdicts, needs: Iterable[RequiredRight], request: Mapping[str, Any]) -> Denied | None:
+    """The first right that a whole request takes and whoever asks lacks."""
+    for need in needs:
+        if need.when is not None and not need.when.holds(request):
+            continue
+        name = (request[need.field] or "") if need.field else CLUSTER_NAME
+        if allows(verdicts, need.operation, need.resource, name):
+            continue
+        if need.or_any is not None:
+            operation, resource = need.or_any
+            if verdicts.allows_any(AclOperation[operation], ResourceType[resource]):
+                continue
+        return Denied(need.operation, need.resource, name)
+    return None
+
+
+class Gate:
+    """:ivar request: what may go on of it.
+    :ivar answer: where nothing goes on: the whole answer.
+    :ivar denied: what was denied, the first hundred of it.
+    """
+
+    def __init__(self, verdicts: Verdicts, api: Api, version: int, request: Message) -> None:
+        self._verdicts, self._api = verdicts, api
+        self.request = request
+        self.answer: Message | None = None
+        self.denied: list[Denied] = []
+        self._entries: dict[str, list[Message]] = {}
+        """What is said of what was taken out, by the list of the answer."""
+        if verdicts.everything:
+            return
+        if (first := missing(verdicts, api.asks.needs, request)) is not None:
+            self.denied = [first]
+            self.answer = api.denied(version, request, *DENIED[first.resource])
+            return
+        for each in api.asks.each:
+            self._take_out(each)
+
+    @property
+    def amends(self) -> bool:
+        """Whether the answer to what goes on is not the answer yet."""
+        names = any(self.request[each.asked] for each in self._api.asks.each)
+        shows = bool(self._api.asks.shown) and not names
+        return bool(self._entries) or (shows and not self._verdicts.everything)
+
+    def amend(self, answer: Message) -> Message:
+        """The answer to what went on, made whole. It may be somebody else's: nothing in it is changed."""
+        if self._verdicts.everything:
+            return answer
+        for shown in self._api.asks.shown:
+            answer = self._without(answer, shown, shown.items)
+        for told in self._api.asks.told:
+            answer = self._with_operations(answer, told)
+        for items, entries in self._entries.items():
+            answer = {**answer, items: [*(answer.get(items) or ()), *entries]}
+        return answer
+
+    # -- the request ----------------------------------------------------------------------------------------------
+
+    def _take_out(self, each: Each) -> None:
+        elements = self.request[each.asked]
+        if not elements or (each.on_cluster and allows(self._verdicts, each.on_cluster, "CLUSTER")):
+            return
+        times: Counter[str] = Counter(_name(one, each) for one in elements) if each.unique else Counter()
+        left, out = [], []
+        for element in elements:
+            name = _name(element, each)
+            judged = name if each.resource != "CLUSTER" else CLUSTER_NAME
+            asked = each.when is None or each.when.holds(element)
+            passes = not asked or times[name] > 1
+            if passes or allows(self._verdicts, each.operation, each.resource, judged):
+                left.append(element)
+            else:
+                out.append(element)
+                if len(self.denied) < MAX_TOLD:
+                    self.denied.append(Denied(each.operation, each.resource, judged))
+        if not out:
+            return
+        entries = self._entries.setdefault(each.answers or each.asked, [])
+        code, words = DENIED[each.resource]
+        entries += _entries(out, each, code, words)
+        if each.rest is not None:
+            entries += _entries(left, each, each.rest, None)
+            left = []
+        self.request = {**self.request, each.asked: left}
+        if not left and not each.asks_for_none:
+            # As where nothing of it could be asked; what else an answer has, its codec knows.
+            self.answer = dict(self._entries)
+
+    # -- the answer -----------------------------------------------------------------------------------------------
+
+    def _without(self, answer: Message, shown: Shown, path: str) -> Message:
+        items, _, inner = path.partition(".")
+        elements = answer.get(items)
+        if not elements or (shown.on_cluster and allows(self._verdicts, shown.on_cluster, "CLUSTER")):
+            return answer
+        if inner:
+            return {**answer, items: [self._without(element, shown, inner) for element in elements]}
+        may = self._verdicts.allows
+        operation, resource, field = AclOperation[shown.operation], ResourceType[shown.resource], shown.field
+        return {**answer, items: [element for element in elements if may(operation, resource, element[field])]}
+
+    def _with_operations(self, answer: Message, told: AuthorizedOperationsField) -> Message:
+        """What whoever asks may do: no more than the cluster lets the gateway's own account do for him."""
+        if not told.items:
+            may = self._verdicts.operations(ResourceType.CLUSTER)
+            seen = may >> AclOperation.DESCRIBE & 1
+            return _cut(answer, told.field, may if seen else 0)
+        elements, resource = answer.get(told.items), ResourceType[told.resource]
+        if not elements:
+            return answer
+        return {
+            **answer,
+            told.items: [
+                _cut(element, told.field, self._verdicts.operations(resource, element[told.name]))
+                for element in elements
+            ],
+        }
+
+
+def _cut(said: Message, field: str, may: int) -> Message:
+    """Negative: nobody has asked."""
+    bits = said.get(field, -1)
+    return said if bits < 0 or bits & may == bits else {**said, field: bits & may}
+
+
+def _name(element: Any, each: Each) -> str:
+    return str((element[each.field] if each.field else element) or "")
+
+
+def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
+    said = {"error_message": words and (each.words or words)} if each.worded else {}
+    for element in elements:
+        called: Message = {each.called or each.field: _name(element, each)}
+        if not each.partitions:
+            echo = {field: element[field] for field in each.echo}
+            yield {**each.more, **called, **echo, each.code: int(code), **said}
+            continue
+        yield {
+            **called,
+            each.answered or each.partitions: [
+                {
+                    each.numbered: asked if isinstance(asked, int) else asked[each.numbered],
+                    each.code: int(code),
+                    **each.more,
+                    **said,
+                }
+                for asked in element[each.partitions]
+            ],
+        }

@@ -1,0 +1,80 @@
+"""Who is connected: a row for each connection, for whoever looks at the gateway from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gateway.process.sockets.connection import ClientConnection
+from gateway.runtime import clock
+from gateway.session.auth_state import Authenticated, TlsAuthenticated
+from ha_core.model import ANONYMOUS
+
+FILTERS = ("user", "address", "client_id", "instance", "software", "cluster")
+MAX_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """
+    :ivar user: None: it has not said who it is.
+    :ivar login: SASL mechanism, `certificate`, or None.
+    :ivar client_id: of its newest request that was looked at.
+    :ivar instance: the client id without the parts that its user's forms remove; None: it has not logged in.
+    :ivar software: `NAME/VERSION`, as the client says (KIP-511); None: it is too old to say.
+    :ivar cluster: behind the listener that it came by; None: the bootstrap listener.
+    :ivar clusters: that it is connected to through the gateway now.
+    :ivar in_flight: requests without an answer.
+    """
+
+    user: str | None
+    address: str
+    login: str | None
+    client_id: str | None
+    instance: str | None
+    software: str | None
+    cluster: str | None
+    broker: int | None
+    clusters: tuple[str, ...]
+    since: str
+    idle_ms: int
+    in_flight: int
+
+
+def connected(connection: ClientConnection) -> Connected:
+    session = connection.session
+    entry, now = session.entry, clock.now()
+    login = entry.mechanism if isinstance(entry, Authenticated) else None
+    known = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
+    return Connected(
+        user=entry.user or (ANONYMOUS if entry.entered else None),
+        address=session.address,
+        login="certificate" if isinstance(entry, TlsAuthenticated) else login,
+        client_id=session.client_id,
+        instance=None if known is None else known.instance,
+        software=session.software,
+        cluster=session.port.cluster,
+        broker=session.port.broker,
+        clusters=tuple(sorted({lane.cluster for lane in tuple(session.upstreams)})),
+        since=datetime.fromtimestamp(connection.came_at, UTC).isoformat(timespec="seconds"),
+        idle_ms=max(0, round((now - connection.used_at) * 1000)),
+        in_flight=len(session.queue),
+    )
+
+
+def selected(
+    connections: Iterable[ClientConnection], wanted: Mapping[str, str], limit: int
+) -> tuple[list[Connected], int]:
+    """Those whose fields are what `wanted` says, in order of user and client id; and how many there are of them in all.
+
+    :param connections: as they are now: a copy, since the event loop goes on.
+    """
+    rows = [connected(one) for one in connections]
+    found = [row for row in rows if all(str(getattr(row, field) or "") == value for field, value in wanted.items())]
+    found.sort(key=_order)
+    return found[:limit], len(found)
+
+
+def _order(row: Connected) -> tuple[str, str, str, str]:
+    return row.user or "", row.client_id or "", row.address, row.since

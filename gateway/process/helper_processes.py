@@ -1,0 +1,202 @@
+"""Processes that work on behalf of a gateway, so that the event loop pays nothing: kept up while they are wanted.
+
+They are told what to do by their standard input, since that holds passwords, and end with it, however this process
+dies. They answer in lines of JSON. Who is elected follows from the gateways' records, which each gateway reads every
+second.
+
+The caretakers see to it that no operation is left behind by its executor: as long as a client stands at a fence, there
+is a gateway that can have it lifted. They are the first two by id, since the executor may have died together with one
+of them, whose end is seen only when its session ends. Two at once are harmless, as each step is taken under an epoch.
+
+The recorder keeps what is known of clusters fresh: the first gateway by id that can. Two for a moment, or one that was
+cut off and goes on until its lease ends, are harmless: both look at the same clusters, what is written says when it was
+read, and what an older look has overwritten comes back with the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from gateway.config import Config
+from ha_core.kafka.security import fields_of
+from ha_core.model import GatewayRecord
+from ha_core.model.gateway import by_gateway
+
+_log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 300.0
+_MAX_LINE_BYTES = 4 * 1024 * 1024
+
+
+class HelperProcess(ABC):
+    """Runs the process while this gateway is elected for it; one that dies is started again, later and later.
+
+    Until then this gateway is not `able`, so that another one is elected.
+    """
+
+    doing: str
+    """What it does, for the log."""
+    module: str
+    ability: str
+    """The field of a gateway's record that says that it can."""
+    most: int
+    """How many gateways do it at once."""
+    first_pause_s = 1.0
+    """After a process that died; doubled while none has been of use."""
+    silent_s = 60.0
+    """How long it may say nothing."""
+    enabled = True
+
+    def __init__(self, config: Config, changed: Callable[[], None], **more: Any) -> None:
+        """:param changed: called when `able` has changed.
+        :param more: what the process is told beside how the state and the clusters are reached.
+        """
+        told = {
+            "by": f"gateway:{config.id}",
+            "zookeeper": config.zookeeper.hosts,
+            "root": config.zookeeper.root,
+            "zookeeper_security": config.zookeeper.told,
+            "profiles": {name: fields_of(profile) for name, profile in config.profiles.items()},
+            **more,
+        }
+        self.order = json.dumps(told).encode() + b"\n"
+        """The first line of its input."""
+        self.command: Sequence[str] = (sys.executable, "-m", self.module)
+        self._changed = changed
+        self._resting = False
+        self._useful = False
+        self._wanted, self._unwanted = asyncio.Event(), asyncio.Event()
+        self.running = False
+
+    @abstractmethod
+    def heard(self, said: Mapping[str, Any]) -> bool:
+        """Called with what the process says, a line at a time. Returns whether it has been of use."""
+
+    @property
+    def able(self) -> bool:
+        """Whether this gateway may be elected."""
+        return self.enabled and not self._resting
+
+    @classmethod
+    def elected(cls, records: Iterable[GatewayRecord]) -> list[str]:
+        """The ids of the gateways that do it; of one that has workers, a worker: they would die together."""
+        able = by_gateway(record for record in records if getattr(record, cls.ability))
+        return sorted(workers[0].id for workers in able.values())[: cls.most]
+
+    def want(self, wanted: bool) -> None:
+        """Whether this gateway is elected."""
+        now, other = (self._wanted, self._unwanted) if wanted else (self._unwanted, self._wanted)
+        other.clear()
+        now.set()
+
+    async def keep(self) -> None:
+        """Does it whenever it is wanted, for ever."""
+        pause_s = self.first_pause_s
+        while True:
+            await self._wanted.wait()
+            self._useful = False
+            why = await self._run()
+            if not why:
+                continue
+            if self._useful:
+                pause_s = self.first_pause_s
+            _log.warning("%s has ended: %s; again in %g s", self.doing, why, pause_s)
+            self._resting = True
+            self._changed()
+            await asyncio.sleep(pause_s)
+            self._resting = False
+            self._changed()
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _run(self) -> str:
+        """Why the process has ended; empty when another gateway is elected."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MAX_LINE_BYTES
+            )
+        except OSError as error:
+            return str(error)
+        self.running = True
+        _log.info("%s is done by this gateway (pid %d)", self.doing, process.pid)
+        reading = asyncio.create_task(self._converse(process))
+        ending = asyncio.create_task(self._unwanted.wait())
+        try:
+            await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                _log.info("%s is no longer done by this gateway", self.doing)
+                return ""
+            return reading.result() or f"exit code {await process.wait()}"
+        finally:
+            self.running = False
+            for task in (reading, ending):
+                task.cancel()
+            # Whatever it is about, the next one finds it as it stands.
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _converse(self, process: asyncio.subprocess.Process) -> str:
+        """Tells the process what to do and takes in what it says; what it did wrong, empty when it has ended."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(self.order)
+            await process.stdin.drain()
+            while line := await asyncio.wait_for(process.stdout.readline(), self.silent_s):
+                self._useful |= self.heard(json.loads(line))
+        except TimeoutError:
+            return f"it has said nothing for {self.silent_s:g} s"
+        except (ConnectionError, ValueError, KeyError, TypeError) as error:
+            return f"it could not be talked to ({error!r})"
+        return ""
+
+
+class OrphanRecoveryProcess(HelperProcess):
+    doing, module = "taking care of operations without an executor", "ha_core.operations.engine.orphan_recovery_process"
+    ability, most = "takes_care", 2
+
+    def heard(self, said: Mapping[str, Any]) -> bool:
+        """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or only that it looks."""
+        if "operation" in said:
+            _log.warning("operation %s was left behind by its executor: %s", said["operation"], said["outcome"])
+        if "topic" in said:
+            _log.info("a client wants topic %s deleted: %s", said["topic"], said["outcome"])
+        return True
+
+
+LOOK_S = 300.0
+"""A look at dead clusters takes minutes."""
+
+
+class RecorderProcess(HelperProcess):
+    doing, module = "recording what is known of clusters", "ha_core.operations.absence.recorder_process"
+    ability, most = "records_facts", 1
+
+    def __init__(self, config: Config, changed: Callable[[], None]) -> None:
+        every_s = config.record_facts_s
+        super().__init__(config, changed, session_timeout_s=config.zookeeper.session_timeout_ms / 1000, every_s=every_s)
+        self.enabled = every_s > 0
+        self.silent_s = every_s + LOOK_S
+        self._failed: set[str] = set()
+        self.looked_at: dict[str, float] = {}
+        """Cluster → when its last complete look from here ended, in seconds since 1970."""
+
+    def heard(self, said: Mapping[str, Any]) -> bool:
+        """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""
+        errors = {look["cluster"]: look["error"] for look in said["looks"]}
+        failed = {cluster for cluster, error in errors.items() if error}
+        for cluster in failed - self._failed:
+            _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, errors[cluster])
+        for cluster in self._failed & (errors.keys() - failed):
+            _log.info("%s is looked at again", cluster)
+        self.looked_at |= dict.fromkeys(errors.keys() - failed, time.time())
+        self._failed = failed
+        return len(failed) < len(errors)

@@ -1,0 +1,127 @@
+"""Questions of sessions to clusters whose answers all sessions of the gateway share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.composed.ask import ClusterUnavailableError, Coordinator, Message, OneBroker
+from gateway.composed.duplicate_lookup import recall
+from gateway.runtime import clock
+from gateway.session.commands import Inquire, Inquiry, LookAfter, LookFor, LookUp
+from gateway.session.open_transactions import Holders, learn, learn_begun
+from gateway.session.produce.duplicate_offsets import DuplicateOffsets
+from gateway.session.produce.writer_epochs import WriterEpochs
+from gateway.upstream.clusters import Clusters
+from ha_core.model import View
+from ha_core.model.producer import TERM_STRIDE, client_id
+from ha_core.wire import ApiKey
+
+_log = logging.getLogger(__name__)
+
+INQUIRE_EVERY_S = 0.2
+LOOK_FOR_EVERY_S = 0.5
+"""Its client asks again and again meanwhile."""
+LOOK_AFTER_EVERY_S = 2.0
+MAX_AT_ONCE = 16
+"""Of each kind but inquiries; what comes beyond is asked for again."""
+
+
+@dataclass(frozen=True)
+class _InquiryKind:
+    work: Callable[[Any], Coroutine[Any, Any, None]]
+    every_s: float
+    """The same question is not put again sooner."""
+    at_once: float
+    """So many are under way: others must not take the places of look-ups, since a retry waits for seconds."""
+    under_way: dict[Inquiry, asyncio.Task[None]] = field(default_factory=dict)
+
+
+class Inquiries:
+    """Carries them out, each no more often than is of use."""
+
+    def __init__(
+        self,
+        upstream: Clusters,
+        terms: WriterEpochs,
+        recalled: DuplicateOffsets,
+        transactions: Holders,
+        view: Callable[[], View],
+    ) -> None:
+        self._upstream = upstream
+        self._terms = terms
+        self._recalled = recalled
+        self._transactions = transactions
+        self._view = view
+        self._kinds: dict[type[Inquiry], _InquiryKind] = {
+            Inquire: _InquiryKind(self._inquire, INQUIRE_EVERY_S, math.inf),
+            LookUp: _InquiryKind(self._look_up, 0.0, MAX_AT_ONCE),
+            LookFor: _InquiryKind(self._look_for, LOOK_FOR_EVERY_S, MAX_AT_ONCE),
+            LookAfter: _InquiryKind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
+        }
+        self._asked: dict[Inquiry, float] = {}
+
+    def ask(self, command: Inquiry) -> None:
+        kind = self._kinds[type(command)]
+        if command in kind.under_way or len(kind.under_way) >= kind.at_once:
+            return
+        if kind.every_s:
+            now = time.monotonic()
+            if now - self._asked.get(command, -math.inf) < kind.every_s:
+                return
+            if len(self._asked) > 10_000:
+                self._asked.clear()
+            self._asked[command] = now
+        kind.under_way[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
+
+    async def _work(self, kind: _InquiryKind, command: Inquiry) -> None:
+        try:
+            await kind.work(command)
+        except ClusterUnavailableError as error:
+            _log.info("no answer to %s: %s", command, error)
+        finally:
+            del kind.under_way[command]
+
+    async def _inquire(self, command: Inquire) -> None:
+        cluster, topic, partition = command
+        leader = self._upstream.topology.leader(cluster, topic, partition)
+        if leader is None:
+            return
+        question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
+        answer = await self._upstream.ask(cluster, OneBroker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
+        for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
+            upstream = found["producer_id"]
+            self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
+
+    async def _look_for(self, command: LookFor) -> None:
+        learn_begun(self._transactions, command, await self._described(command), clock.now())
+
+    async def _look_after(self, command: LookAfter) -> None:
+        learn(self._transactions, command, await self._described(command))
+
+    async def _described(self, command: LookFor | LookAfter) -> Message:
+        name = command.transactional_id
+        question, target = {"transactional_ids": [name]}, Coordinator("transaction", name)
+        return await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
+
+    async def _look_up(self, command: LookUp) -> None:
+        wanted = command.wanted
+        name = wanted.topic.decode("utf-8", "replace")
+        topic = self._view().topics.get(name)
+        if topic is None or not topic.mapped or topic.damaged(wanted.partition):
+            return
+        leader = self._upstream.topology.leader
+        now = topic.written(wanted.partition).term
+        stays = [extent for extent in topic.extents(wanted.partition) if extent.term < now and not extent.copied]
+        steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
+        replies = None
+        try:
+            while True:
+                replies = await self._upstream.ask_all(steps.send(replies))
+        except StopIteration as done:
+            self._recalled.learn(wanted, done.value)

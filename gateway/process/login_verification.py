@@ -1,0 +1,113 @@
+"""Judges claims of logins beside the event loop: so many at once, and so many more that wait for it.
+
+Addresses take turns: one with many claims waits behind its own, and where too many wait the newest claim of the address
+with the most gives its place to a newcomer. A client whose claim finds no place is told nothing, and tries again: a
+storm of logins takes the processors that judge passwords, not those of the clients that are in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections import OrderedDict, deque
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from gateway.authentication.accounts import KnownAccounts
+from gateway.session.login_rate_limiter import network
+from ha_core.wire.sasl_steps import Bearer, KeyOf, LoginVerdict, Plain, Question, Reply
+
+_log = logging.getLogger(__name__)
+
+THREADS = 2
+MAX_WAITING = 512
+NICE = 10
+_TOO_MANY = LoginVerdict(None, f"{MAX_WAITING} logins wait for their verdict already", unsure=True)
+_FAULT = LoginVerdict(None, "the claim could not be judged", unsure=True)
+
+
+class LoginVerified(Protocol):
+    def judged(self, reply: Reply) -> None: ...
+
+
+class _Claim(NamedTuple):
+    connection: LoginVerified
+    question: Plain | Bearer
+
+
+def _yield_to_the_loop() -> None:
+    """Lets the event loop have a processor before this thread: on Linux threads have a priority each."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+class LoginVerification:
+    def __init__(self, loop: asyncio.AbstractEventLoop, accounts: KnownAccounts) -> None:
+        self._loop, self._accounts = loop, accounts
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge", initializer=_yield_to_the_loop)
+        self.waiting = 0
+        """Claims that are judged, or wait for it."""
+        self._judging = 0
+        self._queues: OrderedDict[str, deque[_Claim]] = OrderedDict()
+        """By address; the first has its turn next."""
+
+    def ask(self, connection: LoginVerified, question: Question, address: str = "") -> None:
+        """The connection is told later, also where nobody looks at it."""
+        assert not isinstance(question, KeyOf)  # keys are known at once
+        claim, source = _Claim(connection, question), network(address)
+        if self._judging < THREADS:
+            self.waiting += 1
+            self._judge(claim)
+            return
+        if self.waiting >= MAX_WAITING and not self._makes_room(source):
+            self._refuse(claim)
+            return
+        self.waiting += 1
+        self._queues.setdefault(source, deque()).append(claim)
+
+    def close(self) -> None:
+        self._queues.clear()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def _makes_room(self, source: str) -> bool:
+        """Whether another address gives a place, because it has more of them."""
+        most = max(self._queues, key=lambda name: len(self._queues[name]), default=source)
+        if len(self._queues.get(most, ())) <= len(self._queues.get(source, ())) + 1:
+            return False
+        self.waiting -= 1
+        self._refuse(self._queues[most].pop())
+        return True
+
+    def _refuse(self, claim: _Claim) -> None:
+        self._loop.call_soon(claim.connection.judged, _TOO_MANY)
+
+    def _judge(self, claim: _Claim) -> None:
+        self._judging += 1
+        work = self._loop.run_in_executor(self.pool, self._accounts.find_out, claim.question)
+        work.add_done_callback(partial(self._tell, claim.connection))
+
+    def _tell(self, connection: LoginVerified, done: asyncio.Future[LoginVerdict]) -> None:
+        self.waiting -= 1
+        self._judging -= 1
+        if done.cancelled():
+            return
+        self._next()
+        error = done.exception()
+        if error is not None:
+            # Without a traceback: its locals are passwords.
+            _log.error("a login could not be judged: %s", type(error).__name__)
+        connection.judged(_FAULT if error is not None else done.result())
+
+    def _next(self) -> None:
+        while self._queues:
+            source, claims = self._queues.popitem(last=False)
+            if claims:
+                claim = claims.popleft()
+                if claims:
+                    self._queues[source] = claims  # behind the other addresses
+                self._judge(claim)
+                return

@@ -1,0 +1,166 @@
+"""This gateway among all: what it says of itself in the store, which others live, and what it does for all of them.
+
+Invariant: a report of a revision is stored only when everything that clients were seen to use before it is stored too.
+So whoever has waited for the report knows what this gateway knew (see `ha_core/operations`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+
+from gateway.composed.coordinator_release import CoordinatorRelease
+from gateway.composed.handlers import NodeAddress
+from gateway.config import Config
+from gateway.model.nodes import NodePortError
+from gateway.process.helper_processes import OrphanRecoveryProcess, RecorderProcess
+from gateway.process.peers import Answering, Lately
+from gateway.process.usage_reporter import FLUSH_S, UsageReporter
+from gateway.runtime import clock
+from ha_core.model import ExpectedGateway, GatewayRecord
+from ha_core.store.errors import StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
+
+
+class Reports:
+    """Gives out the newest record; one that waits for sightings never replaces a newer one."""
+
+    def __init__(self, sightings: UsageReporter, update: Callable[[GatewayRecord], None]) -> None:
+        self._sightings = sightings
+        self._update = update
+        self._made = 0
+        self._given = 0
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def report(self, record: GatewayRecord) -> None:
+        self._made += 1
+        if self._sightings.pending:
+            task = asyncio.get_running_loop().create_task(self._later(record, self._made))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+        else:
+            self._give(record, self._made)
+
+    def close(self) -> None:
+        for task in self._waiting:
+            task.cancel()
+
+    async def _later(self, record: GatewayRecord, number: int) -> None:
+        while not await self._sightings.flush():
+            if number < self._made:
+                return
+            await asyncio.sleep(FLUSH_S)
+        self._give(record, number)
+
+    def _give(self, record: GatewayRecord, number: int) -> None:
+        if number > self._given:
+            self._given = number
+            self._update(record)
+
+
+_log = logging.getLogger(__name__)
+
+PEERS_EVERY_S = 1.0
+RETRY_S = 0.2
+
+
+class Membership:
+    def __init__(
+        self, config: Config, store: Store, sightings: UsageReporter, record: Callable[[], GatewayRecord]
+    ) -> None:
+        """:param record: what is to be said of this gateway now."""
+        self._id, self._store, self._record = config.id, store, record
+        self._session_s = config.zookeeper.session_timeout_ms / 1000
+        self.others = 0
+        """How many are registered beside this one."""
+        self.peers: tuple[GatewayRecord, ...] = ()
+        """Of the registered gateways those that answer."""
+        self.registration: Registration[GatewayRecord] | None = None
+        self.recorder = RecorderProcess(config, self.report)
+        self.caretaker = OrphanRecoveryProcess(config, self.report)
+        self._answering = Answering(config.id, tls=config.tls.peers if config.tls is not None else None)
+        self._lately = Lately()
+        self.letting_go = CoordinatorRelease()
+        self._reports = Reports(sightings, self._update)
+
+    @property
+    def registered(self) -> bool:
+        return self.registration is not None and self.registration.stored is not None
+
+    async def register(self) -> None:
+        """:raises AlreadyRegisteredError: the name is another process's."""
+        record, started = self._record(), clock.now()
+        patience_s = 1.5 * self._session_s  # as long as a dead predecessor is waited for
+        while self._namesake(record, await asyncio.to_thread(self._store.gateways)) is not None:
+            if clock.now() - started > patience_s:
+                break
+            await asyncio.sleep(RETRY_S)
+        self.registration = await asyncio.to_thread(self._store.register_gateway, record)
+        # Asked again: of two that begin at once, at least the later one sees the other.
+        other = self._namesake(record, await asyncio.to_thread(self._store.gateways))
+        if other is not None:
+            raise StoreError(
+                f"gateway {record.gateway} is registered as {other.id} and not as {record.id}, still after "
+                f"{clock.now() - started:.1f} s: another process runs under this name; give each one of its own"
+            )
+        since = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="seconds")
+        expected = ExpectedGateway(gateway=record.gateway, host=record.host, port=record.port, since=since)
+        await asyncio.to_thread(self._store.expect_gateway, expected)
+
+    async def leave(self) -> None:
+        """Take the gateway out of those that are expected: it was told to end.
+
+        Its record goes after this, so `switchyard status --check` never misses a gateway that stops in order.
+        """
+        if self.registration is None:
+            return
+        try:
+            await asyncio.to_thread(self._store.forget_gateway, self._record().gateway)
+        except StoreError as error:
+            _log.warning("`switchyard status --check` will miss this gateway: %s", error)
+
+    @staticmethod
+    def _namesake(own: GatewayRecord, records: Iterable[GatewayRecord]) -> GatewayRecord | None:
+        """A gateway of the same name that has workers where this one has none, or the other way round."""
+        return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
+
+    def listed(self, zone: str) -> tuple[NodeAddress, ...]:
+        """Gateways that clients of a zone may try when they know nobody else: those there while one of them lives."""
+        return self._lately.listed(zone if any(peer.zone == zone for peer in self.peers) else "")
+
+    def report(self) -> None:
+        if self.registration is not None:
+            self._reports.report(self._record())
+
+    async def watch(self, looked: Callable[[], Awaitable[None]], lease_holds: Callable[[], bool]) -> None:
+        """Follows who lives, for ever.
+
+        :param looked: learns the nodes that others have allocated, for which this gateway may be named, and how many
+            others there are.
+        """
+        records: list[GatewayRecord] = []
+        while True:
+            try:
+                records = await asyncio.to_thread(self._store.gateways)
+                self.others = sum(record.id != self._id for record in records)
+                before, self.peers = self.peers, await self._answering.of(records)
+                if {peer.id for peer in before} - {peer.id for peer in self.peers}:
+                    self.letting_go.gone(clock.now())
+                self._lately.see(records, asyncio.get_running_loop().time())
+                await looked()
+            except (StoreError, NodePortError, OSError) as error:
+                _log.warning("the last known gateways and virtual nodes stay: %s", error)
+            self.recorder.want(self._id in self.recorder.elected(records) and lease_holds())
+            self.caretaker.want(self._id in self.caretaker.elected(records))
+            await self._answering.pause(PEERS_EVERY_S)
+
+    def close(self) -> None:
+        self._answering.close()
+        self._reports.close()
+
+    def _update(self, record: GatewayRecord) -> None:
+        if self.registration is not None:
+            self.registration.update(record)

@@ -1,0 +1,164 @@
+"""What a gateway shows to Prometheus: `switchyard_gateway_…`.
+
+No metric has a label that clients choose (user, topic, client id): each new value would stay in memory for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from prometheus_client.core import Metric
+
+from gateway.model.counts import PREFIX, api_label
+from gateway.process.gateway import Gateway
+from gateway.runtime import clock
+from ha_core.metrics.text import Families, render
+
+_families = Families(PREFIX)
+_gauge, _counter = _families.gauge, _families.counter
+
+
+class GatewayMetrics:
+    """Those of one gateway; several may live in one process."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def render(self) -> bytes:
+        return render(self)
+
+    def collect(self) -> Iterable[Metric]:
+        gateway = self._gateway
+        left_s = max(0.0, gateway.lease.valid_until - clock.now())
+        unreadable = len(gateway.unreadable)
+        yield _gauge("ready", "Whether clients should be sent here.", not gateway.unready)
+        yield _gauge("revision", "Revision of the state that every session follows.", gateway.snapshot.view.revision)
+        yield _gauge("lease_left_seconds", "How long produce may still be forwarded without a confirmation.", left_s)
+        yield _gauge("unreadable_documents", "Documents in ZooKeeper that this version cannot read.", unreadable)
+
+        clients = gateway.clients
+        yield _gauge("connections", "Open client connections.", len(clients.open))
+        yield _counter("connections_accepted", "Client connections accepted.", clients.accepted)
+        yield _counter(
+            "connections_turned_away", "Client connections above a limit.", dict(clients.turned_away), "limit"
+        )
+        yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
+
+        text = "Connections of clients to brokers, beside the first of each client."
+        yield _gauge("further_broker_connections", text, clients.brokers.further)
+        text = "Connections of clients to brokers that were not opened for want of file descriptors."
+        yield _counter("further_broker_connections_refused", text, clients.brokers.refused)
+
+        text = "Connections that began with another protocol than the listener's."
+        yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
+        yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
+
+        brake, judges = gateway.shared.authentication.brake, gateway.judges
+        yield _counter("logins_braked", "Logins not looked at: too many of their address have failed.", brake.braked)
+        yield _gauge("logins_waiting", "Logins that wait for their verdict.", judges.waiting)
+
+        snapshot, recorder = gateway.snapshot, gateway.members.recorder
+        clusters = snapshot.view.clusters
+        reachable = {name: snapshot.topology.reachable(name) for name in clusters}
+        masked = {name: cluster.masked is not None for name, cluster in clusters.items()}
+        dials: dict[tuple[str, str], int] = {}
+        hang_ups: dict[tuple[str, str], int] = {}
+        for name, upstream in dict(gateway.upstream.clusters).items():
+            dialling = upstream.dialling
+            dials |= {(name, "connected"): dialling.begun - dialling.failed, (name, "failed"): dialling.failed}
+            hang_ups |= {(name, api_label(key)): count for key, count in dict(upstream.hang_ups).items()}
+        recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
+        yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
+        waiting = {name: gateway.upstream.waiting[name] for name in clusters}
+        yield _gauge(
+            "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"
+        )
+        text = "Questions of clients that were not put: as many waited for the cluster, or of their user, as may."
+        yield _counter("questions_turned_away", text, dict(gateway.upstream.turned_away), "cluster")
+        text = "For how long what is served of a cluster has not been seen: of those that do not answer."
+        ages = {name: max(0.0, clock.wall() - at) for name, at in gateway.upstream.out_of_date.items()}
+        yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
+        yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
+        yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
+        text = "Questions of the gateway on which a broker closed the connection."
+        yield _counter("upstream_hang_ups", text, hang_ups, "cluster", "api")
+        yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
+        text = "When this gateway has last recorded what is known of a cluster."
+        yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
+
+        rights, rules = snapshot.rights, gateway.rules
+        yield _gauge("access_rules", "Rules that are in force.", 0 if rights is None else len(rights))
+        text = "Whether the file of rules is not in force as it is now."
+        yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
+
+        yield from self._platform()
+
+        following = gateway.settings
+        text = "Whether the file of discovery's settings is not in force as it is now."
+        yield _gauge("settings_unreadable", text, following is not None and bool(following.unreadable))
+
+        text = "Bytes held of requests that are not whole yet."
+        yield _gauge("held_request_bytes", text, gateway.shared.held.bytes)
+        text = "Bytes of answers that clients have not taken."
+        yield _gauge("untaken_answer_bytes", text, clients.kept_bytes)
+
+        counts = gateway.counts
+        requests = {(api_label(key), outcome): count for (key, outcome), count in dict(counts.requests).items()}
+        data = {
+            ("client", "in"): counts.bytes_from_clients,
+            ("client", "out"): counts.bytes_to_clients,
+            ("broker", "in"): counts.bytes_from_brokers,
+            ("broker", "out"): counts.bytes_to_brokers,
+        }
+        yield _counter("requests", "Requests of clients.", requests, "api", "outcome")
+        yield _counter("refusals", "Partitions and requests refused.", dict(counts.refusals), "cause")
+        yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
+        text = "Bytes of records read from copies of mirrors instead of their source, by the cluster of the copy."
+        yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
+        text = (
+            "Bytes read from copies in the zone of the gateway and of the client: they crossed no line between zones."
+        )
+        yield _counter("mirror_fetch_near_bytes", text, dict(counts.mirror_fetch_near_bytes), "cluster")
+        meters = gateway.meters
+        used = {kind.label: tally.amount for kind, tally in meters.used.items()}
+        text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."
+        yield _gauge("quotas", "Quotas that are in force.", 0 if snapshot.quotas is None else len(snapshot.quotas))
+        yield _gauge(
+            "quotas_unreadable", "Quotas that are not in force as they are now.", len(gateway.quotas.unreadable)
+        )
+        yield _gauge("quotas_throttled", "Users, topics and instances that wait for a quota.", gateway.quotas.throttled)
+        yield _counter("quota_used", text, used, "cause")
+        yield _counter("throttled_requests", "Requests behind which a client waits.", dict(counts.throttled), "cause")
+        text = "For how long no request was taken from clients, because of quotas."
+        yield _counter("throttled_seconds", text, dict(counts.throttled_s), "cause")
+        text = "Requests for metadata, coordinators and producer ids that were answered later, by the limit."
+        yield _counter("discovery_delayed", text, dict(counts.discovery_delayed), "limit")
+        text = "For how long these were held, all together."
+        yield _counter("discovery_delayed_seconds", text, counts.discovery_delayed_s)
+        yield from counts.composed.collect()
+
+    def _platform(self) -> Iterable[Metric]:
+        """By cache: `users`, `rules`, `settings`."""
+        following = self._gateway.platform
+        states = [] if following is None else following.states()
+        served = [state for state in states if state.commit_us is not None]
+        committed = {state.name: (state.commit_us or 0) / 1e6 for state in served}
+        text = "Time of the change up to which the platform's content is in force."
+        yield _gauge("platform_commit_timestamp_seconds", text, committed, "cache")
+        text = "So long ago what is in force was all that the platform had."
+        ages = {state.name: math.inf if state.age_s is None else state.age_s for state in served}
+        yield _gauge("platform_age_seconds", text, ages, "cache")
+        text = "Whether the platform, or the other gateways' state, cannot be read at the moment."
+        yield _gauge("platform_unreadable", text, {state.name: bool(state.error) for state in states}, "cache")
+        yield _gauge("platform_entries", "What is in force.", {state.name: state.rows for state in states}, "cache")
+        members = {state.name: state.members for state in states}
+        yield _gauge("platform_members", "Gateways that take part in a cache.", members, "cache")
+        text = "Gateways that are behind, and waited for by nobody."
+        yield _gauge("platform_left_out", text, {state.name: len(state.left_out) for state in states}, "cache")
+        text = "Whether what is in force would not be there after a restart."
+        yield _gauge("platform_not_kept", text, {state.name: bool(state.kept_error) for state in states}, "cache")
+        text = "How often all was read anew."
+        yield _counter("platform_reloads", text, {state.name: state.reloads for state in states}, "cache")
+        text = "Users and rules that this version cannot read: they allow nothing."
+        yield _gauge("platform_unreadable_entries", text, 0 if following is None else following.unreadable)

@@ -1,0 +1,1 @@
+"""Sockets of clients and brokers: listening, admission, TLS, reading, writing, closing."""

@@ -1,0 +1,229 @@
+"""The connections of all clients: who may come in, how many at once, and why those that ended did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+from gateway.config import Config
+from gateway.model.counts import Counts
+from gateway.process.broker_connections import BrokerConnections
+from gateway.process.sockets.admission import ConnectionShares, Logins, share
+from gateway.process.sockets.connection import ClientConnection
+from gateway.process.sockets.handshakes import Arrived, Handshakes
+from gateway.process.sockets.lingering_close import LingeringClose, part
+from gateway.process.sockets.listeners import Listeners
+from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
+from gateway.runtime import clock, descriptors
+from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.runtime.time_sliced_sweep import TimeSlicedSweep
+from gateway.session.commands import Cause
+from gateway.session.login_rate_limiter import network
+from gateway.session.snapshot import Port
+from ha_core.model import ANONYMOUS
+
+_log = logging.getLogger(__name__)
+
+SWEEP_EVERY_S = 1.0
+
+
+class Clients:
+    """:ivar open: all connections, those included that are being ended."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: Config,
+        counts: Counts,
+        connect: Callable[[Arrived], ClientConnection],
+    ) -> None:
+        """:param connect: makes a connection of a client whose TLS handshake is over, if there is one."""
+        self._auth, self._limits, self._connect = config.authentication, config.limits, connect
+        self.open: set[ClientConnection] = set()
+        self.accepted = 0
+        self.turned_away: Counter[str] = Counter()
+        """By the limit that was reached."""
+        self._from: Counter[str] = Counter()
+        """Connections by the network that they come from: an address, of IPv6 its first half."""
+        self.ended: Counter[str] = Counter()
+        self.kept_bytes = 0
+        """Bytes of answers that clients have not taken yet."""
+        self.most = config.limits.max_connections
+        self.most_leaving = 1 << 20
+        """Sockets of clients that have left and take their last answers."""
+        self.brokers = BrokerConnections()
+        self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
+        self._shares = ConnectionShares()
+        self._damped = LogRateLimiter()
+        self.newcomers = UnauthenticatedReads(loop)
+        self.listeners = Listeners(loop, self._has_room, lambda: self.newcomers.busy, self._arrived, self._damped)
+        self._named_elsewhere = 2 * config.follows("users")
+        """Users whom the platform may name: as with certificates."""
+        self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
+        """Users whom certificates may name: none, or nobody knows how many."""
+        self.handshakes: Handshakes | None = None
+        """None: clients speak no TLS."""
+        if config.tls is not None:
+            most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
+            server = config.tls.server
+            self.handshakes = Handshakes(loop, server, most, patience_s, counts, self._damped, self._admit)
+        self.farewells = LingeringClose(loop)
+        self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
+
+    def know_limits(self) -> None:
+        """No more than the process may have files open."""
+        limit, wanted = descriptors.raised(), self.most
+        self.most = min(wanted, descriptors.connections(limit))
+        self.brokers.most, self.most_leaving = descriptors.beside(limit, self.most)
+        if self.most < wanted:
+            _log.warning(
+                "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
+                "raise its limit (ulimit -n, LimitNOFILE) to %d",
+                *(limit, self.most, wanted, descriptors.needed(wanted)),
+            )
+
+    def entered(self, connection: ClientConnection) -> None:
+        self.logins.entered(connection)
+        user, most = connection.session.entry.user or ANONYMOUS, self._most_per_user
+        if not self._shares.admit(connection, user, most):
+            connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
+
+    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
+        self.open.discard(connection)
+        self.kept_bytes -= connection.kept_bytes
+        connection.kept_bytes = 0
+        self.logins.entered(connection)
+        self._shares.release(connection)
+        origin = network(connection.address)
+        self._from[origin] -= 1
+        if self._from[origin] <= 0:
+            del self._from[origin]
+        self.ended[cause.value] += 1
+        ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
+        if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
+            user, port = connection.session.entry.user, connection.session.port
+            said = (cause.value, user, connection.address, port, detail)
+            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
+
+    def keeps(self, connection: ClientConnection, count: int) -> None:
+        """Notes how many bytes of answers wait for a client. If all clients together exceed the limit, closes the
+        connections with the most.
+
+        A client that sends requests and does not read answers makes the gateway keep megabytes for each of its
+        connections. Clients that read have few bytes here and stay connected.
+        """
+        self.kept_bytes += count - connection.kept_bytes
+        connection.kept_bytes = count
+        most = self._limits.max_held_bytes
+        while self.kept_bytes > most:
+            worst = max(self.open, key=lambda one: one.kept_bytes)
+            before = worst.kept_bytes
+            if not before:
+                return
+            why = f"{before} bytes of answers wait for the client to take them, {self.kept_bytes} of all clients"
+            worst.cut_off(Cause.HELD_TOO_MUCH, f"{why}, above {most} (limits.max_held_bytes)")
+            if worst.kept_bytes >= before:
+                return
+
+    def has_room_for_broker(self, connection: ClientConnection) -> bool:
+        """Whether the client may open a further connection to a broker."""
+        if self.brokers.room(connection):
+            return True
+        user = connection.session.entry.user or ANONYMOUS
+        text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
+        text += (
+            f"clients have {self.brokers.further} beside the first of each, and may have no more: raise the limit of "
+        )
+        self.say("further connections to brokers refused", text + "open files (ulimit -n, LimitNOFILE)")
+        return False
+
+    def say(self, kind: str, text: str) -> None:
+        """Writes a line that one cause can write by the thousand; kinds are few."""
+        if self._damped.lets(kind, clock.now()):
+            _log.info("%s: %s", kind, text)
+
+    async def sweep(self) -> None:
+        """Ends those that are overdue or idle, for ever."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            now = clock.now()
+            if self.handshakes is not None:
+                self.handshakes.sweep()
+            for connection in self.logins.overdue(now):
+                connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
+            for kind, count in self._damped.left_out(now):
+                _log.info("%s: %d more lines of this kind were left out", kind, count)
+            self._idle.begin(self.open)
+
+    async def stop(self) -> None:
+        """Takes nothing more from clients, and answers what is in flight."""
+        self.listeners.close()
+        if self.handshakes is not None:
+            self.handshakes.close()
+        await part(self.open, self.farewells)
+
+    @property
+    def _most_per_user(self) -> int:
+        said = self._limits.max_connections_per_user
+        # Whom an issuer or certificates name nobody can count: they are several.
+        users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
+        users += self._certified + self._named_elsewhere
+        return share(self.most, users) if said is None else said
+
+    def _has_room(self) -> bool:
+        if self.handshakes is not None and not self.handshakes.has_room():
+            return False
+        room, overstayed = self.logins.room(clock.now())
+        if overstayed is not None:
+            overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
+        return room
+
+    def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
+        shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
+        if len(self.open) + shaking_hands >= self.most:
+            self._turn_away(sock, "max_connections", self.most, host)
+            return
+        if self._has_its_share(host):
+            self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
+            return
+        # The oldest leave first. At a stop all clients leave at once, and none arrives.
+        while (left := len(self.farewells)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
+            self.farewells.end_oldest()
+        self.accepted += 1
+        client = Arrived(sock, place, host)
+        if self.handshakes is None:
+            self._admit(client)
+        else:
+            self.handshakes.begin(client)
+
+    def _has_its_share(self, host: str) -> bool:
+        most = self._limits.max_connections_per_address
+        return most is not None and self._from[network(host)] >= most
+
+    def _turn_away(self, sock: socket.socket, limit: str, most: int | None, host: str) -> None:
+        self.turned_away[limit] += 1
+        self.say("connections turned away", f"limits.{limit}={most} is reached address={host}")
+        sock.close()
+
+    def _admit(self, client: Arrived) -> None:
+        if self._has_its_share(client.host):  # others have come from there while it shook hands
+            self._turn_away(
+                client.sock, "max_connections_per_address", self._limits.max_connections_per_address, client.host
+            )
+            return
+        connection = self._connect(client)
+        self._from[network(client.host)] += 1
+        self.open.add(connection)
+        if connection.session.entry.entered:
+            self.entered(connection)
+        else:
+            self.logins.came(connection, clock.now())
+
+    def _end_idle(self, connection: ClientConnection) -> None:
+        connection.end_if_late(self._limits.frame_ms / 1000, self._limits.min_produce_bytes_s)
+        idle_s = clock.now() - connection.used_at
+        if idle_s > self._limits.idle_ms / 1000 and connection.session.idle:
+            connection.end(Cause.IDLE)

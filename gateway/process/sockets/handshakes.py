@@ -1,0 +1,209 @@
+"""TLS handshakes with clients, before there is a connection that a session could be fed from.
+
+Each takes the processor for a millisecond or so, so they go on one after the other, with the rest of the loop's work
+between two of them: a storm of clients that come back makes nobody else wait for all of them. Who has not finished in
+time makes room for others (`Logins`), and nothing of TLS is held for a client that has not sent a byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.model.counts import Counts
+from gateway.process.sockets.admission import Logins
+from gateway.process.sockets.tls_server import TlsServer
+from gateway.runtime import clock
+from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.session.certificate import distinguished_name, user_of
+from gateway.session.snapshot import Port
+from ha_core.tls.sockets import TlsSocket
+from ha_core.wire.protocol_detection import HEAD_BYTES, WITH_TLS, Speech, speech
+
+_log = logging.getLogger(__name__)
+
+_CLIENT_DOUBTS = "the client does not trust this gateway's certificate; it has to know the authority (its CA file)"
+_EXPIRED = "this gateway's certificate has expired: put a new one into tls.certificate_file"
+_WORDS = {
+    "UNSUPPORTED_PROTOCOL": "the client speaks no TLS of 1.2 or above",
+    "VERSION_TOO_LOW": "the client speaks no TLS of 1.2 or above",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the client speaks no TLS of 1.2 or above",
+    "NO_SHARED_CIPHER": "the client knows none of the ciphers that are used here",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate, and tls.client_certificates is required",
+    "TLSV1_ALERT_UNKNOWN_CA": _CLIENT_DOUBTS,
+    "TLSV1_ALERT_DECRYPT_ERROR": _CLIENT_DOUBTS,  # an authority of the same name
+    "SSLV3_ALERT_BAD_CERTIFICATE": _CLIENT_DOUBTS,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_CLIENT_DOUBTS}, and the name by which it reaches this one has to be in it",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": _EXPIRED,
+    "WRONG_VERSION_NUMBER": "what came is no TLS",
+}
+
+
+class Arrived(NamedTuple):
+    """A client at a listener.
+
+    :ivar host: the address that it comes from.
+    :ivar user: whose certificate it has shown.
+    """
+
+    sock: socket.socket
+    place: Port
+    host: str
+    user: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Handshake:
+    client: Arrived
+    sock: socket.socket
+    fd: int
+    begun: bool = False
+    writing: bool = False
+    due: bool = False
+    """It waits for its turn."""
+
+
+class Handshakes:
+    """Used on one event loop only."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        tls: TlsServer,
+        most: int,
+        patience_s: float,
+        counts: Counts,
+        damped: LogRateLimiter,
+        done: Callable[[Arrived], None],
+    ) -> None:
+        """:param most: at once; :param patience_s: how long each may take."""
+        self._loop, self._tls, self._counts = loop, tls, counts
+        self._damped, self._done = damped, done
+        self._logins = Logins[_Handshake](most, patience_s)
+        self._due: deque[_Handshake] = deque()
+        self._open: set[_Handshake] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, client: Arrived) -> None:
+        one = _Handshake(client, client.sock, client.sock.fileno())
+        self._open.add(one)
+        self._logins.came(one, clock.now())
+        self._loop.add_reader(one.fd, self._ready, one)
+
+    def has_room(self) -> bool:
+        """Whether one more may begin; the oldest has to go for it if it has had its time."""
+        room, overstayed = self._logins.room(clock.now())
+        if overstayed is not None:
+            self._give_up(overstayed, "late", "others wait for their turn")
+        return room
+
+    def sweep(self) -> None:
+        """Ends those that are overdue."""
+        for one in self._logins.overdue(clock.now()):
+            self._give_up(one, "late", "no TLS handshake in time (limits.handshake_ms)")
+
+    def close(self) -> None:
+        for one in tuple(self._open):
+            self._forget(one)
+            one.sock.close()
+
+    def _ready(self, one: _Handshake) -> None:
+        if one.due:
+            return
+        self._rest(one)
+        one.due = True
+        self._due.append(one)
+        if len(self._due) == 1:
+            self._loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        while self._due:
+            one = self._due.popleft()
+            one.due = False
+            if one in self._open:
+                self._step(one)
+                break
+        if self._due:
+            self._loop.call_soon(self._next)
+
+    def _step(self, one: _Handshake) -> None:
+        try:
+            if not one.begun and not self._begin_tls(one):
+                return
+            assert isinstance(one.sock, TlsSocket)
+            one.sock.do_handshake()
+        except (ssl.SSLWantReadError, BlockingIOError):
+            self._loop.add_reader(one.fd, self._ready, one)
+        except ssl.SSLWantWriteError:
+            one.writing = True
+            self._loop.add_writer(one.fd, self._ready, one)
+        except (ssl.SSLEOFError, ConnectionError):
+            self._give_up(one, "left", "the client hung up; it may not trust this gateway's certificate, or its name")
+        except OSError as error:
+            self._give_up(one, "failed", _words(error))
+        else:
+            self._finish(one)
+
+    def _begin_tls(self, one: _Handshake) -> bool:
+        head = one.sock.recv(HEAD_BYTES, socket.MSG_PEEK)
+        if not head:
+            self._give_up(one, "left", "the client hung up before it had sent a byte")
+            return False
+        spoken = speech(head) if len(head) == HEAD_BYTES else Speech.TLS  # or whatever: too little to tell
+        if spoken in WITH_TLS:
+            self._counts.foreign["tls", spoken.value] += 1
+            self._give_up(one, "failed", WITH_TLS[spoken])
+            return False
+        one.sock = self._tls.context().wrap_socket(one.sock, server_side=True, do_handshake_on_connect=False)
+        one.begun = True
+        return True
+
+    def _finish(self, one: _Handshake) -> None:
+        assert isinstance(one.sock, TlsSocket)
+        certificate = one.sock.getpeercert()
+        if certificate and ssl.cert_time_to_seconds(str(certificate["notAfter"])) < clock.wall():
+            # Verified when the session began that is taken up again.
+            self._give_up(one, "failed", "the client's certificate has expired")
+            return
+        user = user_of(self._tls.rules, certificate)
+        if certificate and user is None and self._tls.rules and self._damped.lets("certificates", clock.now()):
+            subject = distinguished_name(certificate.get("subject", ()))  # type: ignore[arg-type]
+            _log.info("no rule of tls.principal_rules has a user for %r, from %s", subject[:200], one.client.host)
+        self._counts.handshakes["done"] += 1
+        self._forget(one)
+        self._done(one.client._replace(sock=one.sock, user=user))
+
+    def _give_up(self, one: _Handshake, outcome: str, why: str) -> None:
+        self._counts.handshakes[outcome] += 1
+        if self._damped.lets(f"TLS handshakes, outcome={outcome}", clock.now()):
+            _log.info("no TLS with a client: address=%s port=%s %s", one.client.host, one.client.place, why)
+        self._forget(one)
+        one.sock.close()
+
+    def _forget(self, one: _Handshake) -> None:
+        self._rest(one)
+        self._open.discard(one)
+        self._logins.entered(one)
+
+    def _rest(self, one: _Handshake) -> None:
+        self._loop.remove_reader(one.fd)
+        if one.writing:
+            one.writing = False
+            self._loop.remove_writer(one.fd)
+
+
+def _words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is not taken: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or "unknown"
+        return _WORDS.get(reason, reason.lower().replace("_", " "))
+    return error.strerror or str(error)

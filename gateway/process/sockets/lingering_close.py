@@ -1,0 +1,93 @@
+"""Closing a client's connection so that it gets its last answers.
+
+A socket closed with unread bytes, or one that gets some later, resets its connection, and the client's kernel throws
+away what it has not read yet. So the gateway ends its own direction, and reads until the client has ended the other
+one. What is read so was never forwarded: the client asks for it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Collection
+
+from gateway.process.sockets.connection import ClientConnection
+from gateway.session.commands import Cause
+
+PATIENCE_S = 1.0
+_SINK = bytearray(64 * 1024)
+
+
+class LingeringClose:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: dict[socket.socket, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def see_off(self, sock: socket.socket) -> None:
+        """Closes a socket to which nothing more is to be sent, and which nobody reads any more."""
+        try:
+            sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            sock.close()
+            return
+        self._open[sock] = self._loop.call_later(PATIENCE_S, self._close, sock)
+        self._loop.add_reader(sock.fileno(), self._readable, sock)
+
+    def end_oldest(self) -> None:
+        """Waits no longer for the one that has been seen off for longest."""
+        self._close(next(iter(self._open)))
+
+    def close(self) -> None:
+        """Waits for nobody any more."""
+        for sock in tuple(self._open):
+            self._close(sock)
+
+    def _readable(self, sock: socket.socket) -> None:
+        try:
+            if sock.recv_into(_SINK):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._close(sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        self._open.pop(sock).cancel()
+        self._loop.remove_reader(sock.fileno())
+        sock.close()
+
+
+READS_S = 2.0
+"""How long what reads is waited for, and what waits for other clients."""
+WRITES_S = 10.0
+"""How long what may have changed a log or a group: unanswered, it is sent again, and may be there twice."""
+_STEP_S = 0.02
+
+
+async def part(connections: Collection[ClientConnection], farewells: LingeringClose) -> None:
+    """Takes nothing more from clients, answers what is in flight, and ends each connection after its last answer.
+
+    :param connections: shrinks as they end.
+    """
+    for connection in tuple(connections):
+        connection.leave(Cause.SHUTDOWN, "")
+    since = time.monotonic()
+    while _unanswered(connections, time.monotonic() - since):  # noqa: ASYNC110
+        await asyncio.sleep(_STEP_S)
+    for connection in tuple(connections):
+        connection.end(Cause.SHUTDOWN)
+    until = time.monotonic() + PATIENCE_S
+    while farewells and time.monotonic() < until:  # noqa: ASYNC110
+        await asyncio.sleep(_STEP_S)
+    farewells.close()
+
+
+def _unanswered(connections: Collection[ClientConnection], waited_s: float) -> bool:
+    if waited_s < READS_S:
+        return bool(connections)
+    return waited_s < WRITES_S and any(connection.session.writes for connection in connections)

@@ -1,0 +1,125 @@
+"""The listening sockets. While there is no room for another connection, clients wait in the kernel's queues.
+
+A listener that is left readable spins: the loop comes back to it at once, accepts nothing, and says so, a hundred
+thousand times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from collections.abc import Callable
+
+from gateway.runtime.descriptors import EXHAUSTED
+from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.session.snapshot import Port
+
+_log = logging.getLogger(__name__)
+
+BACKLOG = 4096
+"""With the default of 100, a reconnect storm gets 364 connections a second in, with retried SYNs, not 12,000."""
+ACCEPTS_PER_TURN = 16
+PAUSE_S = 0.05
+EXHAUSTED_PAUSE_S = 0.5
+
+
+class Listeners:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        has_room: Callable[[], bool],
+        busy: Callable[[], bool],
+        arrived: Callable[[socket.socket, Port, str], None],
+        damped: LogRateLimiter,
+    ) -> None:
+        """:param busy: whether those that have come are enough for this turn of the loop, which has work left then.
+        :param arrived: told socket, listener and the address of the client.
+        """
+        self._loop, self._has_room, self._busy, self._arrived, self._damped = loop, has_room, busy, arrived, damped
+        self._open: dict[socket.socket, Port] = {}
+        self._resuming: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def paused(self) -> bool:
+        return self._resuming is not None
+
+    def listen(self, host: str, port: int, place: Port) -> None:
+        """OSError if the port is taken."""
+        self._take(socket.create_server((host, port), backlog=BACKLOG), place)
+
+    def join(self, shared: socket.socket, place: Port) -> None:
+        """Listens at a bound socket with the other workers of this gateway (`gateway/process/workers/ports`)."""
+        _listen_with_others(shared)
+        self._take(shared, place)
+
+    def _take(self, listener: socket.socket, place: Port) -> None:
+        listener.setblocking(False)
+        self._open[listener] = place
+        if not self.paused:
+            self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+
+    def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+        for listener in self._open:
+            self._loop.remove_reader(listener.fileno())
+            listener.close()
+        self._open.clear()
+
+    def _accept(self, listener: socket.socket, place: Port) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if self._busy():
+                return
+            if not self._has_room():
+                self._pause(PAUSE_S)
+                return
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    self._sent_away(listener)
+                    return
+                if self._damped.lets("accept", time.monotonic()):
+                    _log.warning("no connection is accepted at the moment: %s", error)
+                if error.errno in EXHAUSTED:
+                    self._pause(EXHAUSTED_PAUSE_S)
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._arrived(sock, place, address[0])
+
+    def _sent_away(self, listener: socket.socket) -> None:
+        """The parent of the workers has ended the listening: all end, or it has not heard of this one yet."""
+        self._loop.remove_reader(listener.fileno())
+        self._loop.call_later(EXHAUSTED_PAUSE_S, self._join_again, listener)
+
+    def _join_again(self, listener: socket.socket) -> None:
+        if listener in self._open:
+            _listen_with_others(listener)
+            if not self.paused:
+                self._loop.add_reader(listener.fileno(), self._accept, listener, self._open[listener])
+
+    def _pause(self, for_s: float) -> None:
+        if self._resuming is None:
+            for listener in self._open:
+                self._loop.remove_reader(listener.fileno())
+            self._resuming = self._loop.call_later(for_s, self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = None
+        for listener, place in self._open.items():
+            self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+
+
+def _listen_with_others(shared: socket.socket) -> None:
+    # Clients that other workers have, or had, are no reason to refuse it.
+    shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    shared.listen(BACKLOG)

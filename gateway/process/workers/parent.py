@@ -1,0 +1,194 @@
+"""The parent of a gateway's workers: starts them, starts a dead one anew, ends them, and speaks for all.
+
+It serves no client and has no session in ZooKeeper. To ZooKeeper, to operations and to the other workers each worker is
+a gateway of its own, so the parent's death, and a worker's, are what the design has an answer to already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gateway.config import Config
+from gateway.process.workers.lifeline import WorkerState, heard
+from gateway.process.workers.pages import Pages, WorkersState
+from gateway.process.workers.ports import SharedPorts
+from gateway.process.workers.totals import Totals
+from gateway.process.workers.worker_queries import WorkerPage
+from ha_core.metrics.http import HttpServer
+
+_log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+END_S = 60.0
+"""Longer than a worker takes to answer what is in flight (`gateway/process/sockets/lingering_close`). One that hangs
+never ends."""
+
+
+class _Worker:
+    """One of the numbers, and the process that has it now."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.start = 0
+        self.process: asyncio.subprocess.Process | None = None
+        self.told = WorkerState()
+        self.has_served = False
+        """Whether any process of this number has."""
+
+    @property
+    def serves(self) -> bool:
+        return self.process is not None and self.told.serving
+
+    @property
+    def page(self) -> WorkerPage | None:
+        return (
+            WorkerPage(self.start, self.number, self.told.http) if self.process is not None and self.told.http else None
+        )
+
+
+class Parent:
+    def __init__(self, config: Config, command: Sequence[str], said: str) -> None:
+        """:param command: starts a worker, when its number, the parent's process id and the listeners are added.
+        :param said: the file of the configuration, which each worker gets by its standard input: one that is started
+            anew must be what the others are, and the file may have been changed, for a restart at night.
+        """
+        self._config, self._command, self._said = config, tuple(command), said.encode()
+        self._workers = [_Worker(number) for number in range(config.workers)]
+        self._stopping = asyncio.Event()
+        self._starts = 0
+        self._ended = 0
+        self._code = 0
+        self._totals = Totals()
+        self._ports: SharedPorts | None = None
+        self.pages = Pages(config.id, self._standing, self._totals)
+
+    async def run(self) -> int:
+        """Until it is told to end, or the workers cannot be kept. Returns the exit code."""
+        config, loop = self._config, asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        shared = [("listen.port", config.listen.host, config.listen.port)]
+        if config.listen_discovery is not None:
+            shared.append(("listen_discovery.port", config.listen_discovery.host, config.listen_discovery.port))
+        http = HttpServer(
+            *(config.http.host, config.http.port, self.pages.metrics, self.pages.unready, "http.port"),
+            self.pages.more(),
+        )
+        try:
+            self._ports = ports = SharedPorts(shared)
+        except OSError as error:
+            _log.error("cannot start: %s", error)
+            return 1
+        try:
+            http.start()
+            keeping = [loop.create_task(self._keep(worker)) for worker in self._workers]
+            stopping = loop.create_task(self._stopping.wait())
+            # None of the others ends before that, unless there is a fault in it: `_end` raises it.
+            await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
+            await self._end(keeping)
+        except OSError as error:
+            _log.error("cannot start: %s", error)
+            return 1
+        finally:
+            http.stop()
+            ports.close()
+        return self._code
+
+    async def _keep(self, worker: _Worker) -> None:
+        """Runs it for as long as the gateway does."""
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            try:
+                code = await self._run(worker)
+            except OSError as error:
+                _log.error("worker %d cannot be started: %s", worker.number, error)
+                code = 1
+            if self._stopping.is_set():
+                return
+            if not worker.has_served:
+                # As a gateway of one process that cannot start: whoever started it has to see it. Later the others
+                # serve on, whatever it is: a certificate may lie there without its key just now.
+                _log.error("worker %d has ended with %d before it served anybody; all end", worker.number, code)
+                self._code = code if code > 0 else 1
+                self._stopping.set()
+                return
+            self._ended += 1
+            if worker.told.serving:
+                pause_s = FIRST_PAUSE_S
+            _log.error("worker %d has ended by itself (%d); again in %g s", worker.number, code, pause_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _run(self, worker: _Worker) -> int:
+        """One process of it, to its end; its exit code, or minus the signal that ended it."""
+        self._starts += 1
+        worker.start, worker.told = self._starts, WorkerState()
+        listeners = self._ports.numbers if self._ports is not None else ()
+        numbers = ("--worker", str(worker.number), "--parent", str(os.getpid()))
+        process = await asyncio.create_subprocess_exec(
+            *(*self._command, *numbers, "--listeners", ",".join(map(str, listeners))),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=listeners,
+        )
+        self._totals.began(worker.start)
+        worker.process = process
+        _log.info("worker %d is process %d", worker.number, process.pid)
+        if self._stopping.is_set():  # it was begun meanwhile, and has been told nothing
+            process.terminate()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(self._said)
+            process.stdin.close()
+            async for line in process.stdout:
+                with suppress(ValueError):  # of a library that prints
+                    worker.told = heard(line)
+                worker.has_served = worker.has_served or worker.told.serving
+            return await process.wait()
+        finally:
+            worker.process = None
+            self._totals.ended(worker.start)
+            self._refuse_unless_served()
+
+    def _refuse_unless_served(self) -> None:
+        if self._ports is not None and not any(one.serves for one in self._workers):
+            self._ports.refuse()
+
+    async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
+        """Asks all to end, and waits for them."""
+        self._send(signal.SIGTERM)
+        if self._ports is not None:
+            self._ports.refuse()
+        _, waiting = await asyncio.wait(keeping, timeout=END_S)
+        if waiting:
+            _log.error("%d workers have not ended within %g s and are killed", len(waiting), END_S)
+            self._send(signal.SIGKILL)
+            await asyncio.wait(waiting)
+        for task in keeping:
+            task.result()
+
+    def _send(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            if worker.process is not None:
+                with suppress(ProcessLookupError):
+                    worker.process.send_signal(number)
+
+    def _standing(self) -> WorkersState:
+        """Called by threads of callers: everything is read once."""
+        pages, coming_back = [], []
+        for worker in self._workers:
+            page, told = worker.page, worker.told
+            if worker.has_served and not (told.serving and page is not None):
+                coming_back.append(worker.number)
+            elif page is not None:
+                pages.append(page)
+        begun = all(worker.has_served for worker in self._workers)
+        return WorkersState(pages, len(self._workers), begun, coming_back, self._ended)

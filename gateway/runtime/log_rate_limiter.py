@@ -1,0 +1,32 @@
+"""Log lines that one cause can write by the thousand: so many in a while, and then how many were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class LogRateLimiter:
+    """Of each kind `most` lines in `per_s` seconds. Kinds are few: they are never forgotten."""
+
+    def __init__(self, most: int = 10, per_s: float = 10.0) -> None:
+        self._most, self._per_s = most, per_s
+        self._kinds: dict[str, list[float]] = {}
+        """Kind → [when its time began, lines since, left out since]."""
+
+    def lets(self, kind: str, now: float) -> bool:
+        """Whether a line of the kind may be written now."""
+        lines = self._kinds.setdefault(kind, [now, 0, 0])
+        if now - lines[0] >= self._per_s and not lines[2]:
+            lines[:2] = now, 0
+        if lines[1] < self._most:
+            lines[1] += 1
+            return True
+        lines[2] += 1
+        return False
+
+    def left_out(self, now: float) -> Iterator[tuple[str, int]]:
+        """Kinds whose time is over, with how many lines of each were left out; to be called now and then."""
+        for kind, lines in self._kinds.items():
+            if lines[2] and now - lines[0] >= self._per_s:
+                yield kind, int(lines[2])
+                lines[:] = now, 0, 0

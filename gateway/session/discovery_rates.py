@@ -1,0 +1,102 @@
+"""How much each user and each address may ask of discovery, and has asked.
+
+Pure: the time is told, and what is remembered is bounded, whatever names and addresses come.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from enum import Enum
+from operator import attrgetter
+from typing import NamedTuple
+
+from gateway.session.login_rate_limiter import network
+
+EVERYBODY = "*"
+"""In settings: for each that has none of its own."""
+BURST_S = 1.0
+"""What may be asked within that time may be asked at once."""
+MAX_HOLD_S = 5.0
+"""Nobody waits longer, or his heartbeats behind it come too late (session timeouts begin at 6 s). So a limit is kept
+as long as no more clients share it than have one request each in that time; beyond, each has one in five seconds."""
+MAX_KNOWN = 10_000
+"""Users and addresses, together, of which it is known how much they have asked: as many as connections by default."""
+
+
+class DiscoverySettings(NamedTuple):
+    """Name, or `*` → value. The names are those of the platform's types of settings."""
+
+    user_rate: Mapping[str, int] = {}
+    """Requests a second of a user."""
+    address_rate: Mapping[str, int] = {}
+    """Requests a second from an address."""
+    queued_requests: Mapping[str, int] = {}
+    """Requests that wait for one cluster; one user has half of them at most."""
+
+    def most_queued(self, cluster: str, otherwise: int) -> int:
+        return self.queued_requests.get(cluster, self.queued_requests.get(EVERYBODY, otherwise))
+
+
+class DiscoveryLimit(Enum):
+    """Which one is reached. The first two are for those who are named, and stand in the place of both general ones."""
+
+    NAMED_USER = "named_user"
+    NAMED_ADDRESS = "named_address"
+    USER = "user"
+    ADDRESS = "address"
+
+
+class DiscoveryWait(NamedTuple):
+    seconds: float
+    limit: DiscoveryLimit
+    per_s: int
+
+
+_AT_ONCE_S = 0.0005
+"""Shorter waits are none: timers know milliseconds."""
+_SECONDS = attrgetter("seconds")
+
+
+class DiscoveryRates:
+    """What of this gateway's clients have asked. No clock of its own, and bounded: whoever asked longest ago is
+    forgotten first.
+
+    :ivar settings: may be replaced at any time; what was held before is held as long as was said.
+    """
+
+    def __init__(self, settings: DiscoverySettings = DiscoverySettings(), most: int = MAX_KNOWN) -> None:  # noqa: B008 - frozen
+        self.settings = settings
+        self._most = most
+        self._paid_at: OrderedDict[tuple[bool, str], float] = OrderedDict()
+        """By (whether it is a user, name): when all that was asked so far will have had its time."""
+
+    def __len__(self) -> int:
+        return len(self._paid_at)
+
+    def take(self, user: str, address: str, now: float) -> DiscoveryWait | None:
+        """Counts a request; None: it may go on at once."""
+        users, addresses = self.settings.user_rate, self.settings.address_rate
+        if not (users or addresses):
+            return None
+        if user in users and user != EVERYBODY:
+            return self._take(DiscoveryLimit.NAMED_USER, user, users[user], now)
+        if address in addresses:
+            return self._take(DiscoveryLimit.NAMED_ADDRESS, address, addresses[address], now)
+        of_user = self._take(DiscoveryLimit.USER, user, users.get(EVERYBODY), now)
+        of_address = self._take(DiscoveryLimit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
+        return max((wait for wait in (of_user, of_address) if wait is not None), default=None, key=_SECONDS)
+
+    def _take(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
+        if per_s is None:
+            return None
+        each_s = 1 / per_s
+        at_once_s = max(BURST_S - each_s, 0.0)
+        key = (limit in (DiscoveryLimit.NAMED_USER, DiscoveryLimit.USER), name)
+        paid_at = max(self._paid_at.get(key, now), now)
+        self._paid_at[key] = min(paid_at + each_s, now + at_once_s + MAX_HOLD_S)
+        self._paid_at.move_to_end(key)
+        if len(self._paid_at) > self._most:
+            self._paid_at.popitem(last=False)
+        wait_s = paid_at - now - at_once_s
+        return DiscoveryWait(wait_s, limit, per_s) if wait_s > _AT_ONCE_S else None

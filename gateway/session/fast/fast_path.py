@@ -1,0 +1,339 @@
+"""The fast path: requests that are like one that was passed go as that one went, and answers go as they come.
+
+It is nearly all that a gateway does, so no request is read, no command is made and nothing is looked up here: what was
+decided on the long way (`requests`, `answers`) is remembered, and compared as bytes.
+
+Invariant: what goes this way leaves the session, the counts and the sockets as the long way would have. Whatever is not
+certain goes the long way: the functions here then change nothing, and say so by using no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+from gateway.session.answer_arrival import Streaming
+from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
+from gateway.session.fast.fetch_patch import PatchedFetch, patch, patch_one
+from gateway.session.lease_guard import stands
+from gateway.session.lifecycle import Open
+from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
+from gateway.session.readiness import HalfSent
+from gateway.session.requests import MAX_REQUESTS
+from gateway.session.state import ConnectionState
+from gateway.session.upstream import BETWEEN, Upstream
+from ha_core.wire import ApiKey, RemoteProtocolError
+from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
+from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
+from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
+from ha_core.wire.templates.single_topic import FetchTemplate, Place, ProduceTemplate
+
+_HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
+_ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
+_PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+_NONE = None, None
+_IN_ORDER = frozenset((Passed, Patched, Shifted))
+"""Their answers go when they come, and nothing goes behind them."""
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
+    """Client bytes `buf[:end]`, of which the session carries none: how many go to the port's broker as they are."""
+    if type(session.life) is not Open or session.waits_for is not None or now >= session.seen_until:
+        return 0
+    pos, reading = 0, session.reading
+    if reading is not None:
+        pos = min(rest(session, now), end)
+        if pos == 0:
+            return 0
+        rest_went(session, pos, now)
+        if session.reading is not None:
+            return pos
+    for _ in range(MAX_REQUESTS):
+        if end - pos < _HEAD_BYTES:
+            break
+        size, api_key, _, correlation_id = _HEAD(buf, pos)
+        frame_end = pos + 4 + size
+        if api_key == _PRODUCE:
+            flow, change = _like_produce(session, buf, pos, end, frame_end, now)
+        elif api_key == _FETCH and frame_end <= end:
+            flow, change = _like_fetch(session, buf, pos, frame_end)
+        else:
+            break
+        if flow is None or not _pass(session, flow, change, size, correlation_id, frame_end - end, now):
+            break
+        if change is not None:
+            change.write(buf)
+        if flow.rack[1]:
+            rack_at, rack_bytes = frame_end - flow.rack[0], flow.rack[1]
+            buf[rack_at : rack_at + rack_bytes] = b"-" * rack_bytes
+        if frame_end >= end:
+            return end
+        pos = frame_end
+    return pos
+
+
+def rest(session: ConnectionState, now: float) -> int:
+    """How many bytes are missing of a request whose beginning was sent: so many may go after it as they come, unseen.
+    0: there is no such request, or they may not."""
+    half, session.now = session.reading, now
+    if (
+        type(half) is not HalfSent
+        or type(session.life) is not Open
+        or session.waits_for is not None
+        or session.unacknowledged
+        or half.later
+        or half.lane is not session.here
+        or now >= session.entry.expires_at
+        or not stands(session, half.basis)
+    ):
+        return 0
+    return half.missing
+
+
+def rest_went(session: ConnectionState, count: int, now: float) -> None:
+    """So many of them did."""
+    half = session.reading
+    assert isinstance(half, HalfSent)
+    session.now = now
+    half.missing -= count
+    if not half.missing:
+        session.reading = None
+        session.upstreams[half.lane].complete(half)
+
+
+def _like_produce(
+    session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
+) -> tuple[CachedDecision | None, RequestPatch | None]:
+    places: Sequence[Place] = ()
+    for flow in session.flows:
+        like = flow.like
+        if type(like) is ProduceTemplate:
+            if places := like.partitions(buf, at, end, frame_end):
+                found = flow
+                break
+        elif (
+            type(like) is SeveralTopicsProduceTemplate and (topics := like.topics(buf, at, end, frame_end)) is not None
+        ):
+            found = flow if topics == set(flow.topics) else flow._replace(topics=tuple(topics))
+            break
+    else:
+        return _NONE
+    if not session.only_produce and (session.queue or session.unacknowledged):
+        return _NONE
+    waited_for = session.producer_order.topics
+    if waited_for and not waited_for.keys().isdisjoint(found.topics):
+        return _NONE  # the long way knows whether any of them still counts
+    if found.mapped is None:
+        return found, None
+    change = found.mapped.settles(buf, places, end, session.shared, session.producer_order, now)
+    return _NONE if change is None else (found, change)
+
+
+def _like_fetch(
+    session: ConnectionState, buf: bytearray, at: int, frame_end: int
+) -> tuple[CachedDecision | None, RequestPatch | None]:
+    if session.unacknowledged:
+        return _NONE
+    for pending in session.queue:
+        if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not session.here:
+            return _NONE
+    named: tuple[bytes, ...] | None = None
+    for flow in session.flows:
+        like = flow.like
+        if type(like) is FetchTemplate:
+            if (one := like.entries(buf, at, frame_end)) is not None:
+                found, body_at, entries = flow, at + like.body_at, ((one,) if flow.named else ())
+                break
+        elif (
+            type(like) is SeveralTopicsFetchTemplate
+            and (named is None or named == flow.named)
+            and (several := like.entries(buf, at, frame_end)) is not None
+        ):
+            named, entries = zip(*several, strict=True)
+            if named != flow.named and flow.begins is not None:
+                continue  # one of the others may begin with these, in this order
+            found, body_at = flow if named == flow.named else flow.naming(named), at + like.body_at
+            break
+    else:
+        return _NONE
+    known = session.fetch_session
+    if found.begins is None and (
+        found.fetch_session is not known
+        or (known is not None and (known.ends or known.mapped is (found.routes is None)))
+    ):
+        return _NONE
+    if found.routes is None:
+        return found, None
+    if session.queue:
+        return _NONE  # whether it may overtake what is under way is for `turns` to say
+    known = known if found.begins is None else found.begins.copy()
+    version = found.request.api_version
+    named, routes, gaps, change = found.named, found.routes, session.gaps, None
+    if len(entries) == 1 and entries[0][1] == 1:
+        change = patch_one(buf, body_at, version, named, entries[0][0], routes, gaps, known)
+    if change is None:
+        change = patch(buf, body_at, version, named, entries, routes, gaps, known)
+    return _NONE if change is None else (found, change)
+
+
+def _pass(
+    session: ConnectionState,
+    flow: CachedDecision,
+    change: RequestPatch | None,
+    size: int,
+    correlation_id: int,
+    missing: int,
+    now: float,
+) -> bool:
+    """Counts it as sent to the port's broker. False: something is out of the ordinary."""
+    shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
+    lease = shared.lease
+    upstream = session.upstreams.get(lane) if lane is not None else None
+    if (
+        upstream is None
+        or upstream.writing is not BETWEEN
+        or entry is not flow.entry
+        or now >= entry.expires_at
+        or now >= lease.valid_until
+        or now < session.throttling.muted_until
+        or session.damping.counts
+        or len(queue) >= shared.max_in_flight
+        or size > shared.limits.max_request_bytes
+    ):
+        return False
+    session.now = now
+    session.headers_read += 1
+    request = flow.request.again(correlation_id)
+    pending = Passed(request, flow.topics, reads=flow.reads) if change is None else change.pending(request)
+    pending.lane = lane
+    pending.revision = revision = session.snapshot.view.revision
+    if flow.topics:
+        session.only_produce = True
+        pending.basis = lease.generation, revision
+        if missing > 0:
+            session.reading = upstream.writing = HalfSent(
+                upstream.lane, missing, 4 + size, pending, flow.topics, pending.basis
+            )
+    else:
+        session.only_produce = False
+        pending.in_session, pending.waits_ms = flow.fetch_session is not None, flow.waits_ms
+        if flow.begins is not None:
+            begun = change.session if type(change) is PatchedFetch else None
+            session.leave_fetch_session()
+            session.fetch_session = pending.begins = begun or flow.begins.copy()
+            pending.reads = pending.begins.topics
+            pending.in_session = True
+    queue.append(pending)
+    upstream.queue.append(pending)
+    shared.counts.requests[request.api_key, pending.outcome] += 1
+    return True
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _answers_pass(session: ConnectionState) -> bool:
+    """Whether the client is there, and nothing of it or of another broker waits for an answer to have gone."""
+    life, upstreams = session.life, session.upstreams
+    return (
+        type(life) is Open
+        and life.connected
+        and session.waits_for is None
+        and (len(upstreams) == 1 or not any(one.blocked for one in upstreams.values()))
+    )
+
+
+def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
+    """How many bytes are missing of an answer that has begun to go to the client: so many may follow it, unseen. 0:
+    there is none, or they may not, or something may have to go behind it."""
+    answer, queue, session.now = upstream.answer, session.queue, now
+    if (
+        type(answer) is not Streaming
+        or not _answers_pass(session)
+        or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
+        or not (answer.basis is None or stands(session, answer.basis))
+    ):
+        return 0
+    return answer.missing
+
+
+def rest_of_answer_went(session: ConnectionState, upstream: Upstream, count: int, now: float) -> None:
+    answer = upstream.answer
+    assert isinstance(answer, Streaming)
+    session.now = now
+    answer.missing -= count
+    if not answer.missing:
+        upstream.answer = None
+        upstream.queue.popleft()
+        session.queue.popleft()
+
+
+def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
+    """Bytes `buf[:end]` of a broker, of which `upstream` carries none: how many go to the client as they are."""
+    pos = 0
+    if upstream.answer is not None:
+        pos = min(rest_of_answer(session, upstream, now), end)
+        if pos == 0:
+            return 0
+        rest_of_answer_went(session, upstream, pos, now)
+        if pos == end:
+            return end
+    if not _answers_pass(session):
+        return pos
+    lease, queue, owed, throttling = session.shared.lease, session.queue, upstream.queue, session.throttling
+    session.now = now
+    while end - pos >= _ANSWER_BYTES and owed:
+        size, correlation_id = _ANSWER(buf, pos)
+        pending, after = owed[0], pos + 4 + size
+        if (
+            type(pending) not in _IN_ORDER
+            or queue[0] is not pending
+            or pending.request.correlation_id != correlation_id
+            or not 4 <= size <= session.shared.limits.max_response_bytes
+            or pending.due_at > now
+            or now >= lease.valid_until
+            or not (pending.basis is None or stands(session, pending.basis))
+            or (
+                throttling.quotas is not None
+                and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
+            )
+        ):
+            break
+        if pending.begins is not None:
+            if after > end and end - pos < SESSION_ID_BYTES:
+                break
+            pending.begins.id = session_id_of(buf, pos, 4 + size, pending.request.api_version)
+        if after > end:
+            if type(pending) is not Passed:
+                break
+            upstream.answer = Streaming(after - end, pending.basis)
+            return end
+        if len(queue) > 1 and type(queue[1]) not in _IN_ORDER:
+            break
+        if type(pending) is not Passed and not _patch(pending, buf, pos, after):
+            break
+        owed.popleft()
+        queue.popleft()
+        pos = after
+    return pos
+
+
+def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> bool:
+    """Patches a whole answer. False: the long way says what it is, or what is wrong with it. (A damaged one may be half
+    patched by then. The damage is still there, and ends the connection; nothing of it was given out.)"""
+    if type(pending) is Shifted:
+        return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
+    if type(pending) is Patched:
+        version, reads = pending.request.api_version, pending.reads
+        usual = version == USUAL_VERSION and len(reads) == 1
+        try:
+            if usual and patch_usual(buf, at, end, reads[0], pending.shifts):
+                return True
+            patcher = FetchPatcher(version, end - at - 4, pending.shifts)
+            return patcher.feed(buf, at + 4, end) == end
+        except RemoteProtocolError:
+            return False
+    return False

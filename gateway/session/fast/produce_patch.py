@@ -1,0 +1,144 @@
+"""Mapped partitions of which nothing is left to decide: a batch goes there as the one before it did.
+
+`Judgement` decides. Here is only said of which batches it would decide the same: no earlier term holds them, they open
+none, and nothing else has to come first. Of all others it is said that they have to be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from gateway.session.pending import Shifted
+from gateway.session.produce.duplicate_offsets import find_held, last_of
+from gateway.session.produce.producer_order import Key, ProducerOrder
+from gateway.session.request import Request
+from gateway.session.routes import Routes
+from gateway.session.shared import Shared
+from ha_core.model import Extent, LastSequences
+from ha_core.model.producer import is_gateway_id, upstream_id
+from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
+from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
+from ha_core.wire.templates.single_topic import Place, ProduceAnswerTemplate
+
+_INT = Struct(">i").unpack_from
+
+
+class Settled(NamedTuple):
+    """A partition that is written through the port's broker, and whose cut does not lie ahead.
+
+    :ivar like: how answers look.
+    :ivar shifts: what is added to offsets in them.
+    :ivar sequences: what earlier terms hold of its topic.
+    :ivar asked: whether the origin was asked for that when the term began: then producers have to open it.
+    """
+
+    key: Key
+    term: int
+    like: ProduceAnswerTemplate | None
+    shifts: Mapping[Key, int]
+    sequences: LastSequences | None
+    asked: bool
+
+    def producer_id(self, batch: Batch, shared: Shared, now: float) -> int | None:
+        """Under which the batch goes; None: it has to be judged."""
+        producer_id, term = batch.producer_id, self.term
+        if term == 0 or not is_gateway_id(producer_id):
+            return producer_id
+        sequences, key = self.sequences, self.key
+        last = last_of(sequences, key[1], batch)
+        if last is not None and (batch.producer_epoch < last[0] or find_held(sequences, key, batch) is not None):
+            return None
+        if self.asked and shared.terms.watched(key, term, producer_id, now):
+            return None
+        return upstream_id(producer_id, term)
+
+
+class Goes(NamedTuple):
+    """What is to be done with a batch.
+
+    :ivar producer_id: under which it goes.
+    """
+
+    settled: Settled
+    batch: Batch
+    producer_id: int
+
+    def pending(self, request: Request) -> Shifted:
+        settled = self.settled
+        return Shifted(request, (settled.key[0],), shifts=settled.shifts, like=settled.like)
+
+    def write(self, buf: bytearray) -> None:
+        if self.producer_id != self.batch.producer_id:
+            rewrite_producer_id(buf, self.batch.at, self.producer_id)
+
+
+class GoTogether(NamedTuple):
+    """What is to be done with the batches of several partitions, of one request to one topic."""
+
+    name: bytes
+    like: ProduceAnswerTemplate | None
+    each: Mapping[int, tuple[Settled, Batch, int]]
+    """As in `Goes`, by partition."""
+
+    def pending(self, request: Request) -> Shifted:
+        shifts: dict[Key, int] = {}
+        for settled, _, _ in self.each.values():
+            shifts |= settled.shifts
+        return Shifted(request, (self.name,), shifts=shifts, like=self.like)
+
+    def write(self, buf: bytearray) -> None:
+        for _, batch, producer_id in self.each.values():
+            if producer_id != batch.producer_id:
+                rewrite_producer_id(buf, batch.at, producer_id)
+
+
+class SettledTopic:
+    """The partitions of a mapped topic, through one port, on one snapshot."""
+
+    __slots__ = ("_name", "_partitions", "_routes", "like")
+
+    def __init__(self, name: bytes, routes: Routes, version: int) -> None:
+        self._name, self._routes = name, routes
+        self._partitions: BoundedCache[int, Settled] = BoundedCache()
+        self.like = ProduceAnswerTemplate.of(name, version)
+
+    def settles(
+        self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, order: ProducerOrder, now: float
+    ) -> Goes | GoTogether | None:
+        """How the batches of all these partitions go; before `end` they have come. None: they have to be judged."""
+        each: dict[int, tuple[Settled, Batch, int]] = {}
+        alone = len(places) == 1
+        for number_at, at, stop in places:
+            (partition,) = _INT(buf, number_at)
+            settled = self._partitions.get(partition) or self._find(partition, shared.remembered)
+            if settled is None or partition in each:
+                return None
+            batch = first_batch(buf, at, end if end < stop else stop, stop)
+            if batch is None or batch.records_count < 0 or batch.last_offset_delta < 0:
+                return None
+            if (settled.key, batch.producer_id) in order.under_way:
+                return None
+            producer_id = settled.producer_id(batch, shared, now)
+            if producer_id is None:
+                return None
+            if alone:
+                return Goes(settled, batch, producer_id)
+            each[partition] = settled, batch, producer_id
+        return GoTogether(self._name, self.like, each)
+
+    def _find(self, partition: int, room: CacheBudget) -> Settled | None:
+        routes, name = self._routes, self._name
+        route = routes.topic(name)
+        if route.no_produce is not None or route.topic is None or route.topic.crosses(partition):
+            return None
+        extent = routes.writer(route.topic, partition)
+        if not isinstance(extent, Extent):
+            return None
+        key, sequences = (name, partition), route.sequences
+        asked = sequences is not None and sequences.terms.get(partition) == extent.term
+        shifts = {key: extent.shift} if extent.shift else {}
+        settled = Settled(key, extent.term, self.like, shifts, sequences, asked)
+        room.keep(self._partitions, name, partition, settled)
+        return settled

@@ -1,0 +1,104 @@
+"""Long requests and answers: read, judged and written beside the event loop, so that everybody else goes on meanwhile.
+
+The bound is on cost and not on routes: what the loop reads by itself has few elements (`Request.read`). A request with
+more is prepared: its connection takes nothing more from its client until it was read and judged, so requests keep their
+order. What has to be written of it goes beside the loop as well, as a step of its exchange, or as an answer that is
+made there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from functools import partial
+from typing import Any
+
+from gateway.model.copies import Copies
+from gateway.model.rights import Gate
+from gateway.runtime.offload import DeferredFreeList
+from gateway.session import streaming
+from gateway.session.commands import BrokerLane, Cause, OffloadWork
+from gateway.session.fetch.long import look_at
+from gateway.session.fetch.plan import Gap
+from gateway.session.lease_guard import leased
+from gateway.session.pending import OffloadStep, Send
+from gateway.session.produce.long import LongProduce
+from gateway.session.readiness import Preparation
+from gateway.session.request import LONG_ANSWER_BYTES, Message, Prepared, Request
+from gateway.session.routes import Routes
+from gateway.session.state import ConnectionState
+from ha_core.plan.access.rights import Verdicts
+from ha_core.plan.facts.clusters import Partition
+from ha_core.wire import ApiKey, WireLimits, decode, inline
+from ha_core.wire.apis import Api
+
+
+def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
+    """Has a worker thread read and judge a request, which is handled after that; the client's later requests wait.
+
+    :param owned: no other request uses the buffer of this one.
+    """
+    if not streaming.hold(session, request.end - request.start):
+        return
+    kept = request.kept(owned)
+    session.preparing = kept
+    session.waits_for = Preparation.AWAITED
+    if kept.api_key == ApiKey.FETCH:
+        routes, gaps, served = session.routes(kept.client_id), dict(session.gaps), session.here is not None
+        work = partial(_fetch, kept, routes, gaps, session.shared.copies, served, session.now)
+    elif kept.api_key == ApiKey.PRODUCE:
+        work = partial(_produce, kept)
+    else:
+        work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, session.verdicts)
+    session.emit(OffloadWork(kept, work, Cause.MALFORMED))
+
+
+def _prepared(api: Api, version: int, body: bytes, limits: WireLimits, verdicts: Verdicts | None) -> Prepared:
+    message = decode(api.key, version, "request", body, limits=inline(limits))
+    gate = None if verdicts is None else Gate(verdicts, api, version, message)
+    if gate is not None:
+        gate.request = _bulky(gate.request)
+        gate.answer = None if gate.answer is None else _bulky(gate.answer)
+    return Prepared(_bulky(message), verdicts, gate)
+
+
+def _fetch(
+    request: Request, routes: Routes, gaps: Mapping[Partition, Gap], copies: Copies, served: bool, now: float
+) -> Prepared:
+    found = look_at(request, routes, gaps, copies, served, now)
+    if found.planned is not None:
+        message, plan = found.planned
+        found = found._replace(planned=(_bulky(message), plan))
+    return Prepared({}, routes.verdicts, None, found)
+
+
+def _produce(request: Request) -> Prepared:
+    return Prepared({}, None, None, LongProduce(request))
+
+
+def _bulky(message: Message) -> Message:
+    """The same, whose lists are freed beside the loop, too."""
+    return {name: DeferredFreeList(value) if isinstance(value, list) else value for name, value in message.items()}
+
+
+def ask(
+    session: ConnectionState, request: Request, message: Message, lane: BrokerLane, *, survives_loss: bool = False
+) -> Generator[OffloadStep | Send, Any, bytearray | None]:
+    """Part of an exchange: sends a request with another body to a broker.
+
+    :returns: its answer; None: the request was not sent because the lease was lost while it was encoded, or (with
+        `survives_loss`) the broker was lost before it answered.
+    """
+    if request.prepared is None:
+        frame = request.rewritten(message)
+    else:
+        frame = yield OffloadStep(partial(request.rewritten, message))
+        if not leased(session):
+            return None
+    frames = yield Send({lane: frame}, survives_loss)
+    answered: bytearray | None = frames[lane]
+    return answered
+
+
+def is_long(request: Request, answered: bytearray) -> bool:
+    """Whether a broker's answer is read beside the loop."""
+    return request.prepared is not None or len(answered) >= LONG_ANSWER_BYTES

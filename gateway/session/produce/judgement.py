@@ -1,0 +1,298 @@
+"""Produce requests that need a look: mapped, fenced or moved topics.
+
+Invariant: a batch is forwarded only to the cluster that the map names as the writer, under the producer id of that
+writer's term; a batch that an earlier term holds is answered as the duplicate that it is, never forwarded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gateway.session.commands import Inquire, LookUp
+from gateway.session.lease_guard import leased
+from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
+from gateway.session.produce.producer_order import Key, RefusedBatch
+from gateway.session.produce.writer_epochs import opens
+from gateway.session.refusal import Refusal
+from gateway.session.request import Message, Request, text
+from gateway.session.routes import Routes
+from gateway.session.state import ConnectionState
+from ha_core.model.producer import is_gateway_id, upstream_id
+from ha_core.wire import ErrorCode, RemoteProtocolError
+from ha_core.wire.produce import ProduceScan
+from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
+
+Batches = Mapping[Key, Batch | None]
+"""Of a whole request, by partition; None where it names no records."""
+LOGGED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+"""A broker's words for what is in the log."""
+
+
+def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
+    """The batch of each partition of a whole request.
+
+    One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes hold a million empty ones.
+
+    A partition that the request repeats has its last batch here (`repeated` names it).
+
+    :raises RemoteProtocolError: there are more in a partition, or none that is whole.
+    """
+    batches: dict[Key, Batch | None] = {}
+    for topic, partition, at, length in scan.partitions:
+        batch = first_batch(request.buf, at, at + length, at + length) if length > 0 else None
+        if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
+            raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
+        batches[topic, partition] = batch
+    return batches
+
+
+def repeated(scan: ProduceScan, batches: Batches) -> frozenset[Key]:
+    """Partitions that the request names more than once.
+
+    Brokers keep batches in a map by partition (`KafkaApis.handleProduceRequest`; until 2.7
+    `ProduceRequest.partitionRecords`): they append the last batch of a partition, drop the earlier ones, and answer the
+    partition once, without an error (seen with 3.9.2 and 4.3.1). So the producer takes the earlier records for written.
+    The gateway appends none of them and says so (`Refusal.REPEATED`).
+    """
+    if len(batches) == len(scan.partitions):
+        return frozenset()
+    times = Counter((topic, partition) for topic, partition, _, _ in scan.partitions)
+    return frozenset(key for key, count in times.items() if count > 1)
+
+
+def notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
+    """Notes the use of topics whose batches are forwarded.
+
+    :param local: partitions that the gateway answers itself.
+    """
+    for topic, partition, _, _ in scan.partitions:
+        if (topic, partition) not in local:
+            session.notice(request, "topic", topic, "produce")
+            session.damping.forwarded((topic, partition))
+
+
+def judge_head(
+    session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes
+) -> ProduceJudgement | None:
+    """Judges a request of one partition and one batch of which only the beginning has arrived.
+
+    None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
+    """
+    topic, partition, at, length = scan.partitions[0]
+    route = routes.topic(topic)
+    batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
+    if (
+        batch is None
+        or route.no_produce is not None
+        or find_held(route.sequences, (topic, partition), batch)  # from the first look on, time to look it up runs
+        or (route.topic is not None and route.topic.crosses(partition))
+    ):
+        return None
+    verdict = ProduceJudgement(session, request, {(topic, partition): batch})
+    return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
+
+
+class Duplicate(NamedTuple):
+    """An earlier term holds the batch: what the broker of that term would answer."""
+
+    error: ErrorCode
+    base_offset: int
+
+
+@dataclass(slots=True, eq=False)
+class ProduceJudgement:
+    """What becomes of the partitions of a request; those that no field names are forwarded as they are.
+
+    :ivar repeated: partitions that the request names more than once.
+    :ivar local: partitions that are answered here, and not forwarded: why.
+    :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
+    :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
+    :ivar fence: operation whose fence refused something.
+    :ivar refused: batches that have to come again before later ones of their producers.
+    """
+
+    session: ConnectionState
+    request: Request
+    batches: Batches
+    repeated: frozenset[Key] = frozenset()
+    local: dict[Key, Refusal | Duplicate] = field(default_factory=dict)
+    shifts: dict[Key, int] = field(default_factory=dict)
+    openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    fence: str | None = None
+    refused: list[RefusedBatch] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceJudgement:
+        """Of a whole request.
+
+        :raises RemoteProtocolError: as `batch_of_each`.
+        """
+        batches = batch_of_each(request, scan)
+        return cls(session, request, batches, repeated(scan, batches))
+
+    @property
+    def topics(self) -> tuple[bytes, ...]:
+        """Those of which something is forwarded."""
+        return tuple({key[0] for key in self.batches if key not in self.local})
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        return tuple(outcome for outcome in self.local.values() if isinstance(outcome, Refusal))
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def judge(self, routes: Routes, transactional: bool, refusal: Refusal | None = None) -> None:
+        """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
+
+        Without the lease nothing is.
+
+        :param refusal: a reason to refuse every batch.
+        """
+        refusal_of_all = refusal if leased(self.session) else Refusal.LEASE
+        for key, batch in self.batches.items():
+            # Before all else: nothing is told of a topic that is denied. Its batches count for nothing. Those that come
+            # by a port without a broker, from which nothing is ever forwarded, count for nothing either.
+            refusal = routes.topic(key[0]).no_produce
+            if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
+                self.local[key] = refusal
+                continue
+            if key in self.repeated:
+                # Its client does not send these batches again, so no later batch waits for them.
+                self.local[key] = Refusal.REPEATED
+                continue
+            outcome = self._judge(routes, key, batch) if refusal_of_all is None else refusal_of_all
+            if batch is not None and isinstance(outcome, Refusal):
+                if outcome is not Refusal.OUTLIVED:
+                    self.has_to_come_first(key, batch)
+            elif batch is not None and outcome is None and transactional:
+                outcome = self._judge_issuer(key, batch)
+            if outcome is not None:
+                self.local[key] = outcome
+        self.session.count_refused(self.refusals)
+
+    def has_to_come_first(self, key: Key, batch: Batch) -> None:
+        """A batch is refused: its client is told when the answer of the request has gone."""
+        order, now = self.session.producer_order, self.session.now
+        refused = order.refused(key, batch, now)
+        if refused is not None:
+            self.refused.append(refused)
+            if not self.session.life.connected:
+                order.told((refused,), now)  # it has gone, and asks again by another connection
+
+    def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
+        """Why the partition is not forwarded; None: it is."""
+        shared, now = self.session.shared, self.session.now
+        order, recalled = self.session.producer_order, shared.recalled
+        name, partition = key
+        route = routes.topic(name)
+        topic, sequences = route.topic, route.sequences
+        held = None if batch is None else find_held(sequences, key, batch)
+        if batch is not None and not order.admit(key, batch, now):
+            if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
+                self.session.emit(LookUp(held))  # while it waits
+            return Refusal.ORDER
+        if route.no_produce is not None or topic is None:
+            self.fence = route.fence or self.fence
+            return route.no_produce
+        extent = routes.writer(topic, partition)
+        if isinstance(extent, Refusal):
+            return extent
+        if batch is not None and not topic.crosses(partition) and not order.admit_to_target(key, batch, now):
+            return Refusal.ORDER
+        if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
+            if held is not None:
+                offset = recalled.offset(held, now)
+                if offset is Missing.NOT_YET:
+                    self.session.emit(LookUp(held))
+                    return Refusal.LOOK_UP
+                if offset is Missing.NEVER:
+                    return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
+                return Duplicate(ErrorCode.NONE, offset)
+            if is_outlived(sequences, partition, batch):
+                return Refusal.OUTLIVED
+            # Where the origin could not be asked what it had, nobody knows what has to come first.
+            asked = sequences is not None and sequences.terms.get(partition) == extent.term
+            if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
+                if not opens(batch, last_of(sequences, partition, batch)):
+                    self.session.emit(Inquire(extent.cluster, text(name), partition))
+                    return Refusal.NEW_TERM
+                self.openers[key] = (extent.term, batch.producer_id)
+            rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
+        if extent.shift:
+            self.shifts[key] = extent.shift
+        return None
+
+    def _judge_issuer(self, key: Key, batch: Batch) -> Refusal | None:
+        """Its producer's id becomes that of the port's cluster; what another cluster's producer wrote is refused. What
+        is refused already keeps its answer: the client has to find the leader first."""
+        if batch.producer_id >= 0 and not is_gateway_id(batch.producer_id):
+            issued = self.session.shared.issued(batch.producer_id)
+            if issued.cluster != self.session.port.cluster:
+                return Refusal.FOREIGN_PRODUCER
+            self.session.shared.written.wrote(batch.producer_id, key, batch)
+            rewrite_producer_id(self.request.buf, batch.at, issued.own)
+        return None
+
+    def deny(self) -> None:
+        """Its user has no right to the transactional id under which all of it is written."""
+        self.local |= dict.fromkeys(self.batches, Refusal.DENIED_TRANSACTION)
+        self.session.count_refused(self.refusals)
+
+    # -- forwarding and answering -------------------------------------------------------------------------------
+
+    def frame(self, **changed: Any) -> bytes | memoryview:
+        """The request less what is answered here.
+
+        :param changed: fields that the broker is to be told in place of the client's.
+        """
+        if not self.local and not changed:
+            return self.request.frame
+        message = self.request.decode() | changed
+        topics = message["topic_data"]
+        for topic in topics:
+            name = topic["name"].encode()
+            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.local]
+        message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
+        return self.request.rewritten(message)
+
+    def merged(self, frame: bytearray) -> Message:
+        """One answer of what the broker said, in client offsets, and of what is answered here."""
+        answer = self.request.decode_answer(frame)
+        for key in acknowledged(answer) & self.openers.keys():
+            self.session.shared.terms.opened(key, *self.openers[key])
+        said = dict(entries(answer))
+        for key in self.shifts.keys() & said.keys():
+            entry = said[key]
+            entry["log_start_offset"] = -1
+            if entry["base_offset"] >= 0:
+                entry["base_offset"] += self.shifts[key]
+        return self.answer(said, answer["throttle_time_ms"])
+
+    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
+        topics: dict[bytes, list[Message]] = {}
+        for key in self.batches:
+            topics.setdefault(key[0], []).append(said.get(key) or self._answer_here(key))
+        responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
+        return {"throttle_time_ms": throttle_time_ms, "responses": responses}
+
+    def _answer_here(self, key: Key) -> Message:
+        outcome = self.local.get(key, Refusal.NO_LEADER)  # where the broker left it out
+        error, offset = (outcome.code(self.request.api), -1) if isinstance(outcome, Refusal) else outcome
+        return {"index": key[1], "error_code": int(error), "base_offset": offset}
+
+
+def acknowledged(answer: Message) -> set[Key]:
+    """Partitions of a decoded answer whose batch is in the log."""
+    return {key for key, entry in entries(answer) if entry["error_code"] in LOGGED}
+
+
+def entries(answer: Message) -> list[tuple[Key, Message]]:
+    """The partitions of a decoded answer."""
+    return [
+        ((topic["name"].encode(), entry["index"]), entry)
+        for topic in answer["responses"]
+        for entry in topic["partition_responses"]
+    ]

@@ -1,0 +1,191 @@
+"""What a node serves, kept in a file, so that it can serve it after a restart while the source is away.
+
+A line is a block: its digest, and JSON with rows. The last block of a state has its time and fingerprint; what follows
+are the changes up to the next state. So a change costs a line, and only now and then all is written anew. A torn end,
+and whatever was damaged, ends what is read of the file: what was whole before it was served once, under that time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from ha_core.datacache.core.blocks import (
+    BLOCK_ROWS,
+    Block,
+    BlockContent,
+    ColumnsReader,
+    RowsReader,
+    blocks,
+    blocks_of_changes,
+)
+from ha_core.datacache.core.digest import fingerprint
+from ha_core.datacache.core.errors import DataCacheError
+from ha_core.datacache.core.packed import Record
+from ha_core.datacache.core.rows import Rows
+from ha_core.datacache.core.source import Row
+from ha_core.datacache.core.uncommitted import Content
+from ha_core.model.layered import Layered
+from ha_core.store.watching import no_search
+
+SCHEMA = 2
+_READERS: Mapping[int, type[RowsReader | ColumnsReader]] = {1: RowsReader, SCHEMA: ColumnsReader}
+"""By the schema of a file. What is kept next is written by the newest one."""
+PAUSE_S = 0.001
+"""Writing gives way to others after each block: a million rows take seconds."""
+MAX_LINE_BYTES = 64 << 20
+_DIGEST_BYTES = 16
+_HEAD = 2 * _DIGEST_BYTES + 1
+"""Digest in hexadecimal digits, and a space."""
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class CacheFileError(DataCacheError):
+    """The file cannot be written; what is served does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedContent:
+    """:ivar age_s: so long ago it was all that the source had, by this machine's clock."""
+
+    content: Content
+    age_s: float
+
+
+class CacheFile:
+    """Not thread-safe.
+
+    :ivar content: the newest state that lies there; None: none that can be used.
+    """
+
+    def __init__(self, path: Path, source: str) -> None:
+        """:param source: where the rows come from, and of which kind: what was kept of another one is not used."""
+        self._path, self._source = path, source
+        self.content: Content | None = None
+        self._appended = 0
+        """Rows since all was written."""
+
+    def load(self) -> CachedContent | None:
+        """None: there is no state that can be used."""
+        try:
+            with self._path.open("rb") as file, no_search():
+                age_s = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
+                found = _read(file, self._source)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None  # Blocks that are whole, and are none of ours.
+        if found is None:
+            return None
+        if found.sound:
+            self.content, self._appended = found.content, found.appended
+        # Else all is written anew with the next state: behind a torn end, or another schema, nothing may be appended.
+        return CachedContent(found.content, age_s)
+
+    def keep(self, content: Content, current_s: float) -> None:
+        """:param current_s: when it was all that the source had, in seconds since the epoch.
+        :raises KeptFileError: it is not kept; the file has what it had, or nothing.
+        """
+        try:
+            if self.content is not None and self._appended <= max(BLOCK_ROWS, len(content.rows) // 2):
+                self._append(self.content, content)
+            else:
+                self._write(content)
+            self.content = content
+            os.utime(self._path, (current_s, current_s))
+        except OSError as error:
+            self.content = None  # What stands there now nobody knows: the next time all is written.
+            raise CacheFileError(f"{self._path} cannot be written: {error.strerror}") from None
+
+    def current(self, current_s: float) -> None:
+        """What lies there was all that the source had at that time.
+
+        :raises KeptFileError: the time is not kept.
+        """
+        try:
+            os.utime(self._path, (current_s, current_s))
+        except OSError as error:
+            raise CacheFileError(f"{self._path} cannot be written: {error.strerror}") from None
+
+    def _append(self, before: Content, content: Content) -> None:
+        rows = [change.after or Row(change.key, content.at_us, None) for change in content.changes(before)]
+        with self._path.open("ab") as file:
+            _put(file, content, blocks_of_changes(rows))
+        self._appended += len(rows)
+
+    def _write(self, content: Content) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._path.with_name(f"{self._path.name}.new")
+        new.unlink(missing_ok=True)
+        # It holds keys of passwords: nobody else reads it, not even for a moment.
+        with open(new, "wb", opener=lambda path, flags: os.open(path, flags | os.O_EXCL, 0o600)) as file:
+            file.write(_line({"schema": SCHEMA, "source": self._source}))
+            _put(file, content, blocks(content.rows))
+        new.replace(self._path)
+        self._appended = 0
+
+
+def _put(file: BinaryIO, content: Content, parts: Iterable[Block]) -> None:
+    for block in parts:
+        file.write(_line(block))
+        time.sleep(PAUSE_S)
+    file.write(_line({"at_us": content.at_us, "fingerprint": f"{content.fingerprint:x}"}))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _line(said: dict[str, Any]) -> bytes:
+    text = _encode(said).encode()
+    return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode() + b" " + text + b"\n"
+
+
+class _Found(NamedTuple):
+    content: Content
+    appended: int
+    """Rows behind the first state."""
+    sound: bool
+    """Nothing else lies behind it, and what is kept next may."""
+
+
+def _read(file: BinaryIO, source: str) -> _Found | None:
+    """The newest state of which everything is as it was written."""
+    lines = _lines(file)
+    head = next(lines, {})
+    schema = head.get("schema")
+    begin = _READERS.get(schema) if isinstance(schema, int) else None
+    if begin is None or head.get("source") != source:
+        return None
+    records: dict[str, Record] = {}
+    state: tuple[int, int] | None = None
+    newer: list[BlockContent] = []
+    appended, reading = 0, begin()
+    for line in lines:
+        if "at_us" in line:
+            appended += sum(block.put_in(records) for block in newer)
+            newer, state, reading = [], (line["at_us"], int(line["fingerprint"], 16)), begin()
+        elif state is None:
+            reading.read(line).put_in(records)
+        else:
+            newer.append(reading.read(line))
+    if state is None or fingerprint(record[0] for record in records.values()) != state[1]:
+        return None
+    whole = not newer and file.tell() == os.fstat(file.fileno()).st_size
+    rows = Rows(Layered(records))
+    return _Found(Content(state[0], rows, state[1]), appended, whole and schema == SCHEMA)
+
+
+def _lines(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Up to the first that is not as it was written, where the file is left standing."""
+    begin = 0
+    while line := file.readline(MAX_LINE_BYTES):
+        text = line[_HEAD:-1]
+        digest = blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode()
+        if not line.endswith(b"\n") or line[: _HEAD - 1] != digest:
+            file.seek(begin)
+            return
+        begin += len(line)
+        yield json.loads(text)

@@ -1,0 +1,83 @@
+"""Keeps what a cache serves in its file, in a thread of its own: a slow disk delays no commit.
+
+Of several states that come while one is being written the newest one is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ha_core.datacache.cache_file import CacheFile, CacheFileError
+from ha_core.datacache.core.uncommitted import Content
+
+log = logging.getLogger(__name__)
+
+CURRENT_S = 10.0
+"""How often the file is told that what it has is still all that the source has."""
+RETRY_S = 30.0
+
+
+class CacheFileWriter:
+    """:ivar error: why what is served is not kept; empty: it is."""
+
+    def __init__(self, name: str, file: CacheFile, age_s: Callable[[], float | None]) -> None:
+        """:param age_s: so long ago what is served was all that the source had; None: nobody knows."""
+        self._name, self._file, self._age_s = name, file, age_s
+        self._served: Content | None = None
+        self._wanted = threading.Event()
+        self._closing = False
+        self.error = ""
+        self._thread = threading.Thread(target=self._run, name=f"datacache-keeping-{name}", daemon=True)
+
+    def start(self, content: Content | None) -> None:
+        """:param content: what is served already."""
+        self._served = content
+        self._wanted.set()
+        self._thread.start()
+
+    def keep(self, content: Content) -> None:
+        """This is served from now on."""
+        self._served = content
+        self._wanted.set()
+
+    def close(self) -> None:
+        """What is served now is kept before it returns."""
+        self._closing = True
+        self._wanted.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait(RETRY_S if self.error else CURRENT_S)
+            self._wanted.clear()
+            closing = self._closing
+            try:
+                self._look()
+                self.error = ""
+            except CacheFileError as error:
+                self._note(str(error))
+            except Exception as error:
+                # A fault of ours: what is served does not depend on it.
+                log.exception("cache %s: what is served could not be kept", self._name)
+                self.error = type(error).__name__
+            if closing:
+                return
+
+    def _look(self) -> None:
+        served, age_s = self._served, self._age_s()
+        if served is None:
+            return
+        current_s = time.time() - (0.0 if age_s is None else age_s)
+        if served is not self._file.content:
+            self._file.keep(served, current_s)
+        elif age_s is not None:
+            self._file.current(current_s)
+
+    def _note(self, error: str) -> None:
+        if error != self.error:
+            log.warning("cache %s: not kept for a restart: %s", self._name, error)
+        self.error = error

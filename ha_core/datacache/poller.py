@@ -1,0 +1,71 @@
+"""A thread that looks at something and writes to ZooKeeper what follows from it: often, and at once when it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+
+LOOK_S = 0.5
+RETRY_S = 2.0
+
+
+class Poller:
+    """Between `start` and `close`.
+
+    :ivar error: why the last look has failed; empty: it has not.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[Store], object],
+        connect: Callable[[], Store],
+        failed: Callable[[str], object],
+        look_s: float = LOOK_S,
+    ) -> None:
+        """
+        :param look: may raise anything: the next look repeats it.
+        :param connect: to ZooKeeper; called again after a failure.
+        :param failed: is told, once, what goes wrong.
+        """
+        self._look, self._connect, self._failed, self._look_s = look, connect, failed, look_s
+        self._store: Store | None = None
+        self._wanted = threading.Event()
+        self._closing = False
+        self.error = ""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def now(self) -> None:
+        """There is something to see."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        self._closing = True
+        self._wanted.set()
+        self._thread.join()
+        if self._store is not None:
+            self._store.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._wanted.clear()
+            try:
+                if self._store is None:
+                    self._store = self._connect()
+                self._look(self._store)
+                self.error = ""
+            # What is looked at is a database of somebody else's making: whatever it raises, the next look repeats it.
+            except Exception as error:
+                self._note(str(error) if isinstance(error, StoreError) else type(error).__name__)
+            self._wanted.wait(RETRY_S if self.error else self._look_s)
+
+    def _note(self, error: str) -> None:
+        if error != self.error:
+            self._failed(error)
+        self.error = error

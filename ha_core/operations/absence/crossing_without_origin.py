@@ -1,0 +1,55 @@
+"""The forced end of a crossing: its origin has died, and its topics go on in the target.
+
+Nothing is asked of the origin. It may be killed anywhere: until its one revision the fence is lifted and the crossing
+stands as before; after it the topics have crossed over.
+"""
+
+from __future__ import annotations
+
+from ha_core.model import MigrateOperation
+from ha_core.model.operation import UnreadPolicy
+from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.revisions import write_all
+from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
+from ha_core.operations.migration.crossing.steps import CrossingSteps
+from ha_core.operations.move.cluster_admins import PROBE_S
+
+
+class StepsWithoutOrigin(CrossingSteps):
+    """The effects of steps to which the origin says nothing."""
+
+    def __init__(self, journal: Journal[MigrateOperation], unread: UnreadPolicy) -> None:
+        super().__init__(journal, "interrupted on the way back")
+        self.unread = unread
+
+    def reopen(self) -> None:
+        self.why = f"{self.journal.request.origin} is taken for dead"
+        super().reopen()
+
+    def end_without_origin(self) -> None:
+        operation, topics = self.look()
+        if self.at("before", topics):
+            raise RefusedError(
+                f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
+                f"{afterwards(self.journal.request.origin)}"
+            )
+        names = [*self.at("proposed", topics), *self.at("open", topics)]
+        write_all(self.journal, names, topics, lambda some: EndWithoutOrigin(self.journal, some, self.unread).end())
+
+
+def afterwards(origin: str) -> str:
+    return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` gives them a new home."
+
+
+def require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
+    """:raises RefusedError: the origin answers, and is not to be taken for dead by `force`."""
+    environment, request = journal.environment, journal.request
+    cluster = environment.store.load().clusters.get(request.origin)
+    if force or cluster is None or cluster.masked is not None:
+        return
+    if environment.admin(cluster).probe(timeout_s=PROBE_S).reachable:
+        raise unchanged(
+            f"Origin {request.origin} answers: `switchyard resume {journal.operation.id}` goes on "
+            "with what it says, and loses nothing. To take it for dead all the same, say --force."
+        )

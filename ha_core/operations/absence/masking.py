@@ -1,0 +1,143 @@
+"""Taking a cluster out of service when it is known who depends on it, and putting it back after a health probe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, KnownTopic, Mask, View
+from ha_core.model.operation import SingleKind
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.one_revision import Expected, run_single
+from ha_core.operations.engine.report import Report
+from ha_core.operations.move.cluster_admins import answering, no_such_cluster
+from ha_core.plan.absence.masking import Affected, affected, holders_of
+from ha_core.plan.absence.returned import unconfirmed
+from ha_core.plan.preflight.verdict import amount, error, listed
+
+LOOK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class MaskOutcome:
+    """What was done, in words; `report` is None where nothing had to be."""
+
+    words: str
+    report: Report | None = None
+    depends: Affected = field(default_factory=Affected)
+    """Who stands still while the cluster is masked."""
+
+
+def who_depends(environment: Environment, name: str) -> Affected:
+    """What stops while the cluster is masked. Changes nothing.
+
+    :raises RefusedError: unknown cluster.
+    """
+    view = environment.store.load()
+    if name not in view.clusters:
+        raise no_such_cluster(name, view.clusters)
+    return affected(view, environment.store.usage(), name, _holders(environment, view))
+
+
+def move_first(name: str) -> str:
+    """What to do with topics that are written in the cluster."""
+    return f"Move them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead)"
+
+
+def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> str:
+    """What speaks against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
+    cluster, _ = _read(environment, name)
+    if change == "mask" and cluster.masked is None and depends.written and not force:
+        return (
+            f"{amount(len(depends.written), 'topic', 'is', 'are')} written in {name} and nowhere else: "
+            f"{listed(depends.written)}. "
+            f"{move_first(name)}, or say --force: then nobody can write them until {name} is unmasked or they have "
+            "moved."
+        )
+    if change == "unmask" and cluster.masked is not None:
+        found = environment.admin(cluster).probe()
+        if not found.reachable:
+            return (
+                f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
+            )
+    return ""
+
+
+def stands_already(environment: Environment, name: str, change: str) -> str:
+    """Why there is nothing to do for the `change` ("mask" or "unmask"); empty where there is. Changes nothing."""
+    mask = _read(environment, name)[0].masked
+    if (mask is None) == (change == "mask"):
+        return ""
+    if mask is None:
+        return f"Cluster {name} is not masked."
+    return f"Cluster {name} is masked already, since {mask.since} by {mask.by}: {mask.reason}"
+
+
+def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
+    """Mask the cluster in one revision. Already masked: nothing is done, and that is said.
+
+    :param force: although topics are written there, and stop.
+    :raises RefusedError: unknown cluster, no reason, or topics are written there.
+    """
+    if not reason.strip():
+        raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
+    mask = Mask(since=environment.now(), reason=reason, by=environment.by)
+    return _change(environment, name, mask, reason, force)
+
+
+def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
+    """Unmask the cluster in one revision, after it has answered. Not masked: nothing is done, and that is said.
+
+    :raises RefusedError: unknown cluster, or it does not answer (it stays masked).
+    """
+    return _change(environment, name, None, reason)
+
+
+def _change(environment: Environment, name: str, mask: Mask | None, reason: str, force: bool = False) -> MaskOutcome:
+    change: SingleKind = "unmask" if mask is None else "mask"
+    before, version = _read(environment, name)
+    if done := stands_already(environment, name, change):
+        return MaskOutcome(done)
+    depends = Affected() if mask is None else who_depends(environment, name)
+    if against := objections(environment, name, change, depends, force):
+        away = [error("unreachable-cluster", f"cluster {name}", against, cause="away")] if mask is None else []
+        raise unchanged(f"{against}", away)
+    words = f"Cluster {name} is {'back in service' if mask is None else 'masked'}."
+    if mask is None:
+        back = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
+        if back:
+            words += (
+                f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` finds out what came back."
+            )
+    detail: dict[str, Any] = {"cluster": name, "reason": reason}
+    if depends.anything:
+        detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}
+    expected: Expected = {(Cluster, name): version}
+    report = run_single(environment, change, reason, (before.model_copy(update={"masked": mask}),), expected, detail)
+    return MaskOutcome(words, report, depends)
+
+
+def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
+    """Topic → clusters that have it; of clusters that do not answer, as last seen."""
+    up = answering(environment, view.clusters.values())
+
+    def names(cluster: str) -> Collection[str]:
+        try:
+            if cluster in up:
+                found = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
+                return {name for name, topic in found.items() if not topic.internal} - view.copy_logs
+        except KafkaAdminError as error:
+            environment.say(f"the topics of {cluster} cannot be asked: {error}")
+        return environment.store.known_names(KnownTopic, cluster) - view.copy_logs
+
+    return holders_of(dict(zip(view.clusters, environment.pool.map(names, view.clusters), strict=True)))
+
+
+def _read(environment: Environment, name: str) -> tuple[Cluster, int]:
+    found = environment.store.read(Cluster, name)
+    if found is None:
+        raise no_such_cluster(name, environment.store.load().clusters)
+    return found

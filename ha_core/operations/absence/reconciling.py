@@ -1,0 +1,422 @@
+"""A cluster that was lost, and is back: what it holds beyond its copies is counted, and it becomes their standby.
+
+A forced switch to a copy leaves a `LostTail` for each topic. What lies there is in no extent: nobody is ever led to it,
+whatever comes of this. It is counted, said with how to fetch it, and kept with the document. Then the mirror is turned
+round (`operations/mirror/reversal`), so that the cluster gets what was written since, and a switch back is one as
+any other.
+
+Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then nothing but
+markers and notes was added to the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.tails import Counted, count
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Tail, Topic, View
+from ha_core.model.extent import live
+from ha_core.model.operation import Verify
+from ha_core.operations.absence.below_tails import compare_below
+from ha_core.operations.absence.given_up import end_interrupted
+from ha_core.operations.absence.reconciled import Outcome, Reconciled, TailFound, summary_of
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
+from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
+from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.requests import chosen_by, require_named
+from ha_core.operations.mirror.comparing import MirrorsCompared
+from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.move.cluster_admins import admin_of, no_such_cluster
+from ha_core.plan.preflight.verdict import Verdict, error, listed
+from ha_core.store.errors import ConflictError, LockedError
+
+LOOK_S = 30.0
+
+
+def reconcile(
+    environment: Environment,
+    cluster: str,
+    topics: Collection[str] = (),
+    *,
+    mirror: bool = True,
+    accept_loss: bool = False,
+    verify: Verify = "sample",
+    dry_run: bool = False,
+    reason: str,
+) -> Reconciled:
+    """Count what `cluster` holds beyond its copies, and make it the standby of these topics. Safe to repeat.
+
+    :param topics: names or patterns; none: all.
+    :param mirror: make it their standby; else it is only counted.
+    :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
+        Nothing is accepted because another cluster is away: what `cluster` holds is counted when both are there.
+    :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
+        is not mirrored to the cluster. What was found once only a `full` comparison takes back.
+    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or a name
+        or pattern of which none was led to its copy where others were; or the cluster is still away.
+    :raises StepFailedError: it went away when some of it was done.
+    :raises KafkaAdminError: a cluster cannot be asked.
+    """
+    if accept_loss:
+        require_named(topics)
+    if not dry_run and not reason.strip():
+        raise unchanged("To reconcile a cluster needs a reason. Say --reason.")
+    if not dry_run:
+        end_interrupted(environment, "reconcile")
+    view = environment.store.load()
+    registered = view.clusters.get(cluster)
+    if registered is None:
+        raise no_such_cluster(cluster, view.clusters)
+    if registered.masked is not None:
+        why = registered.masked.reason
+        raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
+    lost = [one for one in environment.store.lost_tails() if one.cluster == cluster]
+    tails = [one for one in lost if chosen_by(topics, one.topic)]
+    # A misspelt name beside right ones too: whoever reads that all is counted is to be right about which.
+    if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
+        there = listed(sorted({one.topic for one in lost}))
+        raise unchanged(
+            f"No switch has led {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
+            "Correct the name."
+        )
+    if not tails:
+        return Reconciled(cluster, registered.bootstrap, security=registered.security)
+    work = _Reconciling(environment, view, registered, reason, verify, dry_run)
+    for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
+        try:
+            work.take(tail, mirror=mirror, accept_loss=accept_loss)
+        except ClusterUnreachableError as gone:
+            if gone.cluster != cluster:
+                told = work.result().reports
+                done = (
+                    f" What was done before stays: operations {listed(one.operation for one in told)}." if told else ""
+                )
+                raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
+            away = still_away(cluster, [one.topic for one in tails], {one.target for one in tails}, str(gone))
+            if reports := work.result().reports:
+                done = listed(report.operation for report in reports)
+                raise StepFailedError(f"{away.words} What was done before stays: operations {done}.", [away]) from gone
+            raise unchanged(away.words, [away]) from gone
+    return work.result()
+
+
+def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
+    """What is left to do while a cluster that was lost is not back."""
+    named = dict.fromkeys(topics)
+    return error(
+        "unreachable-cluster",
+        f"cluster {cluster}",
+        "It is not back yet, so nothing of it can be counted.",
+        "Start it, and run this again when `switchyard status` shows it as reachable; if it is gone for good, "
+        "--accept-loss with the topics does without the count. Until then nobody waits for it: "
+        f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. Asked just now: "
+        f"{why}",
+        cause="away",
+    )
+
+
+def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str:
+    return (
+        f"It is {gone.cluster} that does not answer, and not {cluster}: {gone} Its notes say whether the topic {topic} "
+        f"of {cluster} is the one that was copied. Nothing of {cluster} is given up: its log may be the last that has "
+        f"these records. Run this again when {gone.cluster} is back. To go on in {cluster} without it: `switchyard "
+        f"switch topic:{topic} --mode forced --from {gone.cluster} --to {cluster}`."
+    )
+
+
+def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
+    """Cluster → its tails that nobody has counted."""
+    found: dict[str, list[LostTail]] = {}
+    for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
+        if tail.counted is None:
+            found.setdefault(tail.cluster, []).append(tail)
+    return found
+
+
+class _Reconciling:
+    def __init__(
+        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, dry_run: bool
+    ) -> None:
+        self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
+        self._dry_run = dry_run
+        self._cluster, self._admin = cluster, environment.admin(cluster)
+        self._found = list[TailFound]()
+        self._mirrored = list[str]()
+        self._not_mirrored: dict[str, str] = {}
+        self._put_off = list[str]()
+        self._reports = list[Report]()
+        self._compared: dict[str, MirrorsCompared] = {}
+
+    def result(self) -> Reconciled:
+        return Reconciled(
+            self._cluster.name,
+            self._cluster.bootstrap,
+            tuple(self._found),
+            tuple(self._mirrored),
+            self._dry_run,
+            self._not_mirrored,
+            tuple(self._put_off),
+            tuple(self._reports),
+            self._compared,
+            self._cluster.security,
+        )
+
+    def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
+        if tail.counted is not None and any(part.records is None for part in tail.partitions.values()):
+            tail = self._counted_late(tail)
+        first = tail.counted is None
+        differed = not first and any(part.differs_at is not None for part in tail.partitions.values())
+        mirror = mirror and not differed
+        found = [] if first else [*_counted_before(tail)]
+        try:
+            if first:
+                found = [*self._look(tail)]
+            if first or mirror:  # whenever it was counted, what is to be the standby is compared now
+                found = self._compare(tail, found)
+        except KafkaAdminError as error:
+            if not accept_loss or error.cluster != self._cluster.name:
+                raise
+            mirror = mirror and first
+            found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
+            self._environment.say(f"{tail.topic}: it is done without a look: {error}")
+        self._found += found
+        whole = all(one.outcome == "counted" for one in found)
+        bases = self._bases(tail) if mirror and whole else None
+        new = bases is not None
+        if self._dry_run:
+            self._mirrored += [tail.topic] if new else []
+            return
+        if not first and whole and not new:
+            return
+        try:
+            self._write(tail, found, bases if new else None, done=whole or accept_loss)
+        except (LockedError, ConflictError, RefusedError) as error:
+            self._put_off.append(f"{tail.topic}: {error}")
+
+    def _counted_late(self, tail: LostTail) -> LostTail:
+        """The tail as one that is counted for the first time, where its loss was accepted without a count and it can be
+        counted after all; else as it is."""
+        try:
+            found = [*self._look(tail)]
+        except KafkaAdminError:
+            return tail
+        return tail.changed(counted=None) if all(one.outcome == "counted" for one in found) else tail
+
+    def _look(self, tail: LostTail) -> Iterator[TailFound]:
+        """:raises KafkaAdminError: the cluster cannot be asked."""
+        described = self._admin.topics([tail.topic], timeout_s=LOOK_S).get(tail.topic)
+        if described is None or max(tail.partitions) >= described.partitions:
+            yield from (_of(tail, partition, "gone") for partition in tail.partitions)
+            return
+        if self._made_again(tail):
+            yield from (_of(tail, partition, "other") for partition in tail.partitions)
+            return
+        for partition, known in sorted(tail.partitions.items()):
+            ends = described.ends.get(partition)
+            if ends is None or not ends.replicated:
+                yield _of(tail, partition, "unknown")
+            elif ends.log_end < known.mirrored:
+                yield _of(tail, partition, "less", end=ends.log_end)
+            else:
+                yield self._count(tail, partition, known, ends)
+
+    def _count(self, tail: LostTail, partition: int, known: Tail, ends: LogEnds) -> TailFound:
+        # What lies behind a later return of the writer is read by clients, and is no loss.
+        again = written_again_from(self._view.topics.get(tail.topic), tail, partition)
+        end = ends.log_end if again is None else min(again, ends.log_end)
+        start = min(max(known.mirrored, ends.start), end)
+        counted = count(self._admin, (tail.topic, partition), start, end, ends.last_stable)
+        found = _of(tail, partition, "counted", end=end)
+        return found._replace(start=start, records=counted.records, bytes=counted.bytes, aborted=counted.aborted)
+
+    def _made_again(self, tail: LostTail) -> bool:
+        """Whether the topic is another one than that which was copied, as far as its brokers have ids."""
+        key = (tail.topic, min(tail.partitions))
+        place = self._admin.leaderships([key]).get(key)
+        first = next(copy for copy in copies_of(old_mirror(tail), key[1] + 1) if copy.key == key)
+        writer = admin_of(self._environment, tail.target)
+        progress = writer.read_notes(first.log, {first.id: 0})[first.id].progress
+        known = "" if progress is None else progress.topics.source
+        return bool(known and place is not None and place.topic_id and place.topic_id != known)
+
+    def _compare(self, tail: LostTail, found: list[TailFound]) -> list[TailFound]:
+        """What is below the tails as well. A difference that was found before is forgotten for a look at all alone.
+
+        :raises KafkaAdminError: a cluster cannot be asked.
+        """
+        there = {one.partition for one in found if one.outcome == "counted"}
+        differing = dict[int, tuple[int, str]]()
+        if self._verify != "full":
+            parts = tail.partitions.items()
+            differing = {p: (part.differs_at, part.difference) for p, part in parts if part.differs_at is not None}
+        bases, _ = self._led_there(tail)
+        if bases is not None and self._verify != "none" and (left := there - differing.keys()):
+            try:
+                compared = compare_below(
+                    self._environment, self._admin, old_mirror(tail), tail, bases, left, self._verify
+                )
+            except CopyDamagedError as error:  # for the same reason it will not be turned round
+                self._environment.say(f"{tail.topic}: what was mirrored cannot be compared: {error}")
+            else:
+                self._compared[tail.topic] = compared
+                differing |= {partition: first for (_, partition), first in compared.differing.items()}
+        return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
+
+    def _bases(self, tail: LostTail) -> dict[int, int] | None:
+        """Where the records begin that the new writer got by itself; None: the mirror cannot be turned round."""
+        bases, why = self._led_there(tail)
+        if bases is not None and (why := self._added(tail)):
+            self._not_mirrored[tail.topic] = why
+            return None
+        if why and tail.counted is None:  # else it has been told
+            self._not_mirrored[tail.topic] = why
+        return bases
+
+    def _added(self, tail: LostTail) -> str:
+        """Why the cluster is no standby: the topic got partitions there, past the gateways, that no switch has seen. No
+        copy has what was written to them, and no map leads there. Empty: it got none, or nothing was written.
+
+        :raises KafkaAdminError: the cluster cannot be asked.
+        """
+        described = self._admin.topics([tail.topic], timeout_s=LOOK_S).get(tail.topic)
+        known = max(self._view.topics[tail.topic].partitions)
+        ends = {} if described is None else {p: one for p, one in described.ends.items() if p > known}
+        written = {p: one.log_end - one.start for p, one in sorted(ends.items()) if one.log_end > 0}
+        if not written:
+            return ""
+        return (
+            f"it got partitions in {tail.cluster} that nobody had seen when it went on in {tail.target}: "
+            f"{listed(f'partition {p} with {records:,} records' for p, records in written.items())}. No copy has "
+            "them: fetch what is needed, then delete the topic there and link it anew"
+        )
+
+    def _led_there(self, tail: LostTail) -> tuple[dict[int, int] | None, str]:
+        """As `_bases`, as long as all are led to the copy, as the switch has left them; or None, and why not."""
+        topic = self._view.topics.get(tail.topic)
+        operation = self._environment.operation_of(MoveOperation, tail.operation)
+        cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
+        if f"{tail.topic}@{self._cluster.name}" in self._view.mirrors:
+            return None, ""
+        why = _moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
+        return None if why else {partition: cuts[partition].base for partition in tail.partitions}, why
+
+    def _write(self, tail: LostTail, found: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
+        environment, name = self._environment, self._cluster.name
+        with beginning(environment, "reconcile", self._reason, [f"topic:{tail.topic}"]) as journal:
+            with journal.step("reconcile") as seen:
+                # What was looked at without the lock may be another thing by now.
+                stored, topic = environment.store.read(LostTail, tail.key), environment.store.read(Topic, tail.topic)
+                same = None if topic is None else topic[0]
+                if (
+                    stored is None
+                    or stored[0].changed(counted=tail.counted) != tail
+                    or self._view.topics.get(tail.topic) != same
+                ):
+                    raise unchanged(f"Topic {tail.topic} has changed since it was looked at. Run it again.")
+                expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
+                puts = list[Document]()
+                if bases is not None:
+                    new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
+                    try:
+                        turn_round(environment, old_mirror(tail), bases, new, journal.still_ours)
+                        puts.append(new)
+                        expected[Mirror, new.key] = None
+                    except FAILURES as error:
+                        self._not_mirrored[tail.topic] = str(error)
+                found = [*self._with_late(found)] if puts else found
+                puts.append(_filled(tail, found, environment.now() if done else None))
+                seen.update(cluster=name, topic=tail.topic, tails=[_noted(one) for one in found], mirror=len(puts) > 1)
+                if (compared := self._compared.get(tail.topic)) is not None:
+                    seen["compared"] = summary_of(compared)
+                commit_single(journal, puts, expected, seen)
+            await_served(journal)
+            self._reports.append(report_of(environment, journal.operation))
+        if len(puts) > 1:
+            self._mirrored.append(tail.topic)
+
+    def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
+        """With what somebody has appended past the gateways since it was counted: below the markers of the new copier
+        it is part of the tail as well."""
+        counted = [one for one in found if one.end is not None]
+        ends = self._admin.ends([(one.topic, one.partition) for one in counted])
+        for one in counted:
+            key = one.topic, one.partition
+            end = ends[key].log_end
+            assert one.end is not None
+            late = count(self._admin, key, one.end, end, ends[key].last_stable)
+            every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
+            end = end if late.records else one.end
+            yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
+
+
+def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> int | None:
+    """Where a later stay of the writer begins in the log that has the tail; None: there was none since."""
+    extents = () if topic is None else topic.partitions.get(partition, ())
+    client = tail.partitions[partition].client
+    return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
+
+
+def _of(tail: LostTail, partition: int, outcome: Outcome, end: int | None = None) -> TailFound:
+    known = tail.partitions[partition]
+    return TailFound(tail.topic, partition, tail.operation, outcome, known.mirrored, end=end)
+
+
+def _counted_before(tail: LostTail) -> Iterator[TailFound]:
+    for partition, known in sorted(tail.partitions.items()):
+        if known.records is not None and known.differs_at is None:
+            one = _of(tail, partition, "counted", known.end)
+            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_, aborted=known.aborted)
+
+
+def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
+    """Why the mirror cannot be turned round, by the topic's map; empty: it can.
+
+    :param terms: those that began with the forced switch, of the partitions that it moved.
+    """
+    link = f"when {tail.cluster} holds nothing of it that is needed, delete the topic there and link it anew"
+    if topic is None or not topic.mapped or not topic.sound:
+        return f"its map is gone or damaged: {link}"
+    since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
+    if since & tail.partitions.keys():
+        return f"it has moved on since: {link}"
+    if left := sorted(topic.partitions.keys() - tail.partitions.keys()):
+        return f"{listed(f'partition {p}' for p in left)} had no copy: {link}"
+    return ""
+
+
+def old_mirror(tail: LostTail) -> Mirror:
+    """The one that was cut off, as far as its notes and the one the other way need it."""
+    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
+    return old.changed(
+        log=tail.log,
+        log_partitions=tail.log_partitions,
+        settings_left_alone=tail.settings_left_alone,
+        max_bytes_s=tail.max_bytes_s,
+    )
+
+
+def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
+    partitions = dict(tail.partitions)
+    for one in found:
+        if one.outcome in {"counted", "differs"}:
+            partitions[one.partition] = partitions[one.partition].changed(
+                start=one.start,
+                end=one.end,
+                records=one.records,
+                bytes_=one.bytes,
+                aborted=one.aborted,
+                differs_at=one.differs_at,
+                difference=one.difference,
+            )
+    return tail.changed(partitions=partitions, counted=counted)
+
+
+def _noted(one: TailFound) -> list[Any]:
+    """For the history."""
+    return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes, one.differs_at]

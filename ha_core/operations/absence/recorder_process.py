@@ -1,0 +1,28 @@
+"""The process that looks at all clusters on behalf of a gateway: `python -m
+ha_core.operations.absence.recorder_process`.
+
+Each round of looks is a line on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from ha_core.operations.absence.last_seen import record_always
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.helper_process import say, serve
+
+NICE = 10
+"""The event loop of the gateway comes first on a core that they share."""
+
+
+def _record(environment: Environment, told: dict[str, Any]) -> None:
+    os.nice(NICE)
+    record_always(environment, told["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
+
+
+if __name__ == "__main__":
+    sys.exit(serve(_record, "nothing can be recorded"))

@@ -1,0 +1,178 @@
+"""The check for clusters that were dead at a cut and answer again: their extents are closed where they truly end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.one_revision import write_maps
+from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.requests import chosen_by, require_named
+from ha_core.operations.move.cluster_admins import PROBE_S
+from ha_core.plan.absence.returned import Return, confirmed, gone_for_good, look_at, read_again, unconfirmed
+from ha_core.plan.migration.aging import locked_topics
+
+LOOK_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What one check has found."""
+
+    found: tuple[Return, ...] = ()
+    away: Mapping[str, str] = field(default_factory=dict)
+    """Cluster → why its extents could not be looked at."""
+    put_off: tuple[str, ...] = ()
+    """In words: what was left for the next check."""
+    reports: tuple[Report, ...] = ()
+    newly_found: tuple[Return, ...] = ()
+    """Those `unaccepted` that no check has seen before."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "result": self.unaccepted[0].outcome if self.unaccepted else "succeeded",
+            "returned": [
+                {**one._asdict(), "beyond": one.beyond, "missing": one.missing, "above": one.above}
+                for one in self.found
+            ],
+            "away": dict(self.away),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
+    @property
+    def unaccepted(self) -> tuple[Return, ...]:
+        """What an operator has to look at, losses first."""
+        return tuple(one for outcome in ("less", "more") for one in self.found if one.outcome == outcome)
+
+
+def check_origins(
+    environment: Environment,
+    topics: Collection[str] = (),
+    *,
+    accept_loss: bool = False,
+    serve_skipped: bool = False,
+    dry_run: bool = False,
+    reason: str = "the cluster answers again",
+) -> Returned:
+    """Look at every cluster that was dead at a cut; close its extents if it answers. Safe to repeat.
+
+    :param topics: names or patterns; none: all.
+    :param accept_loss: the operator does without what a cluster has lost.
+    :param serve_skipped: readers get what they were told to skip.
+    :raises RefusedError: a decision of the operator without the topics that it is for.
+    """
+    if accept_loss or serve_skipped:
+        require_named(topics)
+    view = environment.store.load()
+    wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
+    skipped = _skipped(view, topics) if serve_skipped else []
+    asked = {extent.cluster for _, _, extent in wanted}
+    reachable, away = _reachable(environment, view, asked | {cluster for _, cluster in skipped})
+    looks: list[tuple[Return, Extent]] = []
+    put_off: list[str] = []
+    for name in reachable:
+        here = [one for one in wanted if one[2].cluster == name]
+        try:
+            looks += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
+        except KafkaAdminError as error:
+            away[name] = str(error)
+    served: dict[str, list[str]] = {}
+    for name, cluster in skipped:
+        if cluster in reachable:  # nobody may be told to wait for one that is away
+            served.setdefault(name, []).append(cluster)
+    found = tuple(one for one, _ in looks)
+    newly_found = tuple(
+        one for one, extent in looks if one.outcome in {"less", "more"} and extent.found_end != one.found_end
+    )
+    reports = () if dry_run else _write(environment, found, served, reason, put_off)
+    return Returned(found, away, tuple(put_off), reports, newly_found)
+
+
+def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
+    """Clusters that answer and are in service, and why the others are not looked at."""
+    away: dict[str, str] = {}
+
+    def probe(name: str) -> bool:
+        cluster = view.clusters.get(name)
+        if cluster is None:
+            away[name] = "it is not registered any more"
+        elif cluster.masked is not None:
+            # Nobody has asked it: it may be in the best of health, and is not to be given up for a mask.
+            away[name] = f"it is masked: {cluster.masked.reason} (`switchyard unmask {name}` when it is healthy)"
+        else:
+            found = environment.admin(cluster).probe(timeout_s=PROBE_S)
+            if found.reachable:
+                return True
+            away[name] = found.error if found.answers else f"{found.error} ({gone_for_good(name)})"
+        return False
+
+    ordered = sorted(names)
+    return [name for name, up in zip(ordered, environment.pool.map(probe, ordered), strict=True) if up], away
+
+
+def _look(
+    environment: Environment,
+    cluster: Cluster,
+    wanted: Collection[tuple[str, int, Extent]],
+    accept_loss: bool,
+    put_off: list[str],
+) -> list[tuple[Return, Extent]]:
+    there = environment.admin(cluster).topics({topic for topic, _, _ in wanted}, timeout_s=LOOK_S)
+    found = []
+    for topic, partition, extent in wanted:
+        described = there.get(topic)
+        ends = None if described is None else described.ends.get(partition)
+        if described is not None and ends is None:
+            put_off.append(f"{topic}-{partition}: no leader in {cluster.name} answers for it yet")
+        elif ends is not None and not ends.replicated:
+            put_off.append(f"{topic}-{partition}: its replicas in {cluster.name} have not caught up yet")
+        else:
+            one = look_at(topic, partition, extent, None if ends is None else ends.log_end, accept_loss)
+            found.append((one, extent))
+    return found
+
+
+def _skipped(view: View, topics: Collection[str]) -> list[tuple[str, str]]:
+    """(topic, cluster) of the extents that readers were told to skip."""
+    chosen = (topic for name, topic in view.topics.items() if chosen_by(topics, name))
+    return sorted({(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored})
+
+
+def _write(
+    environment: Environment,
+    found: Iterable[Return],
+    served: Mapping[str, Collection[str]],
+    reason: str,
+    put_off: list[str],
+) -> tuple[Report, ...]:
+    returns: dict[str, list[Return]] = {name: [] for name in served}
+    for one in found:
+        returns.setdefault(one.topic, []).append(one)
+    for name, operation in locked_topics(environment.store.locks()).items():
+        if returns.pop(name, None) is not None:
+            put_off.append(f"{name}: operation {operation} works on it")
+
+    def changed(topic: Topic) -> Topic:
+        partitions = dict(topic.partitions)
+        for one in returns[topic.name]:
+            # What was looked at may have been closed by somebody else meanwhile.
+            if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
+                partitions[one.partition] = confirmed(partitions[one.partition], one)
+        after = topic.model_copy(update={"partitions": partitions})
+        for cluster in served.get(topic.name, ()):
+            after = read_again(after, cluster)
+        return after
+
+    details = {name: _detail(several, served.get(name, ())) for name, several in returns.items()}
+    return write_maps(environment, "return", reason, returns, changed, "topics", details, put_off)
+
+
+def _detail(returns: Collection[Return], served: Collection[str]) -> dict[str, Any]:
+    """The evidence: partition → outcome, known and found end."""
+    partitions = {str(one.partition): [one.outcome, one.known_end, one.found_end] for one in returns}
+    return {**({"partitions": partitions} if returns else {}), **({"read_again": list(served)} if served else {})}

@@ -1,0 +1,64 @@
+"""How gateways follow the platform: what they have in force of each kind, and who cannot read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ha_core.datacache.core.errors import UnknownNodeError
+from ha_core.datacache.status import CacheStatus, standings
+from ha_core.datacache.zookeeper import CacheNodes
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStanding:
+    """
+    :ivar cache: `users`, `rules`, `settings`.
+    :ivar committed: the time of the newest change that all go to; empty: there is none.
+    :ivar gateways: those that follow; of one that has workers, each of them (`gw-1.0`).
+    :ivar behind: those of them that have an older state in force.
+    :ivar cannot_read: gateway → why, in a word, and since when.
+    """
+
+    cache: str
+    committed: str
+    gateways: tuple[str, ...]
+    behind: tuple[str, ...]
+    cannot_read: dict[str, str]
+
+
+def caches(environment: Environment) -> tuple[CacheStanding, ...]:
+    return tuple(map(_standing, standings(environment.store.tree)))
+
+
+def ask_reload(environment: Environment, cache: str, gateway: str | None) -> list[str]:
+    """Have a gateway, or all that follow, read everything anew; who they are, which may be nobody.
+
+    :raises RefusedError: this one does not follow.
+    """
+    tree = environment.store.tree
+    if not any(one.name == cache for one in standings(tree)):
+        return []
+    try:
+        return CacheNodes(tree, cache).ask_reload(gateway)
+    except UnknownNodeError as error:
+        raise RefusedError(f"Nothing was done: {error}.") from error
+
+
+def _standing(found: CacheStatus) -> CacheStanding:
+    return CacheStanding(
+        cache=found.name,
+        committed=_utc(found.commit_us / 1e6) if found.commit_us else "",
+        gateways=tuple(node.member.node for node in found.nodes),
+        behind=tuple(node.member.node for node in found.behind),
+        cannot_read={
+            node.member.node: f"{node.published.trouble} since {_utc(node.published.trouble_since_s)}"
+            for node in found.troubled
+        },
+    )
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,82 @@
+"""Whether gateways enforce what was just changed on the platform: what no gateway reads is in force nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ha_core.datacache.status import standings
+from ha_core.model.gateway import by_gateway
+from ha_core.operations.engine.environment import Environment
+from ha_core.plan.preflight.verdict import amount, listed
+
+WAIT_S = 3.0
+"""Gateways that the platform's service tells of a change read it within a second."""
+PAUSE_S = 0.2
+QUOTAS, CLUSTERS = "quotas", "clusters"
+FOLLOWED = frozenset({"users", "rules", "settings", QUOTAS, CLUSTERS})
+"""Kinds that gateways enforce."""
+
+Known = Callable[[str, int], bool]
+"""Whether a kind has a change of exactly this time in the database: another database has none of its times."""
+
+
+def enforced(environment: Environment, changed_us: Mapping[str, int], known: Known) -> Iterator[str]:
+    """A sentence for each kind, after waiting a moment for gateways to follow.
+
+    :param changed_us: kind → time of its newest change.
+    """
+    deadline = environment.monotonic() + WAIT_S
+    while True:
+        live = {name: {one.id for one in workers} for name, workers in by_gateway(environment.store.gateways()).items()}
+        found = {kind: _state(environment, kind, at_us, known, live) for kind, at_us in sorted(changed_us.items())}
+        if all(state is None or len(state) == len(live) for state in found.values()):
+            break
+        if environment.monotonic() >= deadline:
+            break
+        environment.sleep(PAUSE_S)
+    for kind, state in found.items():
+        yield _sentence(kind, state, len(live))
+
+
+def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:
+    if kind not in FOLLOWED:
+        return f"{kind}: no gateway reads them from the platform."
+    if kind == CLUSTERS and not enforcing:
+        return (
+            "clusters: not in force. The platform's service (`switchyard platform serve --zookeeper …`) registers "
+            "clusters that answer, and names the others; a deleted one stays registered (`switchyard clusters remove`)."
+        )
+    if enforcing is None:
+        return f"{kind}: in force nowhere, since {_NOBODY[kind == QUOTAS]}."
+    sentence = f"{kind}: in force at {len(enforcing)} of {amount(live, 'gateway')}"
+    if len(enforcing) == live:
+        return f"{sentence}."
+    return f"{sentence} ({listed(enforcing) or 'none'}). Others that follow read within a minute: `switchyard status`."
+
+
+_NOBODY = {
+    False: "no gateway follows this database (`platform:` in a gateway's configuration)",
+    True: "no service publishes the quotas of this database (`switchyard platform serve`)",
+}
+
+
+def _state(
+    environment: Environment, kind: str, at_us: int, known: Known, live: Mapping[str, set[str]]
+) -> list[str] | None:
+    """Gateways that enforce the change; None: none follows this database."""
+    if kind not in FOLLOWED:
+        return None
+    if kind == QUOTAS:
+        published_us = environment.store.publication().through_us
+        if not known(kind, published_us):
+            return None
+        return sorted(live) if published_us >= at_us else []
+    if kind == CLUSTERS:  # its publisher has waited until gateways serve it
+        changes = {one.platform_us for one in environment.store.clusters().values()}
+        return sorted(live) if at_us in changes else []
+    nodes = [node for one in standings(environment.store.tree) if one.name == kind for node in one.nodes]
+    following = {node.member.node: node.published.main_us for node in nodes if known(kind, node.published.main_us)}
+    if not following:
+        return None
+    ahead = {node for node, main_us in following.items() if main_us >= at_us}
+    return sorted(name for name, workers in live.items() if workers <= ahead)

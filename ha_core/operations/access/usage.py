@@ -1,0 +1,118 @@
+"""What users use: how much of it counts, what is withdrawn, and what is too old to be kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from ha_core.model import Usage, Use
+from ha_core.model.numeral import whole_number
+from ha_core.model.usage import LIVE_WITHIN
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.access.usage_age import COUNTS_DAYS, KEPT_DAYS, MAX_COUNTS_DAYS, Split, split
+from ha_core.store.errors import StoreError
+from ha_core.store.usage import Sighting, only, sightings
+
+DAYS_VARIABLE = "SWITCHYARD_USAGE_DAYS"
+
+
+def known_usage(environment: Environment) -> Split:
+    """Usage of all users: what counts for a move, and what is too old to.
+
+    :raises RefusedError: the environment says no number of days.
+    """
+    return split(environment.store.usage(), environment.now(), counts_days())
+
+
+def counts_days() -> int:
+    """For how many days a use counts behind the last time that it was seen.
+
+    :raises RefusedError: the environment says no number of days.
+    """
+    said = os.environ.get(DAYS_VARIABLE)
+    if said is None:
+        return COUNTS_DAYS
+    days = whole_number(said, MAX_COUNTS_DAYS)
+    if not days:
+        raise RefusedError(f"{DAYS_VARIABLE}={said[:20]!r}: give a number of days from 1 to {MAX_COUNTS_DAYS}.")
+    return days
+
+
+def forget_usage(
+    environment: Environment,
+    user: str,
+    topics: Collection[str] = (),
+    groups: Collection[str] = (),
+    instance: str | None = None,
+    recent: bool = False,
+    dry_run: bool = False,
+) -> tuple[Sighting, ...]:
+    """Withdraws uses of `user`: all, or those of the named topics and groups, or of one instance.
+
+    :param recent: also what was seen within a day. A gateway that has seen a client tells it again some hours later
+        only, so that a move in between would not know of a client that still lives.
+    :returns: what is withdrawn.
+    :raises RefusedError: there is no such use, or one was seen within a day.
+    """
+    now = datetime.fromisoformat(environment.now())
+    named = bool(topics or groups)
+
+    def goes(one: Sighting) -> bool:
+        if named and one.name not in (topics if one.what == "topic" else groups):
+            return False
+        return instance is None or one.use.instance == instance
+
+    def change(usage: Usage) -> Usage:
+        going = [one for one in sightings(usage) if goes(one)]
+        live = sorted({f"{one.what} {one.name}" for one in going if _live(one.use, now)})
+        if live and not recent:
+            raise RefusedError(
+                f"{user} was seen to use {live[0]}"
+                + (f" and {len(live) - 1} more" if len(live) > 1 else "")
+                + " within a day, and may still: a move would leave it behind. Stop the client and try again a day "
+                "later; or say --recent if no such client exists."
+            )
+        if not going:
+            raise RefusedError(f"No such use of {user} is known. `switchyard usage list` shows what is.")
+        return usage if dry_run else only(usage, lambda one: None if goes(one) else one.use)
+
+    was = environment.store.change_usage(user, change)
+    if was is None:
+        raise RefusedError(f"No use of {user} is known. `switchyard usage list` shows what is.")
+    return tuple(one for one in sightings(was) if goes(one))
+
+
+def expire_usage(environment: Environment) -> int:
+    """Takes away what was not seen for `KEPT_DAYS`, and gives what was noted without a time the present one, so that
+    live clients replace it and others grow old. Returns how many uses were taken away."""
+    at = environment.now()
+    now, most = datetime.fromisoformat(at), timedelta(days=KEPT_DAYS)
+    gone = 0
+
+    def aged(one: Sighting) -> Use | None:
+        use = one.use
+        if use.how == "declared":
+            return use
+        idle = use.idle(now)
+        if idle is None:
+            return use.changed(last=at)
+        return None if idle > most else use
+
+    for user, usage in environment.store.usage().items():
+        if only(usage, aged) == usage:
+            continue
+        try:
+            was = environment.store.change_usage(user, lambda one: only(one, aged))
+        except StoreError as error:
+            environment.say(f"usage of {user!r} was not looked through: {error}")
+            continue
+        if was is not None:
+            gone += sum(aged(one) is None for one in sightings(was))
+    return gone
+
+
+def _live(use: Use, now: datetime) -> bool:
+    idle = use.idle(now)
+    return idle is not None and idle <= LIVE_WITHIN

@@ -1,0 +1,162 @@
+"""What the planner wants to know of clusters before a move, asked side by side and never changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import reduce
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.model import Cluster, MoveSet, View, legal_name
+from ha_core.operations.absence.last_seen import with_last_known
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.move.transactions import Transactions
+from ha_core.plan.facts.clusters import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.plan.facts.limits import LIMITS
+from ha_core.plan.facts.settings import mattering
+from ha_core.plan.preflight.case import outside_topics
+
+PATIENCE_S = 15.0
+"""Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
+FORCED_S = 5.0
+"""For a forced move, which clients wait for: how long a cluster that does not answer at all may take."""
+JUST_NOW_S = 5.0
+"""One that hung so long ago, and is to be done without, is not waited for once more within one plan or its repetition.
+"""
+
+
+def gather(
+    environment: Environment,
+    view: View,
+    clusters: Collection[str],
+    moves: MoveSet,
+    timeout_s: float = PATIENCE_S,
+    dead: str | None = None,
+) -> Facts:
+    """Facts of the moved topics and groups in each of `clusters` that is registered.
+
+    A cluster that cannot be asked is described as such; its topics and groups are then missing.
+
+    :param dead: a cluster that is done without if it cannot be asked.
+    """
+    asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
+    hung = {name for name in (dead,) if name is not None and environment.is_silent(name, JUST_NOW_S)}
+    parts = environment.pool.map(
+        lambda one: _silent(one.name) if one.name in hung else _one(environment, one, moves, timeout_s), asked
+    )
+    return reduce(Facts.also, parts, Facts())
+
+
+def gather_all(
+    environment: Environment,
+    view: View,
+    clusters: Collection[str],
+    moves: MoveSet,
+    timeout_s: float = PATIENCE_S,
+    dead: str | None = None,
+) -> Facts:
+    """The same, and facts of the topics outside that the groups have committed offsets of.
+
+    :param dead: a cluster that, if it cannot be asked now, counts as it was last seen.
+    """
+    facts = gather(environment, view, clusters, moves, timeout_s, dead)
+    if dead is not None:
+        facts = with_last_known(environment, dead, moves, facts)
+    if not (outside := outside_topics(moves, facts)):
+        return facts
+    more = gather(environment, view, clusters, MoveSet(topics=outside), timeout_s, dead)
+    return facts.also(Facts(topics=more.topics))
+
+
+def _silent(cluster: str) -> Facts:
+    return Facts({cluster: ClusterFacts(cluster, False, f"Cluster {cluster} gave no answer a moment ago.")})
+
+
+def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float) -> Facts:
+    name = cluster.name
+    try:
+        admin = environment.admin(cluster)
+    except RefusedError as error:
+        return Facts({name: ClusterFacts(name, False, str(error), refused=True)})
+    found = admin.probe(topics=moves.topics, groups=moves.groups, timeout_s=timeout_s)
+    lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
+    known = ClusterFacts(
+        name,
+        found.reachable,
+        found.error or lacking,
+        refused=found.refused or bool(lacking),
+        answers=found.answers,
+        brokers=tuple(sorted(found.brokers)),
+        describe_producers=found.describe_producers,
+    )
+    if not found.reachable:
+        if not found.answers:
+            environment.found_silent(name)
+        return Facts({name: known})
+    try:
+        topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
+        if moves.topics:
+            known = replace(known, topic_defaults=admin.topic_defaults(timeout_s))
+        if moves.topics or moves.groups:
+            known = replace(known, limits=admin.broker_settings([*LIMITS], timeout_s))
+        groups = groups_of(admin, moves.groups, timeout_s)
+    except KafkaAdminError as error:
+        # It has just answered, so it is not out of reach, whatever this is.
+        return Facts({name: ClusterFacts(name, False, str(error), answers=True)})
+    return Facts(
+        {name: known},
+        {(name, topic): found for topic, found in topics.items()},
+        {(name, group): found for group, found in groups.items()},
+    )
+
+
+def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int) -> dict[str, TopicFacts]:
+    if not names:
+        return {}
+    # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
+    found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
+    try:
+        keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
+        producers = admin.producers(keys, timeout_s=timeout_s)
+    except UnsupportedByClusterError:
+        producers = {}
+    transactions = Transactions.read(admin, producers, timeout_s)
+    facts = {name: TopicFacts(exists=False) for name in names}
+    for name, topic in found.items():
+        facts[name] = TopicFacts(
+            exists=True,
+            partitions=topic.partitions,
+            config=topic.config,
+            defaults=mattering(topic.defaults),
+            starts={partition: ends.start for partition, ends in topic.ends.items()},
+            ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+            replication=topic.replication,
+            replicas=topic.replicas,
+            leaderless=dict.fromkeys(topic.leaderless),
+            default_min_in_sync=topic.min_in_sync,
+            transactional=name in transactions.topics,
+            transactional_ids=transactions.ids(name),
+            open_transactions=transactions.open(name, now_ms),
+            producers=sum(len(states) for key, states in producers.items() if key[0] == name),
+        )
+    return facts
+
+
+def groups_of(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
+    """What the coordinators of one cluster say of groups; of one that does not exist that it is dead."""
+    if not names:
+        return {}
+    described = admin.describe_groups(names, timeout_s=timeout_s)
+    # Not only stable offsets: a transaction that is open must not make a look wait.
+    committed = admin.group_offsets(names, stable=False, timeout_s=timeout_s)
+    return {
+        name: GroupFacts(
+            state=described[name].state,
+            protocol_type=described[name].protocol_type,
+            members=tuple(member.member_id for member in described[name].members),
+            offsets={key: offset for key, (offset, _) in committed.get(name, {}).items()},
+        )
+        for name in names
+    }

@@ -1,0 +1,87 @@
+"""What live gateways say of themselves when they are asked: side by side, each for itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ha_core.model import GatewayRecord
+from ha_core.model.gateway import by_gateway
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+
+TOKEN_VARIABLE = "SWITCHYARD_GATEWAY_TOKEN_FILE"
+TIMEOUT_S = 10.0
+MAX_ANSWER_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Of one gateway: its answer, or why there is none."""
+
+    gateway: str
+    answer: Mapping[str, Any] | None = None
+    error: str = ""
+
+
+def ask_gateways(
+    environment: Environment,
+    path: str,
+    fields: Mapping[str, str],
+    only: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> list[Said]:
+    """In order of their ids. One that has workers answers for all of them.
+
+    :param only: the id of the one that is asked; None: all.
+    :raises RefusedError: there is none, or the token cannot be read.
+    """
+    live = by_gateway(environment.store.gateways())
+    asked = [workers[0] for name, workers in live.items() if only in (None, name)]
+    if not asked:
+        known = ", ".join(live) or "none"
+        wanted = "No gateway lives" if only is None else f"Gateway {only} does not live"
+        raise RefusedError(f"{wanted} (live: {known}). `switchyard status` shows them.")
+    headers = _login()
+    with httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, follow_redirects=False) as client:
+        return list(environment.pool.map(lambda record: _one(client, record, path, fields), asked))
+
+
+def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping[str, str]) -> Said:
+    if not record.http:
+        return Said(record.gateway, error="it says no address for this")
+    try:
+        with client.stream("GET", f"{record.http}{path}", params=dict(fields)) as answer:
+            body = bytearray()
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > MAX_ANSWER_BYTES:
+                    return Said(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
+        found = httpx.Response(answer.status_code, content=bytes(body)).json()
+    except httpx.HTTPError as error:
+        return Said(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
+    except ValueError:
+        return Said(record.gateway, error=f"{record.http} answers what is not JSON; is this a gateway?")
+    if not isinstance(found, dict):
+        return Said(record.gateway, error=f"{record.http} answers what is not understood")
+    if answer.status_code == httpx.codes.OK:
+        return Said(record.gateway, found)
+    hint = f" ({TOKEN_VARIABLE} names the file with it)" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
+    return Said(record.gateway, error=f"{found.get('error', answer.status_code)}{hint}")
+
+
+def _login() -> dict[str, str]:
+    named = os.environ.get(TOKEN_VARIABLE)
+    if not named:
+        return {}
+    try:
+        token = Path(named).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8"
+        raise RefusedError(f"{TOKEN_VARIABLE}: {named}: {why}; give the path of a readable file") from None
+    return {"Authorization": f"Bearer {token}"}

@@ -1,0 +1,66 @@
+"""What a process that works on behalf of a gateway begins with and ends with.
+
+The first line of its standard input says what to do, and the end of standard input ends it, in the middle of anything:
+so it never outlives the gateway. What it has to tell are lines of JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ha_core.kafka.errors import SecurityProfileError
+from ha_core.kafka.security import profiles
+from ha_core.model.shown import ShownFormatter
+from ha_core.operations.engine.environment import DEFAULT_SESSION_TIMEOUT_S, Environment, EnvironmentSettings, connect
+from ha_core.store.errors import StoreError
+from ha_core.store.security import parse
+
+
+def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> int:
+    """`work`, with what the gateway has told; returns only when it cannot go on.
+
+    :param in_vain: what to say then.
+    """
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return 0
+    threading.Thread(target=_end_with_the_gateway, daemon=True).start()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    told: dict[str, Any] = json.loads(line)
+    timeout_s = told.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)
+    try:
+        security = parse(told["zookeeper_security"], told["by"], Path())
+    except StoreError as error:
+        logging.getLogger(__name__).error("%s: %s", in_vain, error)  # noqa: TRY400 - told in words
+        return 1
+    connection = EnvironmentSettings(
+        told["zookeeper"], told["root"], session_timeout_s=timeout_s, zookeeper_security=security
+    )
+    try:
+        with connect(connection, told["by"], profiles=profiles(told["profiles"], told["by"])) as environment:
+            work(environment, told)
+    except (StoreError, SecurityProfileError) as error:
+        logging.getLogger(__name__).error("%s: %s", in_vain, error)  # noqa: TRY400 - told in words
+    return 1
+
+
+def say(**fields: Any) -> None:
+    """One line for the gateway."""
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def _end_with_the_gateway() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)

@@ -1,0 +1,207 @@
+"""The record of one operation as it runs: its document, its history, and the milliseconds of every step."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation
+from ha_core.model.operation import OperationState, Outcome
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import MoveError, RefusedError
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.engine.revision import FINAL, entering
+from ha_core.store.errors import StillHeldError, UnknownOperationError
+
+
+def new_operation_id(kind: str, now: str) -> str:
+    """`KIND-YYYYMMDD-HHMMSS-XXXX`: sorts by time, and is unique."""
+    return f"{kind}-{datetime.fromisoformat(now):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+class Lap(NamedTuple):
+    """Something that happened while nothing could be written down."""
+
+    step: str
+    outcome: Outcome
+    ms: float
+    detail: dict[str, Any]
+    at: str
+    """When it ended, which is not when it was written."""
+
+
+ASKED_FOR = "asked for by the operator"
+"""Why an operation is undone that did not fail."""
+
+
+AnyOperation_co = TypeVar("AnyOperation_co", bound=Operation, covariant=True)
+
+
+class Journal(Generic[AnyOperation_co]):
+    """Writes what happens to one operation, under the epoch of the executor that holds it."""
+
+    complete: Callable[[str], Any]
+    """Brings another operation to its end, where a step needs that; its report. Of who holds this one (`holding`)."""
+
+    def __init__(self, environment: Environment, operation: AnyOperation_co, epoch: int) -> None:
+        self.environment = environment
+        self.operation = operation
+        self.epoch = epoch
+        self.pending: list[Lap] = []
+        """Of a fenced window, written after it: an entry is a write to ZooKeeper's disk, and clients would wait."""
+        self._ours_at = float("-inf")
+
+    def append(
+        self,
+        step: str,
+        outcome: Outcome,
+        ms: float | None = None,
+        detail: dict[str, Any] | None = None,
+        at: str | None = None,
+    ) -> None:
+        """:param at: when it happened, where that was before."""
+        entry = HistoryEntry(
+            at=at or self.environment.now(),
+            epoch=self.epoch,
+            step=step,
+            outcome=outcome,
+            ms=None if ms is None else round(ms, 1),
+            detail=detail or {},
+        )
+        self.environment.store.append_history(self.operation.id, self.epoch, entry)
+
+    def update(self, **changes: Any) -> None:
+        """Write the operation's document with `changes`."""
+        self.operation = self.operation.model_copy(update=changes)
+        self.environment.store.update_operation(self.operation, self.epoch)
+
+    def note(self, state: OperationState | None = None, **found: Any) -> None:
+        """Keep what later steps need, each in its field of the operation's evidence."""
+        noted = self.operation.noting(**found)
+        self.update(evidence=noted.evidence, state=entering(noted, state or noted.state).state)
+
+    def cut_revision(self) -> int:
+        """That of the cut. Who was killed between the cut and this note of it takes the newest, which contains it."""
+        if not self.operation.revision:
+            self.update(revision=self.environment.store.load().revision)
+        return self.operation.revision
+
+    def still_ours(self, for_s: float = 0.0) -> None:
+        """Asked before what no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
+
+        :raises FencedOffError: another executor has taken the operation over.
+        """
+        now = self.environment.monotonic()
+        if now - self._ours_at >= for_s:
+            self.environment.store.require_epoch(self.operation.id, self.epoch)
+            self._ours_at = now
+
+    @property
+    def request(self: Journal[MoveOperation]) -> MoveRequest:
+        return self.operation.request
+
+    @property
+    def moves(self: Journal[MoveOperation]) -> MoveSet:
+        return self.operation.moves
+
+    @property
+    def origin(self: Journal[MoveOperation]) -> Admin:
+        """:raises RefusedError: the cluster is not registered any more, or its security profile is not known here."""
+        return admin_of(self.environment, self.request.origin)
+
+    @property
+    def target(self: Journal[MoveOperation]) -> Admin:
+        """As `origin`."""
+        return admin_of(self.environment, self.request.target)
+
+    @contextmanager
+    def lap(self, name: str) -> Iterator[dict[str, Any]]:
+        """As `step`, for what happens behind a fence: it is said at once, and pending for the history."""
+        detail: dict[str, Any] = {}
+        before = self.environment.monotonic()
+        try:
+            yield detail
+        finally:
+            ms = self.environment.ms_since(before)
+            self.pending.append(Lap(name, "done", ms, detail, self.environment.now()))
+            self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+
+    def write_pending(self) -> None:
+        """Each with the time at which it happened."""
+        pending, self.pending = self.pending, []
+        for lap in pending:
+            self.append(*lap)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Record `name` as started and as done or failed; the yielded dictionary becomes the entry's detail."""
+        self.append(name, "started")
+        detail: dict[str, Any] = {}
+        environment, before = self.environment, self.environment.monotonic()
+        try:
+            yield detail
+        except Exception as error:
+            ms = environment.ms_since(before)
+            environment.say(f"{name} failed after {ms:.1f} ms: {error}")
+            self.append(name, "failed", ms, {**detail, **why_failed(error)})
+            raise
+        ms = environment.ms_since(before)
+        self.append(name, "done", ms, detail)
+        environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+
+    def finish(self, state: Literal["succeeded", "undone", "failed"], result: str) -> None:
+        """Write the final state, then give the locks back. Safe to repeat."""
+        if self.operation.state not in FINAL:
+            self.update(state=entering(self.operation, state).state, ended=self.environment.now(), result=result)
+        self.release()
+
+    def release(self) -> None:
+        """Give the locks back. Safe to repeat."""
+        self.environment.store.release_locks(self.operation.id, self.epoch)
+
+
+@contextmanager
+def holding(
+    environment: Environment, operation_id: str, complete: Callable[[Environment, str], Any]
+) -> Iterator[Journal[Operation]]:
+    """Take the operation over under a higher epoch and hold it; a holder that died is waited for.
+
+    :raises RefusedError: no such operation, or somebody alive works on it.
+    """
+    store = environment.store
+    wait_s = environment.session_timeout_s * 1.5 + 1
+    try:
+        try:
+            epoch = store.take_over(operation_id)
+        except StillHeldError as error:
+            environment.say(f"{error}. Waiting up to {wait_s:.0f} s, in case that process is dead.")
+            epoch = store.take_over(operation_id, wait_s=wait_s)
+    except StillHeldError as error:
+        raise RefusedError(f"{error}. Nothing was changed by this run.") from error
+    except UnknownOperationError as error:
+        raise RefusedError(f"{error}.") from error
+    with store.hold(operation_id, epoch):
+        # Read under the hold: what the last holder wrote before it lost its epoch is in.
+        found = store.read(Operation, operation_id)
+        if found is None:
+            raise RefusedError(f"Operation {operation_id} vanished while it was taken over. Nothing was changed.")
+        journal = Journal(environment, found[0], epoch)
+        journal.complete = partial(complete, environment)
+        yield journal
+
+
+def why_failed(error: BaseException) -> dict[str, Any]:
+    """For the history."""
+    verdicts = [asdict(one) for one in error.verdicts] if isinstance(error, MoveError) else []
+    return {"error": str(error), **({"verdicts": verdicts} if verdicts else {})}
+
+
+def _words(detail: dict[str, Any]) -> str:
+    plain = ", ".join(f"{key} {value}" for key, value in detail.items() if isinstance(value, str | int | float))
+    return f" ({plain})" if plain else ""

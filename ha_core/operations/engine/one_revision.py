@@ -1,0 +1,202 @@
+"""Operations that are one revision: masking, bindings, what becomes of old extents. Locks and history as of a switch.
+
+The operation's document becomes `cut` in the very revision that makes the change, so whoever finds it interrupted
+knows whether the change was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, get_args
+
+from ha_core.model import Cluster, Document, LastSequences, LostTail, Mirror, SingleOperation, Topic, UserBindings
+from ha_core.model.operation import SingleEvidence, SingleKind
+from ha_core.operations.engine.await_gateways import SERVED_S, name_them, serves, wait_for_all
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.journal import Journal, new_operation_id
+from ha_core.operations.engine.kind import Kind
+from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.revisions import Touched, in_batches
+from ha_core.plan.engine.revision import FINAL, Documents, entering
+from ha_core.plan.preflight.verdict import listed
+from ha_core.store.commits import Key, key_of
+from ha_core.store.errors import ConflictError, LockedError
+
+MAX_NAMED = 20
+"""Of what an operation is about, in its own document."""
+Expected = Mapping[Key, int | None]
+SERVED = "served by every gateway"
+
+
+LOCKS: Mapping[type[Document], Callable[[str], str]] = {
+    Cluster: "cluster:{}".format,
+    Topic: "topic:{}".format,
+    UserBindings: "user:{}".format,
+    Mirror: lambda key: f"topic:{key.partition('@')[0]}",
+    LostTail: lambda key: f"topic:{key.partition('@')[0]}",
+    LastSequences: "topic:{}".format,
+}
+"""What is changed in one revision, as its locks say it."""
+
+
+def begin(
+    environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str], deletes_in: str = ""
+) -> Journal[SingleOperation]:
+    """:raises LockedError: another operation works on something of it. Nothing was changed."""
+    now = environment.now()
+    operation = SingleOperation(
+        id=new_operation_id(kind, now),
+        kind=kind,
+        state="running",
+        by=environment.by,
+        reason=reason,
+        started=now,
+        evidence=SingleEvidence(about=tuple(lock_keys[:MAX_NAMED]), deletes_in=deletes_in),
+    )
+    return Journal(environment, operation, environment.store.create_operation(operation, lock_keys))
+
+
+@contextmanager
+def beginning(
+    environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str]
+) -> Iterator[Journal[SingleOperation]]:
+    """An operation with its locks, held while its revision is made. What fails before that leaves it undone.
+
+    :raises LockedError: nothing was changed.
+    """
+    journal = begin(environment, kind, reason, lock_keys)
+    try:
+        with environment.store.hold(journal.operation.id, journal.epoch):
+            yield journal
+    except BaseException:
+        # Whether a commit without an answer was made, only the store can say. Cut: whoever finds it goes on.
+        left = environment.operation(journal.operation.id)
+        if left is not None and left.state == "running":
+            journal.finish("undone", "nothing was changed")
+        raise
+
+
+def commit_single(
+    journal: Journal[SingleOperation], puts: Sequence[Document], expected: Expected, seen: dict[str, Any]
+) -> None:
+    """The one revision of an operation.
+
+    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :param seen: gets the revision.
+    """
+    written = set(map(key_of, puts))
+    deletes = tuple(key for key in expected if key not in written)
+    touched = Touched.read(journal)
+    touched.versions.update(expected)
+    documents = Documents((*puts, entering(journal.operation, "cut")), deletes)
+    seen["revision"] = revision = touched.commit(documents, journal.operation.kind)
+    journal.update(revision=revision)
+
+
+def run_single(
+    environment: Environment,
+    kind: SingleKind,
+    reason: str,
+    puts: Sequence[Document],
+    expected: Expected,
+    detail: Mapping[str, Any],
+) -> Report:
+    """Lock, commit one revision, wait until every gateway serves it, release.
+
+    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :raises LockedError, ConflictError: nothing was changed.
+    :raises StoreUnavailableError: nothing was changed as far as is known; what was, is gone on with.
+    """
+    keys = [LOCKS[document](name) for document, name in expected]
+    with beginning(environment, kind, reason, keys) as journal:
+        with journal.step(kind) as seen:
+            seen.update(detail)
+            commit_single(journal, puts, expected, seen)
+        await_served(journal)
+        return report_of(environment, journal.operation)
+
+
+class OneRevision(Kind):
+    """Every kind whose operations are one revision. Until it is committed there is nothing to take back."""
+
+    names = get_args(SingleKind)
+
+    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
+        if journal.operation.state == "cut":
+            self.end(journal)
+        elif journal.operation.state in FINAL:
+            journal.release()
+        else:
+            journal.finish("undone", "interrupted before anything was changed")
+
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        """What is left behind its revision."""
+        await_served(journal)
+
+    def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
+        journal.finish("undone", why)
+        return True
+
+
+def await_served(journal: Journal[SingleOperation]) -> None:
+    """From the committed change to the end: wait for the gateways, write the result, release the locks."""
+    if why := unserved(journal):
+        journal.finish("failed", why)
+    else:
+        journal.finish("succeeded", SERVED)
+
+
+def unserved(journal: Journal[SingleOperation]) -> str:
+    """Waits for the gateways; empty: all serve the change. Else what is to be done about it."""
+    revision = journal.cut_revision()
+    with journal.step("serve") as seen:
+        late = wait_for_all(journal.environment, serves(revision), SERVED_S)
+        seen["behind"] = [gateway.id for gateway in late]
+    if not late:
+        return ""
+    return (
+        f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(late)}. "
+        "Look at these gateways; they apply it, or stop serving when their lease ends."
+    )
+
+
+def write_maps(
+    environment: Environment,
+    kind: SingleKind,
+    reason: str,
+    names: Iterable[str],
+    changed: Callable[[Topic], Topic | None],
+    heading: str,
+    evidence: Mapping[str, Any],
+    put_off: list[str],
+    **detail: str,
+) -> tuple[Report, ...]:
+    """Write what `changed` makes of the topics' maps, an operation for each batch. Safe to break off and repeat.
+
+    :param changed: gets a map as it is stored now; None: it is not the one that was judged, and is put off.
+    :param evidence: topic → what the history keeps of it, JSON-able; below `heading`.
+    :param put_off: gets, in words, what was not written.
+    :param detail: what the history keeps with every batch.
+    """
+    versions: dict[str, int] = {}
+
+    def maps() -> Iterator[Topic]:
+        for name in sorted(names):
+            stored = environment.store.read(Topic, name)
+            after = changed(stored[0]) if stored is not None else None
+            if stored is None or after is None:
+                put_off.append(f"{name}: its map has changed since it was judged")
+            elif after != stored[0]:
+                versions[name] = stored[1]
+                yield after
+
+    reports = []
+    for batch in in_batches(maps(), evidence):
+        said = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
+        expected: Expected = {(Topic, topic.name): versions[topic.name] for topic in batch}
+        try:
+            reports.append(run_single(environment, kind, reason, batch, expected, said))
+        except (LockedError, ConflictError) as error:
+            put_off.append(f"{listed(topic.name for topic in batch)}: {error}")
+    return tuple(reports)

@@ -1,0 +1,99 @@
+"""Whoever lives goes on with operations whose executor is gone and for which clients wait, by the decision of `resume`.
+
+Each gateway fleet has it done all the time (`caretaker`); commands and tasks take one look when they begin. Several may
+do so at once: the first takes the operation over under a higher epoch, and an executor that was only standing still can
+write nothing from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ha_core.model import Operation, Topic
+from ha_core.operations.engine.environment import Environment
+from ha_core.plan.engine.abandoned import AT_ONCE_S, patience_s
+from ha_core.plan.engine.revision import FINAL
+from ha_core.store.errors import StoreError
+
+LONGEST_PAUSE_S = 60.0
+"""Between two attempts at an operation that cannot be brought to its end."""
+
+
+@dataclass
+class _Orphan:
+    """An operation without an executor."""
+
+    epoch: int
+    since: float
+    state: str
+    attempts: int
+    patience_s: float | None
+
+
+@dataclass
+class OrphanRecovery:
+    """Looks again and again; what it remembers is how long nobody has worked on what."""
+
+    environment: Environment
+    _seen: dict[str, _Orphan] = field(default_factory=dict)
+    _locks: frozenset[str] = frozenset()
+    _running: tuple[str, ...] = ()
+
+    def look(self) -> tuple[str, ...]:
+        """Ids of the operations to be resumed now. Changes nothing.
+
+        :raises StoreUnavailableError: ZooKeeper is away; what was seen before counts no more.
+        """
+        try:
+            alone = sorted(self._alone(), key=lambda left: left[0].id)
+        except StoreError:
+            self._seen.clear()
+            raise
+        now = self.environment.monotonic()
+        self._seen = {operation.id: self._known(operation, epoch, now) for operation, epoch in alone}
+        return tuple(
+            name
+            for name, seen in self._seen.items()
+            if seen.patience_s is not None and now - seen.since >= min(seen.patience_s * 2**seen.attempts, _most(seen))
+        )
+
+    def attempted(self, operation_id: str) -> None:
+        """Somebody goes on with it now; if it does not come to its end, the next attempt is later."""
+        seen = self._seen.get(operation_id)
+        if seen is not None:
+            seen.attempts, seen.since = seen.attempts + 1, self.environment.monotonic()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is an operation without executor that clients wait for."""
+        return any(seen.patience_s is not None and seen.patience_s <= AT_ONCE_S for seen in self._seen.values())
+
+    def _alone(self) -> list[tuple[Operation, int]]:
+        """Operations that have locks and no executor, with their epochs."""
+        store = self.environment.store
+        locks = store.lock_keys()
+        stored = [store.read(Operation, name) for name in self._running]
+        operations = [known[0] for known in stored if known is not None]
+        if locks != self._locks or any(operation.state in FINAL for operation in operations):
+            operations = store.running()
+            self._locks, self._running = locks, tuple(operation.id for operation in operations)
+        holdings = ((operation, store.holding(operation.id)) for operation in operations)
+        return [(operation, holding.epoch) for operation, holding in holdings if holding and not holding.held]
+
+    def _known(self, operation: Operation, epoch: int, now: float) -> _Orphan:
+        seen = self._seen.get(operation.id)
+        if seen is None or (seen.epoch, seen.state) != (epoch, operation.state):
+            # Under another epoch somebody has worked on it since.
+            attempts = seen.attempts if seen is not None and seen.epoch == epoch else 0
+            topics = self._topics(operation) if operation.state == "crossing" else {}
+            return _Orphan(epoch, now, operation.state, attempts, patience_s(operation, topics))
+        return seen
+
+    def _topics(self, operation: Operation) -> dict[str, Topic]:
+        """Who changes them changes the operation's document, under its epoch: they are read once."""
+        stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), operation.moved)
+        return {topic[0].name: topic[0] for topic in stored if topic is not None}
+
+
+def _most(seen: _Orphan) -> float:
+    return max(LONGEST_PAUSE_S, seen.patience_s or 0.0)

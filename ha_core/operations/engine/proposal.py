@@ -1,0 +1,192 @@
+"""What a move would do and what it costs: gathered, judged and shown before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model import KnownTopic, MoveRequest, MoveSet, SwitchOperation, View
+from ha_core.model.operation import UnreadPolicy
+from ha_core.model.topic import client_end
+from ha_core.operations.access.usage import known_usage
+from ha_core.operations.engine.collect_facts import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import unchanged
+from ha_core.operations.engine.report import BaseProposal
+from ha_core.operations.mirror.copy_notes import committed_tails, noted_copies
+from ha_core.operations.mirror.status import findings, reported_lags
+from ha_core.operations.move.made_topics import with_trials
+from ha_core.plan.facts.clusters import Facts
+from ha_core.plan.move.closure import closure
+from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight
+
+
+class Proposal(BaseProposal, Startable):
+    """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+
+    other_users: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
+    preview: Preview | None = None
+    """What it costs, where somebody is to read it."""
+    crossings: dict[str, str] = Field(default_factory=dict)
+    """Forced only: topic that crosses over out of the dead cluster → the operation that is ended without it first."""
+
+    @property
+    def title(self) -> str:
+        request = self.request
+        scope = " ".join(request.scope.entries)
+        return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
+
+    @property
+    def lock_keys(self) -> Sequence[str]:
+        return [*super().lock_keys, *(f"topic:{name}" for name in self.crossings)]
+
+    @property
+    def ends_first(self) -> tuple[Collection[str], UnreadPolicy, bool]:
+        """What crosses over out of a cluster that a forced move takes for dead: it is where it belongs then."""
+        return sorted(set(self.crossings.values())), self.request.unread or "wait", self.request.force
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return {"ended_without_origin": dict(self.crossings)} if self.crossings else {}
+
+    def judged_again(self, environment: Environment) -> Proposal:
+        """:raises RefusedError: a verdict is an error, or what moves has changed."""
+        again = plan(environment, self.request)
+        again.require_sound()
+        if changed := sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys()):
+            raise unchanged(
+                f"What moves is not what was proposed any more: {', '.join(changed)}. Look at a new proposal."
+            )
+        return again
+
+
+def plan(environment: Environment, request: MoveRequest, read: bool = False) -> Proposal:
+    """What `request` would do now. Changes nothing.
+
+    :param read: somebody is going to read it: with a preview of what it costs.
+    """
+    store = environment.store
+    view = store.load()
+    usage, dormant = known_usage(environment)
+    found = closure(view, usage, request)
+    # Only for its error: the cut reads these documents under the fence, where a failure makes clients wait.
+    store.deleted_records(found.moves.topics)
+    dead = request.origin if request.mode == "forced" else None
+    patience_s = FORCED_S if dead else PATIENCE_S
+    facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)
+    case = PreflightCase(
+        view, request, found, facts, store.locks(), store.gateways(), usage, dormant, tails=store.lost_tails()
+    )
+    if case.to_copies:
+        case = replace(case, lags=reported_lags(environment, view), findings=findings(store, request))
+        case = replace(case, tails=committed_tails(environment, case))
+        noted = noted_copies(environment, case, patience_s)
+        case = replace(case, copies=noted.copies, noted=noted.reached, later=noted.later)
+    case = with_trials(environment, case, patience_s)
+    moves = case.moves
+    other_users: dict[str, tuple[str, ...]] = {}
+    for other in found.other_users:
+        if other.name in moves.topics:
+            other_users[other.name] = (*other_users.get(other.name, ()), other.who)
+    crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
+    return Proposal(
+        request=request,
+        revision=view.revision,
+        moves=moves,
+        other_users=other_users,
+        crossings=crossings,
+        verdicts=tuple(preflight(case, *REVISION_RULES)),
+        preview=preview(environment, view, request, moves, facts) if read else None,
+    )
+
+
+MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
+"""Of the history, for the expected fence."""
+SHORTEST_LOOK_S = 1.0
+"""Growth within less says nothing."""
+
+
+class Preview(BaseModel):
+    """What is known before a move; it decides nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    creates: dict[str, int] = {}
+    """Topics that are missing in the target → partitions that they get."""
+    lag_records: dict[str, int | None] = {}
+    """Group → records below the ends of the topics that it reads; None: its cluster has not told."""
+    records_per_s: float | None = None
+    """All moved topics together; None: nothing was recorded of them before."""
+    rate_from: str = ""
+    expected_fence: str = ""
+    """How long clients will wait, in words with where that is known from."""
+
+
+def preview(environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Preview:
+    """What the move would cost, as it would be made now. Changes nothing."""
+    rate, rate_from = _rate(environment, request.origin, moves, facts)
+    return Preview(
+        creates=created(request.target, moves.topics, facts),
+        lag_records={group: _lag(view, request.origin, group, facts) for group in moves.groups},
+        records_per_s=rate,
+        rate_from=rate_from,
+        expected_fence=expected_fence(environment),
+    )
+
+
+def created(target: str, topics: Iterable[str], facts: Facts) -> dict[str, int]:
+    """Topics that the target answers that it does not have → the partitions of theirs elsewhere."""
+    return {
+        name: max((one.partitions for (_, topic), one in facts.topics.items() if topic == name), default=0)
+        for name in topics
+        if (there := facts.topic(target, name)) is not None and not there.exists
+    }
+
+
+def expected_fence(environment: Environment) -> str:
+    """What the last moves have cost their clients."""
+    store, found = environment.store, []
+    for operation in store.operations(OPERATIONS_LOOKED_AT):
+        if isinstance(operation, SwitchOperation) and operation.state == "succeeded":
+            entries = store.history(operation.id, ENTRIES_LOOKED_AT)
+            found += [entry.detail["fenced_ms"] for entry in entries if entry.detail.get("fenced_ms") is not None]
+        if len(found) >= MOVES_LOOKED_AT:
+            break
+    if not found:
+        return "some tens of milliseconds; no move was made here yet"
+    if len(found) == 1:
+        return f"about {found[0]:.0f} ms, as of the one move before"
+    return f"about {median(found):.0f} ms: the last {len(found)} moves took {min(found):.0f} to {max(found):.0f} ms"
+
+
+def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
+    known = facts.group(origin, group)
+    if known is None:
+        return None
+    return sum(
+        max(0, client_end(view.topics.get(name), partition, topic.ends[partition]) - committed)
+        for (name, partition), committed in known.offsets.items()
+        if (topic := facts.topic(origin, name)) is not None and partition in topic.ends
+    )
+
+
+def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
+    """How much the origin's logs grew since they were last recorded."""
+    known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
+    grown, oldest = 0.0, 0.0
+    for name, seen in known.items():
+        now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
+        if now is None or now.age_s is not None or seconds < SHORTEST_LOOK_S:
+            continue
+        oldest = max(oldest, seconds)
+        grown += sum(max(0, now.ends[p] - end) for p, end in seen.ends.items() if p in now.ends) / seconds
+    if not oldest:
+        late = "their logs cannot be asked now, or were recorded a moment ago"
+        return None, late if known else "nothing was recorded of them; `switchyard facts record` does"
+    return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"

@@ -1,0 +1,179 @@
+"""What an operation would do, and what it came to: documents that are judged, shown, and carried from task to task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from ha_core.model import HistoryEntry, MoveOperation, Operation, Topic
+from ha_core.model.operation import ComparedCopies, MoveEvidence
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import unchanged
+from ha_core.operations.engine.journal import ASKED_FOR
+from ha_core.plan.migration.crossing_stages import crossings
+from ha_core.plan.preflight.verdict import Verdict, refused
+from ha_core.store.errors import StoreError
+
+
+def require_no_errors(verdicts: Iterable[Verdict]) -> None:
+    """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+    found = tuple(verdicts)
+    if text := " ".join(verdict.words for verdict in found if verdict.level == "error"):
+        raise unchanged(f"{text}", found)
+
+
+class BaseProposal(BaseModel):
+    """Something that would be done on the state at `revision`, and what speaks against it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    revision: int
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return refused(self.verdicts)
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the only thing wrong with it is that everything is where it should be."""
+        return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing-to-move"]
+
+    def require_sound(self) -> None:
+        """:raises RefusedError: a verdict is an error."""
+        require_no_errors(self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.model_dump(mode="json")
+        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
+        return document
+
+
+Result = Literal["succeeded", "crossing", "undone", "failed", "interrupted"]
+"""`crossing`: cuts lie ahead of their logs; it ends when these have reached them. `interrupted`: it stands, and nobody
+goes on with it now."""
+
+
+class StepTime(NamedTuple):
+    """A step's last completed run."""
+
+    name: str
+    ms: float
+
+
+class PartitionCut(NamedTuple):
+    """Where one partition changed its writer. `cut` is a client offset; `hole` offsets below it have no record."""
+
+    topic: str
+    partition: int
+    cut: int
+    origin: str
+    target: str
+    hole: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The end of an operation."""
+
+    operation: str
+    result: Result
+    revision: int
+    steps: tuple[StepTime, ...] = ()
+    partitions: tuple[PartitionCut, ...] = ()
+    error: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the error says, by code and number, where it has some."""
+    stayed: Mapping[str, str] = field(default_factory=dict)
+    """Topics that did not go, as their copies are damaged → why."""
+    compared: ComparedCopies | None = None
+    """What of its copies was found equal to their sources before."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.result} {self.error}".rstrip()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation,
+            "result": self.result,
+            "revision": self.revision,
+            "steps": [step._asdict() for step in self.steps],
+            "partitions": [
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "cut": p.cut,
+                    "from": p.origin,
+                    "to": p.target,
+                    **({"hole": p.hole} if p.hole else {}),
+                }
+                for p in self.partitions
+            ],
+            **({"error": self.error} if self.error else {}),
+            **({"verdicts": [asdict(one) for one in self.verdicts]} if self.verdicts else {}),
+            **({"stayed": dict(self.stayed)} if self.stayed else {}),
+            **({"compared": self.compared.model_dump(mode="json")} if self.compared else {}),
+        }
+
+
+def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
+    """One entry per step in order of first completion, with the milliseconds of its last completion."""
+    ended = (entry for entry in history if entry.outcome in {"done", "undone"})
+    last = {entry.step: round(entry.ms, 1) for entry in ended if entry.ms is not None}
+    return tuple(StepTime(name, ms) for name, ms in last.items())
+
+
+def verdicts_of(history: Iterable[HistoryEntry]) -> tuple[Verdict, ...]:
+    """What the last failure that has verdicts says, as far as this version knows them."""
+    told = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
+    known = [field.name for field in fields(Verdict)]
+    return tuple(Verdict(**{name: row[name] for name in known if name in row}) for row in (told[-1] if told else ()))
+
+
+def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
+    """The cuts of a move: as its evidence has them, since maps show those of later moves too; and those ahead."""
+    origin, target = operation.request.origin, operation.request.target
+    rows = [(name, cut.partition, cut.start) for name, cuts in operation.evidence.cuts.items() for cut in cuts]
+    rows += [
+        (name, partition, ahead.start)
+        for name in operation.moved
+        if (topic := topics.get(name)) and topic.crossing and topic.crossing.operation == operation.id
+        for partition, _, ahead in crossings(topic)
+    ]
+    holes = operation.evidence.holes
+    return tuple(
+        PartitionCut(name, partition, cut, origin, target, holes.get(name, {}).get(partition, 0))
+        for name, partition, cut in sorted(rows)
+    )
+
+
+def report_of(
+    environment: Environment, operation: Operation, error: str = "", verdicts: tuple[Verdict, ...] = ()
+) -> Report:
+    """The report of what the operation has come to, of one that nobody goes on with now.
+
+    :param verdicts: what the error says; where nothing is known of one, its history tells.
+    """
+    state = operation.state
+    result: Result = state if state in {"succeeded", "undone", "crossing", "failed"} else "interrupted"
+    cuts: tuple[PartitionCut, ...] = ()
+    times: tuple[StepTime, ...] = ()
+    try:
+        history = environment.store.history(operation.id)
+        times = step_times(history)
+        if not verdicts and result not in {"succeeded", "crossing"}:
+            verdicts = verdicts_of(history)
+        if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
+            cuts = partition_cuts(operation, environment.store.load().topics)
+    except StoreError as unread:
+        # The result is known; that its details cannot be read now must not hide it.
+        environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
+    quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
+    said = error or ("" if quiet else operation.result)
+    evidence = operation.evidence if isinstance(operation, MoveOperation) else MoveEvidence()
+    stayed, compared = evidence.stayed, evidence.compared
+    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed, compared)

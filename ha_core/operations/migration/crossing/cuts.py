@@ -1,0 +1,143 @@
+"""The cuts that a migration proposes: as they were asked for, by rates, and higher ones where logs were faster.
+
+How fast logs grow is known from a summary of recorded history where there is one, else from two looks at the ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import MigrateOperation, Topic
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.revisions import Touched
+from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.migration.crossing_stages import crossings
+from ha_core.plan.migration.cuts import Rate, Rates, cut_ahead, outrun_margin
+from ha_core.plan.move.partitions import of_all
+
+OUTRUN = 4
+"""A log that passed its cut is given so many times what it has grown since the cut was chosen."""
+
+
+def client_ends(
+    journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: EndsOfBoth
+) -> dict[Partition, int]:
+    """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
+    keys = of_all(journal.request, topics, sides.origin)
+    return as_clients(topics, {key: sides.origin[key].log_end for key in keys})
+
+
+def first_cuts(journal: Journal[MigrateOperation], sides: EndsOfBoth) -> dict[Partition, int]:
+    """A cut for each partition: the one that was asked for, else by its rate.
+
+    :raises StepFailedError: a log has passed the cut that was asked for.
+    """
+    topics = Touched.read(journal).view.topics
+    given = journal.operation.evidence.cut_at
+    cuts: dict[Partition, int] = {}
+    for (name, partition), end in client_ends(journal, topics, sides).items():
+        asked_for = given.get(name, {}).get(partition)
+        if asked_for is not None and asked_for <= end:
+            raise StepFailedError(
+                f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by now. "
+                "Choose a higher one, or leave it to the rate."
+            )
+        by_rate = cut_ahead(end, _rate(journal, (name, partition)), journal.request.preparation_s)
+        cuts[name, partition] = by_rate if asked_for is None else asked_for
+    return cuts
+
+
+def higher_cuts(
+    journal: Journal[MigrateOperation],
+    topics: Mapping[str, Topic],
+    ends: Mapping[Partition, int],
+    late: Collection[Partition],
+    before: Mapping[Partition, int],
+    attempt: int,
+) -> dict[Partition, int]:
+    """Cuts for those that were passed, and for others of the same topics that are about to be.
+
+    Where records are spread over many partitions, each look would find some others passed. A cut that was asked for
+    stays until it is passed.
+
+    :param ends: client ends now, `before` when the cuts were chosen, where that is known.
+    :param attempt: how many proposals have failed.
+    """
+    given, preparation_s = journal.operation.evidence.cut_at, journal.request.preparation_s
+    cuts: dict[Partition, int] = {}
+    for name in {name for name, _ in late}:
+        proposed = {partition: target.start for partition, _, target in crossings(topics[name])}
+        grown = {p: ends[name, p] - before.get((name, p), ends[name, p]) for p in proposed}
+        margin = outrun_margin(grown.values(), [_rate(journal, (name, p)) for p in proposed], attempt)
+        for partition, cut in proposed.items():
+            end = ends[name, partition]
+            if (name, partition) in late:
+                by_rate = cut_ahead(end, _rate(journal, (name, partition)), preparation_s * 2**attempt)
+                cuts[name, partition] = max(by_rate, end + OUTRUN * grown[partition], end + margin)
+            elif cut < end + margin and partition not in given.get(name, {}):
+                cuts[name, partition] = end + margin
+    return cuts
+
+
+def _rate(journal: Journal[MigrateOperation], key: Partition) -> float:
+    """Records per second; what has none counts as idle."""
+    return journal.operation.evidence.rates.get(key[0], {}).get(key[1], 0.0)
+
+
+LOOKS_APART_S = 3.0
+SAFETY = 2.0
+"""A look of some seconds says little about the next minutes: what it sees is doubled."""
+
+
+def looked_at(environment: Environment, origin: Admin, partitions: Collection[Partition]) -> Rates:
+    """Rates from two looks at the log ends, some seconds apart."""
+    if not partitions:
+        return Rates({}, "nothing is to be looked at")
+    first = origin.ends(partitions)
+    begun = environment.monotonic()
+    environment.sleep(LOOKS_APART_S)
+    second = origin.ends(partitions)
+    elapsed_s = max(environment.monotonic() - begun, 0.001)
+    seen = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s for key in partitions}
+    return Rates(
+        {key: Rate(rate * SAFETY, rate, "two looks") for key, rate in seen.items()},
+        f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history",
+    )
+
+
+def from_summary(path: Path, cluster: str) -> Rates:
+    """Rates from the summary of the `offsets` job: `{"partitions": [{"cluster", "topic", "partition", "rate",
+    "upper_rate", "how"}, …]}`, records per second. The upper rate is taken where there is one. A row whose rate is a
+    `default` was not measured, so it counts as missing. Further keys are ignored.
+
+    :raises RefusedError: the file is not readable, or not of that form.
+    """
+    try:
+        document = json.loads(path.read_text())
+        rows: list[dict[str, Any]] = document["partitions"]
+        known = {
+            (str(row["topic"]), int(row["partition"])): _recorded(row)
+            for row in rows
+            if row.get("cluster") == cluster and row.get("how") != "default"
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RefusedError(
+            f"The rates in {path} cannot be used ({type(error).__name__}: {error}). Give the summary of the job "
+            "`offsets`, or leave --rates out: then two looks at the log ends are taken."
+        ) from error
+    chance = document.get("chance")
+    stated = f", passed too early with a chance of {chance:g}" if isinstance(chance, int | float) else ""
+    return Rates(known, f"the recorded history in {path.name}{stated}")
+
+
+def _recorded(row: Mapping[str, Any]) -> Rate:
+    highest = float(row.get("upper_rate") or row.get("rate") or 0.0)
+    expected = highest if row.get("rate") is None else float(row["rate"])
+    return Rate(highest, expected, f"history, {row['how']}" if row.get("how") else "history")

@@ -1,0 +1,138 @@
+"""The end of a crossing behind a fence: partitions that nobody writes to would never reach their cuts by themselves.
+
+Behind the fence a cut that was not reached is lowered to the origin's end, where nothing was given out; the others keep
+theirs. Producers wait for some milliseconds, as for a barrier.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from ha_core.model import MigrateOperation
+from ha_core.operations.engine.await_gateways import require_drained
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.kind import patiently
+from ha_core.operations.engine.revisions import Touched, bounded, commit_now
+from ha_core.operations.migration.crossing.below import kept_below, physical_cuts, read_below, without_below
+from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients, read_ends
+from ha_core.operations.move.fenced_reads import quiet_ends, require_unmoved
+from ha_core.plan.engine.revision import Documents
+from ha_core.plan.facts.clusters import Partition, PartitionEnds
+from ha_core.plan.migration.crossing import finish_change, hold_change, lift_change
+from ha_core.plan.migration.crossing_stages import BEHIND_FENCE, Stage
+from ha_core.plan.preflight.verdict import amount
+
+
+class CrossingEnd:
+    """The end of the crossing of some topics, in one revision."""
+
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
+        self.journal, self.environment, self.names = journal, journal.environment, names
+        self.touched = Touched.read(journal)
+        self.before = self.touched.view.topics
+        self.cuts = physical_cuts(self.before, names)
+        self.below = kept_below(journal, self.cuts)
+        self.revision = 0
+
+    def read_below(self, cuts: Mapping[Partition, int]) -> None:
+        """Last sequences below `cuts`, where they are not known yet."""
+        left = {key: cut for key, cut in cuts.items() if key not in self.below}
+        self.below |= read_below(self.journal.origin, left)
+
+    def write(self, step: str, change: Callable[..., Documents], ends: Mapping[Partition, PartitionEnds]) -> None:
+        """The revision, by what the planner makes of the logs' ends and of what is known of last sequences."""
+        operation, read_ms = without_below(self.journal.operation, self.names), self.environment.now_ms()
+        documents = change(operation, self.touched.view, self.names, ends, producers=self.below, read_ms=read_ms)
+        self.revision = self.touched.commit(documents, step)
+
+    def detail(self) -> dict[str, Any]:
+        """For the history, as all that follows."""
+        return {"revision": self.revision, "topics": list(self.names), "status": "Migrated"}
+
+    def told_by_origin(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
+        """Its `clients`' ends, whose last sequences nobody can say, and which partitions remain in it."""
+        unknown = [f"{name}-{partition}" for (name, partition), found in self.below.items() if found is None]
+        known = self.journal.operation.evidence.remaining
+        remaining = {name: new for name, new in known.items() if name in self.names}
+        more = {"remaining_in_origin": remaining} if remaining else {}
+        return {"unknown_sequences": unknown, **more, **bounded("client_ends", clients)}
+
+
+class FencedEnd(CrossingEnd, ABC):
+    """The same behind the topics' fence, part by part. What fails lifts the fence again."""
+
+    parts: ClassVar[tuple[str, ...]]
+    standing: ClassVar[tuple[Stage, ...]]
+    """Where the topics may stand."""
+    dead: str | None = None
+    """The origin, where it is taken for dead."""
+
+    def end(self) -> None:
+        begun = self.environment.monotonic()
+        try:
+            for part in self.parts:
+                getattr(self, part)()
+        except BaseException:
+            patiently(self.environment, partial(lift, self.journal))
+            raise
+        fenced_ms = self.environment.ms_since(begun)
+        self.journal.update(revision=self.revision)
+        detail, words = self.told()
+        self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail})
+        self.environment.say(
+            f"finish {fenced_ms:.1f} ms ({amount(len(self.names), 'topic')}, revision={self.revision}): {words}"
+        )
+
+    def hold(self) -> None:
+        documents = hold_change(self.journal.operation, self.touched.view, self.names, *self.standing, dead=self.dead)
+        self.revision = self.touched.commit(documents, "hold")
+
+    def drain(self) -> None:
+        require_drained(self.journal, self.revision)
+
+    @abstractmethod
+    def told(self) -> tuple[dict[str, Any], str]:
+        """For the history, and for people."""
+
+
+class BehindFence(FencedEnd):
+    """At the ends of the origin's logs (`BEHIND_FENCE`)."""
+
+    parts = BEHIND_FENCE
+    standing = ("open",)
+
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
+        super().__init__(journal, names)
+        # What can be read before the fence is: surplus is long, and producers wait behind it.
+        now = read_ends(journal.environment, journal.operation, self.cuts).replicated
+        self.read_below({key: cut for key, cut in self.cuts.items() if (now[key].origin or 0) >= cut})
+
+    def quiet(self) -> None:
+        journal, there = self.journal, self.journal.target.ends(self.cuts)
+        here = quiet_ends(self.environment, journal.origin, self.cuts, journal.request.drain_timeout_s)
+        self.sides = EndsOfBoth(here, there)
+
+    def producers(self) -> None:
+        origin, here = self.journal.origin, self.sides.origin
+        self.read_below({key: min(cut, here[key].log_end) for key, cut in self.cuts.items()})
+        require_unmoved(origin, here, origin.ends(self.cuts))
+
+    def finish(self) -> None:
+        counts = self.journal.origin.partition_counts(self.names)
+        self.write("finish", partial(finish_change, counts=counts), self.sides.ends)
+
+    def told(self) -> tuple[dict[str, Any], str]:
+        ends = {key: self.sides.origin[key].log_end for key in self.cuts}
+        clients = as_clients(self.before, ends)
+        lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
+        return self.told_by_origin(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
+
+
+def lift(journal: Journal[MigrateOperation]) -> None:
+    """Take away a fence that an executor has left: the crossing goes on as before."""
+    revision = commit_now(journal, lift_change, "lift")
+    journal.append("lift", "undone", detail={"revision": revision})
+    journal.environment.say(f"a fence that was left is lifted, revision {revision}")

@@ -1,0 +1,144 @@
+"""Migrations without a fence. Nothing waits for clients: an operation goes on until it would have to, and crosses over.
+
+Whoever looks next (a command that waits, a sensor, a scheduled run) goes on with it, and it settles what has got there.
+Until a crossing is open there is a way back without asking anybody, so what fails before is undone at once: a proposed
+cut that the log reaches holds producers up until somebody goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.model import MigrateOperation, Topic
+from ha_core.model.operation import UnreadPolicy
+from ha_core.operations.absence.crossing_without_origin import StepsWithoutOrigin, afterwards, require_lost
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
+from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.revisions import Touched
+from ha_core.operations.migration.crossing.ends import overdue, read_ends, way_on
+from ha_core.operations.migration.crossing.fence import lift
+from ha_core.operations.migration.crossing.steps import CrossingSteps
+from ha_core.operations.move.common_steps import MoveKind
+from ha_core.plan.engine.revision import FINAL, fenced
+from ha_core.plan.migration.crossing_stages import (
+    BACK,
+    crossing_partitions,
+    crossings,
+    plan,
+    plan_without_origin,
+    stages,
+)
+from ha_core.plan.preflight.verdict import amount, listed
+
+
+class Migrate(MoveKind):
+    """Topics, without a fence: by cuts that lie ahead of their logs."""
+
+    names = ("migrate",)
+    taken_back = "The migration was undone: nothing has moved, no lock is left."
+
+    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> None:
+        """
+        :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it
+            goes on another time.
+        """
+        effects = CrossingSteps(journal, "interrupted on the way back")
+        self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
+
+    def take_back(self, journal: Journal[MigrateOperation], why: str) -> bool:
+        """From wherever the crossing is.
+
+        :raises StepFailedError: the target was written, or gateways do not follow: the crossing goes on as it was.
+        """
+        effects = CrossingSteps(journal, why)
+        for step in ("release",) if journal.operation.state in FINAL else BACK:
+            effects.perform(step)
+        return True
+
+    def undo(self, journal: Journal[MigrateOperation]) -> None:
+        """:raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on."""
+        if journal.operation.state in FINAL - {"succeeded"}:
+            return
+        topics = Touched.read(journal).view.topics
+        if fenced(journal.operation, topics, {}):
+            lift(journal)
+        require_way_back(journal.environment, journal.operation, topics)
+        self.take_back(journal, ASKED_FOR)
+
+    def release(self, journal: Journal[MigrateOperation]) -> bool:
+        """What has proposed its cuts goes on: it holds nobody up, and keeps its locks until it ends."""
+        proposed = journal.operation.state not in {"planned", "running"}
+        return not proposed and self.take_back(journal, "released before its cuts were proposed")
+
+    def end_without_origin(self, journal: Journal[MigrateOperation], unread: UnreadPolicy, force: bool) -> None:
+        """End the crossing of every topic of the operation that stands in it; what has crossed over stays as it is.
+
+        :param unread: what readers below the cuts do.
+        :param force: take the origin for dead although it answers.
+        :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
+        :raises StepFailedError: it was on its way back, and is undone.
+        :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
+        """
+        if journal.operation.state in FINAL | {"cut"}:
+            return
+        require_lost(journal, force)
+        effects = StepsWithoutOrigin(journal, unread)
+        for step in plan_without_origin(effects.look):
+            effects.perform(step)
+        if journal.operation.state in FINAL:
+            gone = f"Operation {journal.operation.id} was on its way back, and is undone now."
+            raise StepFailedError(f"{gone} {afterwards(journal.request.origin)}")
+
+
+def require_way_back(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> None:
+    """Changes nothing.
+
+    :raises RefusedError: a topic has crossed over, or has records in the target.
+    """
+    if operation.state in {"cut", "succeeded"}:
+        raise _no_way_back(operation, operation.moves.topics)
+    at = stages(operation, topics)
+    over = [name for name, stage in at.items() if stage == "settled"]
+    if not over and operation.state != "undoing":
+        opened = [name for name, stage in at.items() if stage == "open"]
+        try:
+            target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
+        except ClusterUnreachableError as error:
+            raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
+        over = [
+            name
+            for name in opened
+            if any(target[name, p].log_end != extent.base for p, _, extent in crossings(topics[name]))
+        ]
+    if over:
+        raise _no_way_back(operation, over)
+
+
+def would_roll_back(environment: Environment, operation_id: str) -> str:
+    """What a roll-back would do now, in words. Changes nothing.
+
+    :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
+    """
+    operation = environment.operation_of(MigrateOperation, operation_id)
+    if operation is None:
+        raise unchanged(f"There is no migration {operation_id!r}. `switchyard migrations` lists them.")
+    if operation.state in FINAL - {"succeeded"}:
+        return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
+    require_way_back(environment, operation, environment.store.load().topics)
+    request, moves = operation.request, operation.moves
+    return (
+        f"would take back {amount(len(moves.topics), 'topic')} of {operation_id} from {request.target} "
+        f"to {request.origin}"
+    )
+
+
+def _no_way_back(operation: MigrateOperation, names: Sequence[str]) -> RefusedError:
+    origin, target = operation.route
+    return unchanged(
+        f"{listed(names)} of operation {operation.id} has records in {target} already, "
+        f"which clients were told of: there is no way back without them. Let it end (`switchyard resume "
+        f"{operation.id}`), then migrate it back: "
+        f"`switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
+    )

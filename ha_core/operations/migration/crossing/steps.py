@@ -1,0 +1,247 @@
+"""A crossing, step by step, as the planner says (`plan/migration/crossing_stages`): what each step does, killed
+anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import MigrateOperation, Topic
+from ha_core.operations.engine.await_gateways import require_drained
+from ha_core.operations.engine.errors import NotDrainedError, StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.revisions import Touched, bounded, commit_now, write_all
+from ha_core.operations.migration.crossing.at_cuts import EndOfWhatWentBack
+from ha_core.operations.migration.crossing.below import keep_below
+from ha_core.operations.migration.crossing.cuts import client_ends, first_cuts, higher_cuts
+from ha_core.operations.migration.crossing.ends import (
+    EndsOfBoth,
+    as_clients,
+    progress_of,
+    read_ends,
+    read_sides,
+    remaining_words,
+    went_back_words,
+)
+from ha_core.operations.migration.crossing.fence import BehindFence, CrossingEnd, lift
+from ha_core.operations.move import dependents
+from ha_core.operations.move.common_steps import MoveSteps
+from ha_core.operations.move.made_settings import follow_origin
+from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.facts.clusters import Partition, PartitionEnds
+from ha_core.plan.migration.crossing import (
+    open_change,
+    propose_change,
+    reopen_change,
+    retreat_change,
+    settle_change,
+    withdraw_change,
+)
+from ha_core.plan.migration.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
+from ha_core.plan.preflight.verdict import amount, listed
+
+LEADERS_S = 180.0
+"""Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
+MAX_PROPOSALS = 5
+"""Each one lies twice as far ahead as the one before."""
+
+
+class CrossingSteps(MoveSteps[MigrateOperation]):
+    """The effects of a crossing's steps."""
+
+    def __init__(self, journal: Journal[MigrateOperation], why: str = "") -> None:
+        super().__init__(journal, why)
+        self.proposals = 0
+        """How many were looked at, of this process."""
+        self.ends_before: Mapping[Partition, int] = {}
+        """Client ends when the cuts were chosen."""
+        self.replicated: Mapping[Partition, int] = {}
+        """The origin's high watermarks then."""
+
+    def has_way_back(self, step: str) -> bool:
+        return step in BEFORE_OPEN
+
+    def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
+        """The documents as they are now."""
+        topics = Touched.read(self.journal).view.topics
+        return self.journal.operation, topics
+
+    def propose(self) -> None:
+        names = self.at("before")
+        with self.journal.step("propose") as seen:
+            sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
+            self.replicated = {key: one.high_watermark for key, one in sides.origin.items()}
+            seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
+
+    def serve(self) -> None:
+        with self.journal.step("serve") as seen:
+            seen["revision"] = self._await_gateways()
+
+    def ends(self) -> None:
+        names = self.at("proposed")
+        follow_origin(self.journal, names)  # gateways that serve the proposal refuse changes
+        self.sides = read_sides(self.environment, self.journal.operation, names)
+        self.counts = self.journal.origin.partition_counts(names)
+
+    def open(self) -> None:
+        """Open all, or propose higher cuts where the log was faster: the plan comes back then.
+
+        :raises StepFailedError: it was faster every time.
+        """
+        journal, touched = self.journal, Touched.read(self.journal)
+        topics = touched.view.topics
+        names = self.at("proposed", topics)
+        late = {(name, p) for name in names for p in passed(topics[name], self.sides.ends)}
+        ends = client_ends(journal, topics, self.sides)
+        self._require_kept()
+        self.proposals += 1
+        if late and self.proposals < MAX_PROPOSALS:
+            cuts = higher_cuts(journal, topics, ends, late, self.ends_before, self.proposals)
+            self.ends_before = ends
+            detail = self._publish(sorted({name for name, _ in late}), self.sides, cuts)
+            journal.append("propose", "note", detail={**detail, "why": "the log had passed the cuts before"})
+            self.environment.say(
+                f"{amount(len(late), 'partition')} passed their cuts before these were served: proposed again"
+            )
+            return
+        with journal.step("open") as seen:
+            if late:
+                named = listed(f"{name}-{p}" for name, p in sorted(late))
+                raise StepFailedError(
+                    f"The logs of {len(late)} partitions ({named}) passed their cuts {MAX_PROPOSALS} times before "
+                    "every gateway served them. Take a longer --preparation, or a higher rate."
+                )
+            opened_at = bounded("opened_at", ends).get("opened_at", {})
+            operation = journal.operation.noting(opened=self.environment.now(), opened_at=opened_at)
+            documents = open_change(operation, touched.view, names, self.sides.ends, self.counts)
+            revision = touched.commit(documents, "open")
+            seen.update(revision=revision, topics=len(names), proposals=self.proposals)
+            seen.update(bounded("client_ends", ends))
+
+    def settle(self) -> None:
+        """End the crossing of what has reached its cuts."""
+        operation, topics = self.look()
+        progress = progress_of(self.environment, operation, topics)
+        self.environment.say(progress.words)
+        if progress.went_back:
+            self._end_at_cuts(progress.went_back, topics)
+            return
+        keep_below(self.journal, topics, progress)
+        write_all(self.journal, progress.ready, topics, self._settle)
+
+    def end(self) -> None:
+        """End the crossing of every open topic behind a fence.
+
+        :raises StepFailedError: the fence is lifted, and the crossing goes on as before.
+        """
+        self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
+        operation, topics = self.look()
+        progress = progress_of(self.environment, operation, topics)
+        if progress.went_back:
+            self._end_at_cuts(progress.went_back, topics)
+            return
+        keep_below(self.journal, topics, progress)
+        write_all(self.journal, self.at("open", topics), topics, lambda some: BehindFence(self.journal, some).end())
+
+    def record(self) -> None:
+        """:raises StepFailedError: the operation has failed, since the origin has lost records."""
+        operation = self.journal.operation
+        if operation.evidence.went_back:
+            lost = f"The cuts stay in force, but {went_back_words(operation, operation.evidence.went_back)}."
+            self.journal.finish("failed", lost)
+            raise StepFailedError(lost)
+        words = ["crossed over and verified", dependents.words(operation), remaining_words(operation)]
+        self.journal.finish("succeeded", "; ".join(filter(None, words)))
+
+    def lift(self) -> None:
+        lift(self.journal)
+
+    def retreat(self) -> None:
+        """Begin the way back, from wherever the crossing is."""
+        revision = commit_now(self.journal, retreat_change, "retreat")
+        self.journal.append("retreat", "undone", detail={"revision": revision, "why": self.why})
+
+    def withdraw(self) -> None:
+        """Withdraw cuts that are all `proposed` again.
+
+        :raises StepFailedError: gateways do not follow in time, or the target was written: the crossing is open again.
+        """
+        journal = self.journal
+        try:
+            with journal.step("withdraw") as seen:
+                ends: Mapping[Partition, PartitionEnds] = {}
+                if journal.operation.evidence.retreated:
+                    self._await_gateways()
+                    _, topics = self.look()
+                    keys = crossing_partitions(topics, self.at("proposed", topics))
+                    ends = read_ends(self.environment, journal.operation, keys).ends
+                seen["revision"] = commit_now(journal, partial(withdraw_change, ends=ends), "withdraw")
+        except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
+            if not journal.operation.evidence.retreated:
+                raise
+            self.why = str(error)
+            self.reopen()
+            text = f"There is no way back: {self.why.rstrip('.')}. The migration goes on as before."
+            raise StepFailedError(text) from error
+
+    def reopen(self) -> None:
+        """Give up the way back: what was open is open again."""
+        revision = commit_now(self.journal, reopen_change, "reopen")
+        self.journal.append("reopen", "done", detail={"revision": revision, "why": self.why})
+
+    def _require_kept(self) -> None:
+        """:raises StepFailedError: a log ends below what was acknowledged there when its cut was proposed."""
+        here = self.sides.origin
+        lost = sorted(key for key, end in self.replicated.items() if key in here and here[key].log_end < end)
+        if lost:
+            raise StepFailedError(
+                f"The log of {listed(f'{name}-{p}' for name, p in lost)} in {self.journal.request.origin} ends below "
+                "its high watermark of a moment ago: its brokers have lost acknowledged records. "
+                "Check that unclean.leader.election.enable is false and that disks are sound, then migrate again."
+            )
+
+    def _end_at_cuts(self, went_back: Mapping[str, tuple[int, ...]], topics: Mapping[str, Topic]) -> None:
+        self.journal.note(went_back={**self.journal.operation.evidence.went_back, **went_back})
+        names = {name: list(some) for name, some in went_back.items()}
+        self.journal.append("went_back", "note", detail={"partitions": names})
+        write_all(self.journal, list(went_back), topics, lambda some: EndOfWhatWentBack(self.journal, some).end())
+
+    def at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
+        known = self.look()[1] if topics is None else topics
+        return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
+
+    def _publish(self, names: Collection[str], sides: EndsOfBoth, cuts: Mapping[Partition, int]) -> dict[str, Any]:
+        """One revision of proposed cuts; what the history keeps of it."""
+        touched = Touched.read(self.journal)
+        documents = propose_change(self.journal.operation, touched.view, names, sides.ends, cuts)
+        revision = touched.commit(documents, "propose")
+        ends = client_ends(self.journal, touched.view.topics, sides)
+        return {
+            "revision": revision,
+            "topics": len(names),
+            "partitions": len(cuts),
+            "status": "Migrating",
+            **bounded("cuts", cuts),
+            **bounded("client_ends", {key: ends[key] for key in cuts}),
+        }
+
+    def _await_gateways(self) -> int:
+        """Every live gateway follows what was published, in this revision, with nothing in flight from before."""
+        revision = self.environment.store.confirm()
+        require_drained(self.journal, revision)
+        return revision
+
+    def _settle(self, names: Sequence[str]) -> None:
+        journal = self.journal
+        with journal.step("settle") as seen:
+            end = CrossingEnd(journal, names)
+            sides = read_ends(self.environment, journal.operation, end.cuts)
+            counts = journal.origin.partition_counts(names)
+            end.read_below(end.cuts)
+            end.write("settle", partial(settle_change, counts=counts), sides.replicated)
+            journal.update(revision=end.revision)
+            clients = as_clients(end.before, {key: one.high_watermark for key, one in sides.origin.items()})
+            seen.update(end.detail(), producers=sum(len(found or ()) for found in end.below.values()))
+            seen.update(end.told_by_origin(clients))

@@ -1,0 +1,316 @@
+"""Topics deleted in all clusters, with all that is known of them: a name that is used again begins anew.
+
+The first revision of an operation replaces each topic's document by a tombstone (`Topic.deletion`) and ends its
+mirrors, lost tails and last sequences. From there on gateways answer as if the topic were gone everywhere, and create
+none of its name. When they all serve it the topics are deleted, cluster after cluster, by the ids that they had when
+they were judged: what somebody creates under a name past the gateways stays. What is remembered of the topics goes
+next, and the last revision removes the tombstones.
+
+Every step may be repeated, so the operation goes on wherever it was killed. Where a cluster could not be reached the
+operation fails and its tombstones stay: the topic is nowhere served meanwhile, and the next deletion goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import (
+    Document,
+    KnownGroup,
+    KnownTopic,
+    LastSequences,
+    LostTail,
+    Mirror,
+    SingleOperation,
+    Topic,
+    legal_name,
+)
+from ha_core.model.portions import portions
+from ha_core.model.topic import Deletion
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.one_revision import Expected, OneRevision, beginning, commit_single, unserved
+from ha_core.operations.engine.report import BaseProposal, Report, report_of
+from ha_core.operations.move.cluster_admins import admin_of, answering
+from ha_core.operations.move.copies import refuse_copiers
+from ha_core.operations.move.writers import open_what_ended
+from ha_core.operations.overview.inventory import commits
+from ha_core.plan.migration.aging import locked_topics
+from ha_core.plan.migration.topic_deletion import DeletionFacts, TopicInCluster, judge
+from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.store.commits import Key
+
+LOOK_S = 30.0
+DELETE_S = 60.0
+BATCH_TOPICS = 200
+"""Topics that one operation deletes: it keeps their ids in each cluster, and locks them."""
+MAX_TOPICS = 2_000
+"""Of one command."""
+
+
+class DeletionProposal(BaseProposal):
+    """What would be deleted, and what speaks against it."""
+
+    topics: tuple[str, ...]
+    held: Mapping[str, Mapping[str, int | None]]
+    """Topic → cluster → records; None: a leader did not say."""
+    mapped: tuple[str, ...] = ()
+    """Those that have a map."""
+    unasked: tuple[str, ...] = ()
+    """Clusters that did not answer."""
+
+
+def plan_deletion(environment: Environment, topics: Iterable[str], accept_away: bool = False) -> DeletionProposal:
+    """Judge what `delete` would do. Changes nothing.
+
+    :raises RefusedError: no name, too many, or one that no topic can have.
+    """
+    names = _named(topics)
+    view = environment.store.load()
+    facts = _facts(environment, names)
+    return DeletionProposal(
+        revision=view.revision,
+        verdicts=judge(view, names, facts, accept_away),
+        topics=names,
+        held={name: {where: one.records for where, one in held.items()} for name, held in facts.held.items()},
+        mapped=tuple(name for name in names if view.mapped(name) is not None),
+        unasked=tuple(sorted(facts.unasked)),
+    )
+
+
+def delete(
+    environment: Environment, topics: Iterable[str], reason: str, accept_away: bool = False
+) -> tuple[Report, ...]:
+    """Delete topics in all clusters, one report for each operation. Safe to repeat.
+
+    :param accept_away: although a cluster does not answer.
+    :raises RefusedError: no reason, or a verdict is an error. Nothing was changed.
+    :raises StepFailedError: the same, after others were deleted.
+    :raises LockedError: an operation works on one of them.
+    """
+    if not reason.strip():
+        raise RefusedError("Deleting topics needs a reason. Say --reason.")
+    names = _named(topics)
+    plan_deletion(environment, names, accept_away).require_sound()
+    reports = list[Report]()
+    for some in portions(names, BATCH_TOPICS, lambda _: 1):
+        try:
+            reports.append(_delete(environment, some, reason, accept_away))
+        except RefusedError as error:
+            if not reports:
+                raise
+            done = listed(report.operation for report in reports)
+            raise StepFailedError(f"{error} Others were deleted before, by {done}.") from error
+        if reports[-1].result != "succeeded":
+            break
+    return tuple(reports)
+
+
+def _named(topics: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(sorted({name.strip() for name in topics if name.strip()}))
+    if not names:
+        raise RefusedError("No topic is named. Name the topics to delete.")
+    if len(names) > MAX_TOPICS:
+        raise RefusedError(f"{len(names):,} topics are named; at most {MAX_TOPICS:,} are deleted by one command.")
+    if wrong := [name for name in names if not legal_name(name)]:
+        raise RefusedError(
+            f"{listed(map(repr, wrong))} is no name of a topic; patterns are not taken. Name the topics."
+        )
+    return names
+
+
+def _delete(environment: Environment, names: Sequence[str], reason: str, accept_away: bool) -> Report:
+    with beginning(environment, "delete", reason, [f"topic:{name}" for name in names]) as journal:
+        with journal.step("delete") as seen:
+            # Under the locks nothing of it changes any more, so it is judged once more.
+            facts = _facts(environment, names, ours=journal.operation.id)
+            view = environment.store.load()
+            BaseProposal(revision=view.revision, verdicts=judge(view, names, facts, accept_away)).require_sound()
+            doomed = {name: {at: one.topic_id for at, one in held.items()} for name, held in facts.held.items()}
+            mirrors = tuple(one for one in view.mirrors.values() if one.topic in doomed.keys() | {*names})
+            journal.note(doomed=doomed, unasked=tuple(sorted(facts.unasked)), mirrors=mirrors)
+            deletion = Deletion(operation=journal.operation.id, since=environment.now())
+            expected = _documents(environment, names, mirrors)
+            tombstones = [Topic(name=name, deletion=deletion) for name in names]
+            seen.update(topics=list(names), reason=reason, held=doomed)
+            commit_single(journal, tombstones, expected, seen)
+        Delete().end(journal)
+        return report_of(environment, journal.operation)
+
+
+def _documents(environment: Environment, names: Collection[str], mirrors: Collection[Mirror]) -> Expected:
+    """All that is said of the topics, with its versions."""
+    store = environment.store
+    tails = [tail.key for tail in store.lost_tails() if tail.topic in names]
+    keys: list[Key] = [
+        *((Topic, name) for name in names),
+        *((LastSequences, name) for name in names),
+        *((Mirror, mirror.key) for mirror in mirrors),
+        *((LostTail, key) for key in tails),
+    ]
+    found = zip(keys, environment.pool.map(lambda key: store.read(*key), keys), strict=True)
+    versions: dict[tuple[type[Document], str], int | None] = {
+        key: None if stored is None else stored[1] for key, stored in found
+    }
+    return {key: version for key, version in versions.items() if version is not None or key[0] is Topic}
+
+
+def _facts(environment: Environment, names: Collection[str], ours: str = "") -> DeletionFacts:
+    """:param ours: operation whose locks do not count."""
+    view = environment.store.load()
+    up = answering(environment, view.clusters.values())
+    unasked = {
+        name: "It is masked." if cluster.masked is not None else "It does not answer."
+        for name, cluster in view.clusters.items()
+        if name not in up
+    }
+
+    def look(cluster: str) -> dict[str, TopicInCluster] | str:
+        try:
+            there = up[cluster].topics(names, timeout_s=LOOK_S)
+            ids = up[cluster].topic_ids([*there], timeout_s=LOOK_S) if there else {}
+        except KafkaAdminError as error:
+            return f"It does not say what it has: {error}"
+        held: dict[str, TopicInCluster] = {}
+        for name, topic in there.items():
+            known = [ends for index in range(topic.partitions) if (ends := topic.ends.get(index)) is not None]
+            records = sum(ends.log_end - ends.start for ends in known) if len(known) == topic.partitions else None
+            held[name] = TopicInCluster(ids.get(name, ""), records)
+        return held
+
+    held: dict[str, dict[str, TopicInCluster]] = {}
+    for cluster, found in zip(up, environment.pool.map(look, up), strict=True):
+        if isinstance(found, str):
+            unasked[cluster] = found
+            continue
+        for name, holding in found.items():
+            held.setdefault(name, {})[cluster] = holding
+    readers: dict[str, set[str]] = {}
+    for (name, _), several in commits(environment, view, names, up).of.items() if up else ():
+        readers.setdefault(name, set()).update(one.group for one in several if one.live)
+    locked = {name: by for name, by in locked_topics(environment.store.locks()).items() if by != ours}
+    return DeletionFacts(held, unasked, {name: groups for name, groups in readers.items() if groups}, locked)
+
+
+class Delete(OneRevision):
+    """Topics that are deleted, cluster after cluster, from their tombstones on."""
+
+    names = ("delete",)
+
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        environment, evidence = journal.environment, journal.operation.evidence
+        names = _tombstones(journal)
+        if not names:
+            # The last revision was made before its executor died.
+            journal.finish("succeeded", "deleted in all clusters")
+            return
+        again = f"Say `switchyard topics delete` of {listed(names)} again."
+        if why := unserved(journal):
+            # A gateway that does not know of it may lead clients there, and have the topic created once more.
+            journal.finish("failed", f"{why} Nothing is deleted yet. {again}")
+            return
+        refuse_copiers(environment, evidence.mirrors)
+        open_what_ended(journal, evidence.mirrors)
+        left = _delete_in_clusters(journal)
+        if left:
+            said = "; ".join(f"in {cluster}: {why}" for cluster, why in sorted(left.items()))
+            text = (
+                f"Clients see {listed(names)} as deleted. Not, or not for certain, deleted is {amount_of(names)} {said}"
+            )
+            journal.finish("failed", f"{text.rstrip('.')}. The name stays taken until then. {again}")
+            return
+        with journal.step("forget") as seen:
+            _forget(journal, names)
+            expected: Expected = {(Topic, name): version for name, version in names.items()}
+            commit_single(journal, (), expected, seen)
+        # Who creates the topic at once comes by a gateway that may not know yet that the name is free.
+        late = unserved(journal)
+        journal.finish("failed" if late else "succeeded", late or "deleted in all clusters, and forgotten")
+
+
+def amount_of(names: Collection[str]) -> str:
+    return amount(len(names), "topic")
+
+
+def _tombstones(journal: Journal[SingleOperation]) -> dict[str, int]:
+    """Topic → version of its tombstone, of those that this operation has left."""
+    store, operation = journal.environment.store, journal.operation
+    locked = [lock.key.removeprefix("topic:") for lock in store.locks() if lock.operation == operation.id]
+    found: dict[str, int] = {}
+    for name in locked:
+        stored = store.read(Topic, name)
+        if stored is not None and stored[0].deletion is not None and stored[0].deletion.operation == operation.id:
+            found[name] = stored[1]
+    return found
+
+
+def _delete_in_clusters(journal: Journal[SingleOperation]) -> dict[str, str]:
+    """Cluster → why topics may be left there. Those that are no cluster of this installation any more do not count."""
+    environment, evidence = journal.environment, journal.operation.evidence
+    registered = environment.store.clusters()
+    left = {cluster: "it did not answer when they were judged" for cluster in evidence.unasked if cluster in registered}
+    for cluster, ids in sorted(_by_cluster(evidence.doomed).items()):
+        if cluster not in registered:
+            continue
+        try:
+            with journal.step("delete-topics") as seen:
+                seen["cluster"] = cluster
+                admin = admin_of(environment, cluster)
+                deleted = admin.delete_topics(ids, journal.still_ours, DELETE_S)
+                seen["deleted"] = list(deleted)
+        except (KafkaAdminError, RefusedError) as error:
+            left[cluster] = str(error)
+    return left
+
+
+def _by_cluster(doomed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for topic, held in doomed.items():
+        for cluster, topic_id in held.items():
+            found.setdefault(cluster, {})[topic] = topic_id
+    return found
+
+
+def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
+    """What is remembered of the topics: uses, what was last seen, and commits that a cluster keeps without the topic.
+
+    A coordinator forgets commits of a topic that is deleted beside it, and of no other.
+    """
+    environment = journal.environment
+    store, view = environment.store, environment.store.load()
+    store.forget_usage(names)
+    store.forget_deleted(names)
+    for cluster in view.clusters:
+        store.forget_known(KnownTopic, cluster, names)
+        stale = [
+            group.changed(offsets={topic: found for topic, found in group.offsets.items() if topic not in names})
+            for group in store.known(KnownGroup, cluster).values()
+            if not group.offsets.keys().isdisjoint(names)
+        ]
+        store.renew_known(KnownGroup, cluster, stale)
+    up = answering(environment, view.clusters.values())
+    by_group: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    for key, several in commits(environment, view, names, up).of.items():
+        for one in several:
+            by_group.setdefault((one.cluster, one.group), set()).add(key)
+    for (cluster, group), keys in by_group.items():
+        _forget_commits(journal, up.get(cluster), group, keys)
+
+
+def _forget_commits(
+    journal: Journal[SingleOperation], admin: Admin | None, group: str, keys: Collection[tuple[str, int]]
+) -> None:
+    kept: Any = keys
+    try:
+        if admin is not None:
+            kept = admin.delete_group_offsets(group, keys, journal.still_ours)
+    except KafkaAdminError as error:
+        journal.environment.say(f"group {group} keeps offsets of deleted topics: {error}")
+        return
+    if kept:
+        topics = listed(sorted({topic for topic, _ in kept}))
+        journal.environment.say(f"group {group} keeps offsets of {topics}: its members are subscribed to it")

@@ -1,0 +1,1 @@
+"""Mirrors: linked, synced, compared, throttled, reversed, ended."""

@@ -1,0 +1,312 @@
+"""Mirrors compared with their sources by this process: several ranges side by side, in an order that is drawn.
+
+What waits for it (a switch, before it takes the copies; the look at a cluster that is back) compares a *sample*, and
+not for longer than `SAMPLE_S`. Where anything differs, the offset that is named is the first of what was compared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan_all
+from ha_core.mirror.partition_diff import Compared, Range
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Mirror
+from ha_core.model.operation import Verify
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
+
+SAMPLE = 0.1
+"""Of each partition, all over its length: what a sample is, wherever somebody asks for one and says no more."""
+SIDE_BY_SIDE = 4
+"""Ranges: each keeps a few fetches of 4 MB of both logs."""
+SAMPLE_S, RANGE_S = 30.0, 2.0
+"""So long a sample takes at most where somebody waits for it, and one range of it: so some 60 of them are looked at in
+any case, and all where they are small."""
+_SAY_S = 5.0
+
+
+State = Literal["differs", "lacks", "not-compared", "nothing-there", "equal"]
+"""The result for a partition. `lacks`: the copy has deleted records that its source has. `not-compared`: no record was
+compared, although the source may have some. `nothing-there`: the source has none."""
+WELL = frozenset[State]({"nothing-there", "equal"})
+
+
+def state_of(differs: bool, lacking: int, compared: int, unseen: bool) -> State:
+    """
+    :param compared: number of equal records.
+    :param unseen: part of the source was not looked at, or is not copied yet.
+    """
+    if differs:
+        return "differs"
+    if lacking:
+        return "lacks"
+    if compared:
+        return "equal"
+    return "not-compared" if unseen else "nothing-there"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCompared:
+    """What came of a partition."""
+
+    mirror: Mirror
+    plan: PartitionRanges
+    found: Compared
+    ranges: int
+    """So many were looked at."""
+
+    @property
+    def state(self) -> State:
+        unseen = self.plan.behind > 0 or self.ranges < self.plan.of
+        return state_of(self.found.first is not None, self.found.lacking, self.found.compared, unseen)
+
+    def to_json(self) -> dict[str, Any]:
+        first = self.found.first
+        return {
+            "topic": self.plan.topic,
+            "partition": self.plan.partition,
+            "from": self.mirror.source,
+            "to": self.mirror.target,
+            "state": self.state,
+            "compared": self.found.compared,
+            "first_difference": first and first.offset,
+            "difference": first and first.what,
+            "gone_in_source": self.found.gone_in_source,
+            "gone_in_copy": self.found.gone_in_copy,
+            "lacking": self.found.lacking,
+            "behind": self.plan.behind,
+            "ranges": self.ranges,
+            "of_ranges": self.plan.of,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsCompared:
+    extent: Coverage
+    partitions: tuple[PartitionCompared, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether copies equal their sources as far as compared. False if a partition was not compared at all."""
+        return all(one.state in WELL for one in self.partitions)
+
+    @property
+    def lacking(self) -> int:
+        """Records that the copies have deleted and their sources have."""
+        return sum(one.found.lacking for one in self.partitions)
+
+    @property
+    def sampled(self) -> bool:
+        return self.extent.sampled
+
+    @property
+    def records(self) -> int:
+        """That are the same."""
+        return sum(one.found.compared for one in self.partitions)
+
+    @property
+    def ranges(self) -> tuple[int, int]:
+        """That were looked at, and that there are."""
+        return sum(one.ranges for one in self.partitions), sum(one.plan.of for one in self.partitions)
+
+    @property
+    def differing(self) -> dict[Partition, tuple[int, str]]:
+        """Partition → the first offset in the source, and what differs there."""
+        return {
+            (one.plan.topic, one.plan.partition): (first.offset, first.what)
+            for one in self.partitions
+            if (first := one.found.first) is not None
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        sample = {"share": self.extent.share, "seed": self.extent.seed} if self.sampled else None
+        return {"equal": self.equal, "sample": sample, "partitions": [one.to_json() for one in self.partitions]}
+
+
+def verify_of(text: str) -> Verify:
+    """As an operator writes it. :raises RefusedError: it is none of them."""
+    if text not in get_args(Verify):
+        raise RefusedError(f"--verify {text!r} is not usable: say {', '.join(get_args(Verify))}. Nothing was changed.")
+    return cast(Verify, text)
+
+
+def coverage(verify: Verify, about: str) -> Coverage:
+    """What an operation compares; the same each time.
+
+    :param verify: not `none`.
+    :param about: which operation, by which a sample is drawn.
+    """
+    seed = int.from_bytes(blake2b(about.encode(), digest_size=4).digest()) >> 1
+    return Coverage(SAMPLE if verify == "sample" else 1.0, seed)
+
+
+def compare_mirrors(
+    environment: Environment, topics: Collection[str], target: str, share: float, seed: int
+) -> MirrorsCompared:
+    """Compare the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`. Changes nothing.
+
+    :param share: of each partition, in ranges that are drawn by the seed; 1: all.
+    :raises RefusedError: a topic has no mirror, or several and none is named.
+    :raises KafkaAdminError: one of the clusters cannot be asked.
+    """
+    extent = Coverage(share, seed)
+    view = environment.store.load()
+    try:
+        mirrors = named(view.mirrors.values(), topics, target)
+    except NoSuchMirrorError as error:
+        raise RefusedError(str(error)) from error
+    for mirror in mirrors:
+        for side in (mirror.source, mirror.target):
+            if side not in view.clusters:
+                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
+    planned = list[PlannedComparison]()
+    for route in dict.fromkeys((mirror.source, mirror.target) for mirror in mirrors):
+        some = [mirror for mirror in mirrors if (mirror.source, mirror.target) == route]
+        theirs, ours = (environment.admin(view.clusters[name]) for name in route)
+        planned += plan_mirrors(theirs, ours, some, extent)
+    return MirrorsCompared(extent, compare_all(environment, planned, extent.seed))
+
+
+class PlannedComparison(NamedTuple):
+    """A partition, and where it lies."""
+
+    mirror: Mirror
+    source: Admin
+    target: Admin
+    plan: PartitionRanges
+
+
+def plan_mirrors(
+    source: Admin, target: Admin, mirrors: Collection[Mirror], extent: Coverage
+) -> list[PlannedComparison]:
+    """All partitions of mirrors from one cluster to another.
+
+    :raises KafkaAdminError: one of them cannot be asked, or what copiers have noted cannot be read.
+    """
+    try:
+        plans = plan_all(source, target, mirrors, extent)
+    except CopyDamagedError as error:
+        raise KafkaAdminError(target.cluster.name, str(error)) from error
+    return [PlannedComparison(mirror, source, target, one) for mirror in mirrors for one in plans[mirror.topic]]
+
+
+def compare_all(
+    environment: Environment, planned: Sequence[PlannedComparison], seed: int, within_s: float | None = None
+) -> tuple[PartitionCompared, ...]:
+    """Compare what is planned.
+
+    :param seed: by which the order of the ranges is drawn, so that all brokers have part of it; the first one of each
+        partition comes before the second one of any.
+    :param within_s: what is not compared by then is left out, and a range that takes longer than `RANGE_S` is cut
+        short; None: all of it, as long as that takes.
+    :raises KafkaAdminError: one of the clusters does not answer.
+    """
+    work = _Work(environment, planned, seed, within_s)
+    running = [environment.pool.submit(work.run) for _ in range(SIDE_BY_SIDE)]
+    try:
+        while wait(running, _SAY_S).not_done:
+            environment.progress(work.words)
+        for future in running:
+            future.result()
+    finally:
+        work.ending.set()
+    return work.result()
+
+
+class _Work:
+    """The ranges that are left, and what has come of the others. Several threads take from it."""
+
+    def __init__(
+        self, environment: Environment, planned: Sequence[PlannedComparison], seed: int, within_s: float | None
+    ) -> None:
+        self.ending = threading.Event()
+        self._planned, self._now = planned, environment.monotonic
+        self._limited, self._until = within_s is not None, self._now() + (within_s or 0)
+        self._totals = [one.plan.known for one in planned]
+        self._looked = [0] * len(planned)
+        drawn = (sorted(one.plan.ranges, key=partial(_drawn, seed, number)) for number, one in enumerate(planned))
+        every = [(rank, number, span) for number, one in enumerate(drawn) for rank, span in enumerate(one)]
+        every.sort(key=lambda one: (one[0], _drawn(seed, *one[1:])))
+        self._count = len(every)
+        self._left = deque((number, span) for _, number, span in every)
+        self._guard = threading.Lock()
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except BaseException:
+            self.ending.set()  # for the others, too
+            raise
+
+    def _run(self) -> None:
+        while not self._over() and (taken := self._take()) is not None:
+            number, span = taken
+            one = self._planned[number]
+            found = compare(
+                one.source,
+                one.target,
+                (one.plan.topic, one.plan.partition),
+                span,
+                one.plan.compacted,
+                apart=one.plan.apart,
+                most_bytes=one.plan.most_bytes,
+                outlived=one.plan.outlived,
+                over=self._over_by(self._now() + RANGE_S),
+            )
+            with self._guard:
+                self._totals[number] = _sum(self._totals[number], found)
+                self._looked[number] += 1
+
+    @property
+    def words(self) -> str:
+        with self._guard:
+            records = sum(one.compared for one in self._totals)
+            return f"{records:,} records are compared, in {sum(self._looked):,} of {self._count:,} ranges"
+
+    def result(self) -> tuple[PartitionCompared, ...]:
+        every = zip(self._planned, self._totals, self._looked, strict=True)
+        return tuple(PartitionCompared(one.mirror, one.plan, total, looked) for one, total, looked in every)
+
+    def _over_by(self, until: float) -> Callable[[], bool]:
+        return lambda: self._over() or (self._limited and self._now() >= until)
+
+    def _over(self) -> bool:
+        return self.ending.is_set() or (self._limited and self._now() >= self._until)
+
+    def _take(self) -> tuple[int, Range] | None:
+        """The next one that may have an earlier difference than its partition has; None: there is none."""
+        with self._guard:
+            while self._left:
+                number, span = self._left.popleft()
+                first = self._totals[number].first
+                if first is None or span.start < first.offset:
+                    return number, span
+            return None
+
+
+def _drawn(seed: int, number: int, span: Range) -> bytes:
+    return blake2b(f"{seed}:{number}:{span.start}".encode(), digest_size=8).digest()
+
+
+def _sum(one: Compared, other: Compared) -> Compared:
+    return Compared(
+        one.compared + other.compared,
+        one.gone_in_source + other.gone_in_source,
+        one.gone_in_copy + other.gone_in_copy,
+        one.lacking + other.lacking,
+        one.read + other.read,
+        min(filter(None, (one.first, other.first)), default=None),
+        one.cut_short or other.cut_short,
+    )

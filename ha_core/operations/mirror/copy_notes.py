@@ -1,0 +1,139 @@
+"""What lies in copies, and what copiers have noted of it, read before a switch goes to them. Copiers may be at work
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import NamedTuple
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.partition_diff import visible
+from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError, Progress
+from ha_core.model import LostTail
+from ha_core.model.mirror import begins_at
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE
+from ha_core.plan.preflight import PreflightCase
+
+FORCED_S = 2.0
+"""For a forced move, which clients wait for: what is not read by then is not known."""
+
+
+class CopyNotes(NamedTuple):
+    """Nothing of what could not be read."""
+
+    reached: dict[Partition, int]
+    """The first offset of the source that was not in the copy; 0 where nobody has begun."""
+    copies: dict[Partition, CopyFacts]
+    """Contents of copies, if maps may not have room for all of it, a lost tail may lie between, or a copy may have
+    deleted records that its source has; else empty."""
+    later: set[Partition]
+    """Copies that may have deleted records that their sources have."""
+
+
+def noted_copies(environment: Environment, case: PreflightCase, patience_s: float) -> CopyNotes:
+    """How far the copies are that the move goes to, and what is in them where that matters.
+
+    Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
+    read only where they are needed.
+    What cannot be read is said: the switch itself reads it again.
+    """
+    target, timeout_s = case.request.target, FORCED_S if case.request.mode == "forced" else patience_s
+    shapes = {name: case.facts.topic(target, name) for name in case.to_copies}
+    copies = [
+        copy
+        for name, mirror in case.to_copies.items()
+        if (shape := shapes[name]) is not None
+        for copy in copies_of(mirror, shape.partitions)
+    ]
+    noted = CopyNotes({}, {}, set())
+    if not copies:
+        return noted
+    maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
+    stays = sum(len(extents) for topic in maps for extents in topic.partitions.values())
+    try:
+        admin = admin_of(environment, target)
+        read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
+        newest = list[Progress]()
+        for notes in read(whole_map=False):
+            key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
+            noted.reached[key] = 0 if progress is None else progress.source
+            newest += [] if progress is None else [progress]
+            if _may_begin_later(case, key, progress):
+                noted.later.add(key)
+        # A run is cut in two where an extent of the map ends.
+        runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
+        if stays + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
+            for notes in read(whole_map=True):
+                if (progress := notes.progress) is not None:
+                    facts = CopyFacts(progress.source, notes.runs, whole=True)
+                    noted.copies[notes.copy.topic, notes.copy.partition] = facts
+        later = [copy for copy in copies if copy.key in noted.later]
+        # A note may be older than a deletion, so the records after it are read as well.
+        for id_, found in admin.read_copies(later, timeout_s).items() if later else ():
+            if (copied := found.copied) is not None:
+                noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
+    except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
+        environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
+    return noted
+
+
+def _may_begin_later(case: PreflightCase, key: Partition, progress: Progress | None) -> bool:
+    """Whether a copy may have deleted records that its source has. Only the whole map tells how many.
+
+    :param progress: the newest note.
+    """
+    copy_start = case.log_start(case.request.target, key)
+    if not copy_start or progress is None or copy_start > progress.target:
+        return copy_start > 0
+    # A copy that begins in an older run begins below the first of these.
+    return begins_at(progress.runs, copy_start) > case.log_start(case.request.origin, key)
+
+
+def committed_tails(environment: Environment, case: PreflightCase) -> tuple[LostTail, ...]:
+    """Those in compacted copies that a planned switch goes to, of partitions where committed records are left of them.
+    Aborted ones do no harm, and are counted all the same when a cluster is back. What cannot be read is taken for left.
+    """
+    if case.request.mode == "forced":
+        return case.tails_in_copies
+    return tuple(
+        tail.changed(partitions={p: part for p, part in tail.partitions.items() if _left(environment, case, tail, p)})
+        for tail in case.tails_in_copies
+    )
+
+
+def _left(environment: Environment, case: PreflightCase, tail: LostTail, partition: int) -> bool:
+    part, there = tail.partitions[partition], case.facts.topic(tail.cluster, tail.topic)
+    if not part.records or part.start is None or part.end is None:
+        return False
+    end = part.end if there is None else min(part.end, there.ends.get(partition, part.end))
+    try:
+        log = admin_of(environment, tail.cluster).log((tail.topic, partition), part.start, end, committed=True)
+        return any(record.offset >= part.start for record in visible(log))
+    except (KafkaAdminError, RefusedError) as error:
+        environment.say(f"what is left of the tail of {tail.topic}-{partition} is not known: {error}")
+        return True
+
+
+def _read(
+    environment: Environment, target: Admin, copies: Collection[CopyPartition], *, whole_map: bool, timeout_s: float
+) -> list[Notes]:
+    """Each part of the copy log once, side by side; one that nobody has made yet has no notes."""
+    by_log: dict[Partition, dict[CopyId, int]] = {}
+    for copy in copies:
+        by_log.setdefault(copy.log, {})[copy.id] = 0
+    there = target.leaderships(by_log, timeout_s)
+
+    def read(log: Partition) -> Collection[Notes]:
+        return target.read_notes(log, by_log[log], whole_map, timeout_s).values() if log in there else ()
+
+    return [notes for some in environment.pool.map(read, by_log) for notes in some]

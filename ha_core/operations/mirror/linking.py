@@ -1,0 +1,184 @@
+"""Mirrors made: what is judged, and the steps of `ha_core.plan.mirror.linking` on store and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation, View
+from ha_core.model.extent import live
+from ha_core.model.portions import portions
+from ha_core.operations.access.usage import known_usage
+from ha_core.operations.engine.collect_facts import PATIENCE_S, gather
+from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.report import BaseProposal
+from ha_core.operations.engine.requests import is_pattern, make_request
+from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
+from ha_core.operations.mirror.syncing.groups import Memory
+from ha_core.operations.mirror.syncing.passes import sync
+from ha_core.operations.mirror.syncing.topics import make_copies
+from ha_core.operations.move.common_steps import MoveKind, MoveSteps
+from ha_core.operations.move.made_topics import with_trials
+from ha_core.plan.engine.revision import FINAL
+from ha_core.plan.mirror.linking import BACK, link_change, mirrors, resume, unlink_change
+from ha_core.plan.move.closure import closure
+from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
+from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.store.errors import StoreError
+
+
+class LinkProposal(BaseProposal, Startable):
+    """Mirrors as they would be made on the state at `revision`."""
+
+    @property
+    def kind(self) -> str:
+        return "link"
+
+    def begun(self, **common: Any) -> Operation:
+        return LinkOperation(**common)
+
+    @property
+    def title(self) -> str:
+        origin, target = self.request.origin, self.request.target
+        what = amount(len(self.moves.topics), "topic")
+        return f"{what} of {origin}, mirrored to {target}, on revision {self.revision}"
+
+    def judged_again(self, environment: Environment) -> LinkProposal:
+        """:raises RefusedError: a verdict is an error, or other topics would be mirrored now."""
+        again = plan_link(environment, self.request)
+        again.require_sound()
+        if again.moves.topics != self.moves.topics:
+            raise unchanged("What would be mirrored is not what was proposed any more. Look at a new proposal.")
+        return again
+
+
+def link_request(
+    topics: Collection[str],
+    source: str,
+    target: str,
+    reason: str,
+    settings_left_alone: Collection[str] = (),
+    max_bytes_s: int | None = None,
+) -> LinkRequest:
+    """
+    :param max_bytes_s: of each topic.
+    :raises RefusedError: names the value and what it should be.
+    """
+    if patterns := [name for name in topics if is_pattern(name)]:
+        raise unchanged(f"{listed(patterns)}: a mirror is made of topics that are named, not of patterns. Write each.")
+    scope = [f"topic:{name}" for name in topics]
+    asked = make_request(scope, source, target, reason=reason, include_other_users=True)
+    own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}
+    return LinkRequest.model_validate(asked.model_dump() | own)
+
+
+def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
+    """What `request` would do now. Changes nothing."""
+    view, store = environment.store.load(), environment.store
+    found = closure(view, known_usage(environment).counts, request)
+    facts = gather(environment, view, view.clusters, found.moves)
+    case = PreflightCase(view, request, found, facts, store.locks(), store.gateways())
+    case = with_trials(environment, case, PATIENCE_S)
+    verdicts = tuple(preflight(case, rules=LINK_RULES))
+    return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
+
+
+class LinkSteps(MoveSteps[LinkOperation]):
+    """The effects of the steps of a link."""
+
+    def has_way_back(self, step: str) -> bool:
+        return self.journal.operation.state not in FINAL | {"cut"}
+
+    def prepare(self) -> None:
+        """What is copied has the settings of a copy before the first record comes (`ha_core.plan.facts.settings`).
+
+        :raises KafkaAdminError: brokers do not show them in time.
+        """
+        super().prepare()
+        journal = self.journal
+        made = {spec.name for spec in self._specs}
+        wanted = {mirror.topic: mirror for mirror in mirrors(journal.operation) if mirror.topic in made}
+        sides = journal.origin, journal.target
+        make_copies(self.environment, *sides, wanted, journal.still_ours, keyless=True)
+
+    def link(self) -> None:
+        wanted = list(mirrors(self.journal.operation))
+        with self.journal.step("link") as seen:
+            touched = Touched.read(self.journal)
+            self._believe_log_starts(touched.view)
+            batches = list(portions(wanted, MAX_REVISION_BYTES, lambda mirror: len(mirror.to_bytes())))
+            for number, some in enumerate(batches, 1):
+                documents = link_change(self.journal.operation, some, last=number == len(batches))
+                revision = touched.commit(documents, "link")
+            self.journal.update(revision=revision)
+            seen.update(revision=revision, topics=len(wanted))
+
+    def _believe_log_starts(self, view: View) -> None:
+        """Records are deleted before the offset is written down. So a log that starts below that offset is a new one:
+        the topic was recreated past the gateways, and a forced switch would hide records that its copy has."""
+        store, origin = self.environment.store, self.journal.origin
+        deleted = store.deleted_records(self.journal.moves.topics)
+        counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}
+        ends = origin.ends([key for key in deleted if key[1] < counts.get(key[0], 0)])
+        starts = {key: live(view.topics[key[0]].extents(key[1])).extrapolate(one.start) for key, one in ends.items()}
+        lower = {key: start for key, offset in deleted.items() if (start := max(starts.get(key, 0), 0)) < offset}
+        for topic, starts_of in by_topic(lower).items():
+            store.lower_deleted(topic, by_topic(deleted)[topic], starts_of)
+
+    def record(self) -> None:
+        count = len(self.journal.moves.topics)
+        are = "is" if count == 1 else "are"
+        what = f"{amount(count, 'topic')} {are} mirrored: `switchyard mirrors` shows how far"
+        self.journal.finish("succeeded", what)
+        self._bring_rights()
+
+    def let_writers_in(self) -> None:
+        """Nobody writes to what becomes a copy."""
+
+    def _bring_rights(self) -> None:
+        """At once, what else each sync brings: where that cannot be now, the next one does."""
+        journal, environment = self.journal, self.environment
+        sides = journal.origin, journal.target
+        try:
+            found = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
+        except (KafkaAdminError, StoreError) as error:
+            environment.say(f"rights are brought over later: {error}")
+            return
+        for one in found.findings:
+            if one.what == "rights":
+                environment.say(f"{one.about}: {one.reason}")
+
+    def unlink(self) -> None:
+        commit_now(self.journal, unlink_change, "unlink")
+
+
+class Link(MoveKind):
+    """Topics get mirrors, which nobody waits for."""
+
+    names = ("link",)
+    taken_back = "The link was undone: nothing is mirrored, no lock is left."
+
+    def advance(self, journal: Journal[LinkOperation], at_once: bool = False) -> None:
+        self.take(LinkSteps(journal, "interrupted on the way back"), resume(journal.operation))
+
+    def take_back(self, journal: Journal[LinkOperation], why: str) -> bool:
+        if journal.operation.state == "cut":
+            return False
+        effects = LinkSteps(journal, why)
+        for step in ("release",) if journal.operation.state in FINAL else BACK:
+            effects.perform(step)
+        return True
+
+    def undo(self, journal: Journal[LinkOperation]) -> None:
+        """:raises RefusedError: its mirrors stand."""
+        operation = journal.operation
+        if operation.state in {"cut", "succeeded"}:
+            raise RefusedError(
+                f"The mirrors of operation {operation.id} stand. `switchyard mirror unlink TOPIC… --to "
+                f"{operation.request.target}` ends them."
+            )
+        self.take_back(journal, ASKED_FOR)

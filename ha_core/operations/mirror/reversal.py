@@ -1,0 +1,104 @@
+"""Mirrors turned round: the copy has become the writer, and the cluster that was the writer gets a copy of it again.
+
+Both logs stay as they are: what was copied one way is known to lie there when it is copied the other way
+(`ha_core.mirror.reversing`). Killed anywhere it is done once more; a mirror is written only when all of its partitions
+have begun, so no job copies what is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import CopyPartition, Fenced
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.notes import Note, Notes
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror.reversing import copied_below, last_mirrored, turned_round
+from ha_core.model import Mirror
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.mirror.syncing.topics import make_copies
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.move.open_transactions import require_none_open
+from ha_core.plan.facts.clusters import Partition
+
+OPEN_S = 5.0
+"""So long a transaction that is open in what becomes a copy is waited for: nobody but this waits for the mirror."""
+_WOULD_LIE_IN_COPY = "its end would be written into what becomes a copy"
+
+
+def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
+    """The mirror the other way, as operation `link` makes it."""
+    new = Mirror.of(old.topic, old.target, old.source, link, since, by)
+    return new.changed(
+        log=old.log,
+        log_partitions=old.log_partitions,
+        max_bytes_s=old.max_bytes_s,
+        settings_left_alone=old.settings_left_alone,
+    )
+
+
+def turn_round(
+    environment: Environment,
+    old: Mirror,
+    bases: Mapping[int, int],
+    new: Mirror,
+    still_ours: Callable[[], None] = lambda: None,
+) -> None:
+    """Everything but the document: the copies of `new` begin where those of `old` have ended. Safe to repeat.
+
+    :param bases: partition → offset of the new writer's log at which its own records begin.
+    :param still_ours: raises where another executor goes on with it; asked before the copies are fenced.
+    :raises KafkaAdminError: a cluster cannot be asked, does not have the topic, or a transaction is open in it.
+    :raises CopyDamagedError: the notes of the old mirror do not say what lies where, or the old source has lost some of
+        what was mirrored, or may lose it to its cleaner.
+    """
+    writer, standby = (admin_of(environment, name) for name in (new.source, new.target))
+    before = {copy.id.partition: copy for copy in copies_of(old, max(bases) + 1) if copy.id.partition in bases}
+    notes = _notes(writer, before)
+    require_none_open(environment, standby, [(old.topic, partition) for partition in bases], OPEN_S, _WOULD_LIE_IN_COPY)
+    compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
+    ensure_copy_log(standby, new.log, new.log_partitions)
+    # Before the mirror is written: from there on it is copied, by the times and sizes of its source.
+    make_copies(environment, writer, standby, {old.topic: new}, still_ours, keyless=False)
+    still_ours()
+
+    def first(fenced: Fenced) -> Iterator[Note]:
+        partition = fenced.copy.id.partition
+        known, base = notes[partition], bases[partition]
+        start = base if known.progress is None else known.progress.target
+        tail = (piece.batch for piece in writer.log((old.topic, partition), start, base))
+        progress, runs = copied_below(known, tail, base)
+        at = last_mirrored(runs)
+        last = (piece.batch for piece in standby.log((old.topic, partition), at, at + 1))
+        cleaned = standby.log((old.topic, partition), at + 1, fenced.end, committed=True) if compacted else None
+        pages, begun = turned_round(progress, runs, base, fenced.writer, fenced.end, last, cleaned)
+        yield from pages
+        yield begun
+
+    standby.seed([copy for copy in copies_of(new, max(bases) + 1) if copy.id.partition in bases], first)
+
+
+def _compacted(admin: Admin, topic: str) -> bool:
+    """In either is enough: a copy gets the settings of its source."""
+    found = admin.topics([topic], offsets=False).get(topic)
+    return found is not None and "compact" in found.config.get("cleanup.policy", "")
+
+
+def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
+    """Of each partition, with the whole map; each part of the copy log is read once."""
+    by_log: dict[Partition, list[int]] = {}
+    for partition, copy in copies.items():
+        by_log.setdefault(copy.log, []).append(partition)
+    found: dict[int, Notes] = {}
+    for log, partitions in by_log.items():
+        ids = {copies[partition].id: 0 for partition in partitions}
+        read = writer.read_notes(log, ids, whole_map=True)
+        found |= {id_.partition: notes for id_, notes in read.items()}
+    return found
+
+
+FAILURES = (KafkaAdminError, CopyDamagedError)
+"""Why a mirror cannot be turned round now."""

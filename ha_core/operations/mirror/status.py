@@ -1,0 +1,169 @@
+"""How mirrors stand: what copiers report of each partition, and of which nobody reports anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
+from ha_core.model import Mirror, MirrorSync, MoveOperation, MoveRequest, PartitionReport, SyncFinding, View
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.overview.clusters import running_operations
+from ha_core.plan.facts.clusters import CopyLag
+from ha_core.plan.mirror.total import MirrorTotal
+from ha_core.store.store import Store
+
+UNREPORTED = "no task reports it: it is begun within a minute; else look whether the job `mirror` is running"
+State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
+"""`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
+itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied.
+`unreadable`: its document cannot be read by this version, so nobody begins anything with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorRow:
+    """One partition; of a mirror that nobody reports, the topic as a whole."""
+
+    topic: str
+    partition: int | None
+    source: str
+    target: str
+    state: State
+    lag_records: int | None = None
+    lag_bytes: int | None = None
+    lag_ms: int | None = None
+    rpo_s: int | None = None
+    bytes_s: int | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "from": self.source,
+            "to": self.target,
+            "state": self.state,
+            "lag_records": self.lag_records,
+            "lag_bytes": self.lag_bytes,
+            "lag_ms": self.lag_ms,
+            "rpo_s": self.rpo_s,
+            "bytes_s": self.bytes_s,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsNow:
+    """How mirrors stand now.
+
+    :ivar rows: all partitions of all mirrors, by topic, target and partition. What reports leave out is told by the
+        topic.
+    :ivar totals: of each mirror, in the same order, how it stands as a whole.
+    """
+
+    rows: list[MirrorRow]
+    totals: list[tuple[Mirror, MirrorTotal]]
+
+    @property
+    def mirrors(self) -> list[Mirror]:
+        return [mirror for mirror, _ in self.totals]
+
+    def totals_json(self) -> list[dict[str, Any]]:
+        return [_total_json(*one) for one in self.totals]
+
+
+def _total_json(mirror: Mirror, total: MirrorTotal) -> dict[str, Any]:
+    named = {"topic": mirror.topic, "from": mirror.source, "to": mirror.target, "max_bytes_s": mirror.max_bytes_s}
+    return named | total.to_json()
+
+
+def mirrors_now(environment: Environment) -> MirrorsNow:
+    reports = list(environment.store.mirror_reports().values())
+    found: dict[str, dict[int, PartitionReport]] = {}
+    for report in reports:
+        for one in report.partitions:
+            # Of a partition that has just moved to another task two may tell: the one that copies it knows more.
+            told = found.setdefault(one.mirror, {}).get(one.partition)
+            if told is None or one.state == "copying":
+                found[one.mirror][one.partition] = one
+    left_out = any(report.left_out for report in reports)
+    rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
+    mirrors = environment.store.find_mirrors()
+    for mirror in sorted(mirrors.readable, key=lambda one: one.key):
+        told_of = {} if mirror.held is not None else found.get(mirror.key, {})
+        partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
+        rows += partitions or [_row(mirror, None, left_out)]
+        totals.append((mirror, MirrorTotal.of(told_of.values())))
+    rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
+    rows += _turned_round(environment, {mirror.key for mirror in mirrors.readable})
+    rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
+    return MirrorsNow(rows, totals)
+
+
+def synced(environment: Environment, mirrors: Iterable[Mirror]) -> list[MirrorSync]:
+    """What the last looks have found besides records. At mirrors that have ended nobody looks any more."""
+    pairs = {(one.source, one.target) for one in mirrors}
+    looks = environment.store.mirror_syncs() if pairs else []
+    return [one for one in looks if (one.source, one.target) in pairs]
+
+
+def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:
+    """How far mirrors are by what copiers have reported: by the mirror's key and the partition."""
+    if not view.mirrors:
+        return {}
+    found: dict[tuple[str, int], CopyLag] = {}
+    for report in environment.store.mirror_reports().values():
+        age_s = environment.age_s(report.at) if report.at else 0.0
+        for one in report.partitions:
+            if one.mirror not in view.mirrors:
+                continue
+            # Taken over by another task, a partition is well: it is added again where it is to be copied here.
+            state = "waiting" if one.reason in {TAKEN_OVER, ELSEWHERE} else one.state
+            lag = CopyLag(state, one.lag_records, one.lag_ms, age_s + (one.unheard_s or 0), one.reason, one.source)
+            key = one.mirror, one.partition
+            before = found.get(key)
+            # Of a partition that has just moved to another task two may tell: the one that copies it knows more.
+            if before is None or _knows(lag) > _knows(before):
+                found[key] = lag
+    return found
+
+
+def _knows(lag: CopyLag) -> tuple[bool, bool]:
+    return lag.records is not None, lag.state == "copying"
+
+
+def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
+    """What the mirrors of its origin in its target have not got besides records, as of the last look."""
+    route = request.origin, request.target
+    looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
+    return tuple(one for look in looks for one in look.findings)
+
+
+def _turned_round(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+    """Between its cut and its end a planned switch has ended mirrors and not made those that go back: whoever looks
+    then is not to think that there is none, and to link it anew."""
+    for operation in running_operations(environment):
+        if not isinstance(operation, MoveOperation) or operation.state != "cut" or operation.request.mode == "forced":
+            continue
+        for topic, mirror in operation.evidence.ended.items():
+            if f"{topic}@{mirror.source}" not in there:
+                reason = f"operation {operation.id} has switched it to {mirror.target}, and turns its mirror round"
+                yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)
+
+
+def _unreadable(key: str, why: str) -> MirrorRow:
+    topic, _, target = key.rpartition("@")
+    return MirrorRow(topic, None, "?", target, "unreadable", reason=f"its document cannot be read: {why}")
+
+
+def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:
+    where = mirror.topic, None if told is None else told.partition, mirror.source, mirror.target
+    if mirror.held is not None:
+        return MirrorRow(*where, "held", reason=f"operation {mirror.held} copies it by itself until it is over")
+    if told is None and left_out:
+        return MirrorRow(*where, "unreported", reason="a task has more partitions than its report can hold")
+    if told is None:
+        return MirrorRow(*where, "nobody", reason=UNREPORTED)
+    lags = told.lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
+    return MirrorRow(*where, told.state, *lags, told.bytes_s, told.reason)

@@ -1,0 +1,106 @@
+"""Mirrors brought in sync because somebody asks for it: by command, or by a DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import SyncFinding, View
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.mirror.syncing.groups import Memory
+from ha_core.operations.mirror.syncing.pair import SyncChange, Synced
+from ha_core.operations.mirror.syncing.passes import PARTS, keep, sync
+from ha_core.operations.mirror.syncing.rights import sweep
+from ha_core.operations.move.cluster_admins import answering
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsSynced:
+    """What came of all parts of all pairs."""
+
+    parts: tuple[Synced, ...]
+    dry_run: bool
+
+    @property
+    def stops(self) -> tuple[SyncFinding, ...]:
+        """What waits for somebody."""
+        return tuple(one for part in self.parts for one in part.findings if one.stop)
+
+    @property
+    def changes(self) -> tuple[SyncChange, ...]:
+        return tuple(one for part in self.parts for one in part.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dry_run": self.dry_run,
+            "parts": [
+                {
+                    "from": part.source,
+                    "to": part.target,
+                    "part": part.part,
+                    "looked_at": part.looked_at,
+                    "changes": [{"what": one.what, "about": one.about, "text": one.text} for one in part.changes],
+                    "findings": [one.model_dump() for one in part.findings],
+                }
+                for part in self.parts
+            ],
+        }
+
+
+def sync_mirrors(
+    environment: Environment, topics: Collection[str], target: str = "", dry_run: bool = False
+) -> MirrorsSynced:
+    """Bring the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`, in sync with their sources. Where
+    none are named, no cluster keeps a guard of what is no copy any more either.
+
+    :param dry_run: only find out.
+    :raises RefusedError: a topic has no mirror, or several and none is named; a cluster is not registered.
+    """
+    view = environment.store.load()
+    try:
+        mirrors = named(view.mirrors.values(), topics, target)
+    except NoSuchMirrorError as error:
+        raise RefusedError(str(error)) from error
+    chosen: dict[tuple[str, str], list[str]] = {}
+    for mirror in mirrors:
+        chosen.setdefault((mirror.source, mirror.target), []).append(mirror.topic)
+        for side in (mirror.source, mirror.target):
+            if side not in view.clusters:
+                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
+    found: list[Synced] = []
+    for (source, other), some in sorted(chosen.items()):
+        clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
+        for part in PARTS:
+            one = sync(environment.store, clusters, part, environment.now(), Memory(), some, dry_run)
+            if not dry_run and not topics:
+                keep(environment.store, one)
+            found.append(one)
+    if not topics:
+        found += _swept(environment, view, dry_run)
+    return MirrorsSynced(tuple(found), dry_run)
+
+
+def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
+    """What had to be taken away, and where nobody can say whether something has to be."""
+    asked = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
+    there = answering(environment, [view.clusters[name] for name in asked])
+    for name in asked:
+        if name not in there:
+            yield _unknown(environment, name, "it does not answer now. Run it again when it does")
+            continue
+        try:
+            one = sweep(environment.store, there[name], environment.now(), dry_run)
+        except KafkaAdminError as error:
+            one = _unknown(environment, name, str(error))
+        if one.changes or one.findings:
+            yield one
+
+
+def _unknown(environment: Environment, cluster: str, why: str) -> Synced:
+    reason = f"whether rules keep writers out of what is no copy there is not known: {why}"
+    finding = SyncFinding(what="rights", about=f"cluster {cluster}", reason=reason)
+    return Synced(cluster, cluster, "topics", environment.now(), 0, findings=(finding,))

@@ -1,0 +1,198 @@
+"""Commits of groups on mirrored topics, copied to the target as they are: numbers that mean client offsets.
+
+What was seen is written to `/known_groups` first, then committed in the target. A forced move goes by the former, so it
+never sets a group back to less than the target already had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError
+from ha_core.kafka.group_offsets import Committed
+from ha_core.model import KnownGroup
+from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.mirror.syncing import OffsetsDue, offsets_due, offsets_gone
+from ha_core.plan.preflight.verdict import amount, listed
+
+Commits = Mapping[str, Mapping[Partition, Committed]]
+
+
+@dataclass
+class Memory:
+    """What was seen of the source's commits over the looks of a process.
+
+    :ivar highest: (group, partition) → offset.
+    """
+
+    highest: dict[tuple[str, Partition], int] = field(default_factory=dict)
+
+    def take(self, group: str, committed: Mapping[Partition, int]) -> None:
+        for key, offset in committed.items():
+            self.highest[group, key] = max(offset, self.highest.get((group, key), -1))
+
+    def of(self, group: str, committed: Mapping[Partition, Committed]) -> dict[Partition, int]:
+        return {key: self.highest.get((group, key), -1) for key in committed}
+
+    def gone(self, commits: Commits, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
+        """Group → what the source had of it on these topics, and was not found there now."""
+        found: dict[str, dict[Partition, int]] = {}
+        for (group, key), offset in self.highest.items():
+            if key[0] in topics and key not in commits.get(group, {}):
+                found.setdefault(group, {})[key] = offset
+        return found
+
+    def keep(self, commits: Commits, pending: Collection[tuple[str, Partition]] = ()) -> None:
+        """Forgets what has gone in the source, but for what is `pending` to be deleted in the target."""
+        there = {(group, key) for group, committed in commits.items() for key in committed}.union(pending)
+        self.highest = {key: offset for key, offset in self.highest.items() if key in there}
+
+
+def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
+    """Copies what is due; groups that cannot be copied are findings, each with its reason.
+
+    :raises StoreError: nothing is copied without it.
+    """
+    pair.looked_anew()
+    commits: Commits = {}
+    renewed = 0
+    try:
+        states, commits, everything = _read(pair)
+        known = pair.store.known(KnownGroup, pair.source.cluster.name, commits)
+        for group, before in known.items():
+            memory.take(group, before.committed)
+        if not pair.dry_run:
+            renewed = _renew(pair, states, everything, known)
+        _copy(pair, commits, memory)
+        _name_shares(pair)
+        for group, committed in commits.items():
+            memory.take(group, {key: offset for key, (offset, _) in committed.items()})
+        memory.keep(commits, set(_delete(pair, commits, memory)))
+    except KafkaAdminError as error:
+        pair.tell("offsets", f"cluster {error.cluster}", str(error), stop=True)
+    except SyncOvertakenError as error:
+        pair.tell("offsets", f"cluster {pair.target.cluster.name}", f"{error}: the next look goes on")
+    return pair.synced("groups", len(commits), renewed)
+
+
+def _read(pair: MirrorPair) -> tuple[dict[str, str], Commits, Commits]:
+    """States; commits on mirrored topics of those groups that have any; all commits of these."""
+    states = pair.source.list_groups()
+    every = pair.source.group_offsets(sorted(states), stable=False)
+    ours = {
+        group: some
+        for group, committed in every.items()
+        if (some := {key: value for key, value in committed.items() if key[0] in pair.mirrors})
+    }
+    return states, ours, {group: every[group] for group in ours}
+
+
+def _renew(pair: MirrorPair, states: Mapping[str, str], everything: Commits, known: Mapping[str, KnownGroup]) -> int:
+    source = pair.source.cluster.name
+    changed = []
+    for group, committed in everything.items():
+        offsets: dict[str, dict[int, int]] = {}
+        for (topic, partition), (offset, _) in committed.items():
+            offsets.setdefault(topic, {})[partition] = offset
+        if group not in known or known[group].offsets != offsets:
+            changed.append(
+                KnownGroup(cluster=source, name=group, at=pair.at, state=states.get(group, ""), offsets=offsets)
+            )
+    pair.require_young()
+    pair.store.renew_known(KnownGroup, source, changed)
+    return len(changed)
+
+
+def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
+    target = pair.target
+    due: dict[str, OffsetsDue] = {}
+    states = target.list_groups()
+    there = target.group_offsets(sorted(commits), stable=False)
+    counts = target.partition_counts(pair.mirrors) if commits else {}
+    for group, committed in sorted(commits.items()):
+        about = f"group {group}"
+        if why := pair.group_hold(group):
+            pair.tell("offsets", about, why)
+            continue
+        found = offsets_due(committed, there[group], memory.of(group, committed), counts)
+        live = group in states and bool(states[group]) and is_live(states[group])
+        if live and (found.copy or found.ahead):
+            pair.tell("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
+            continue
+        for (topic, partition), (ours, theirs) in found.ahead.items():
+            text = (
+                f"{target.cluster.name} has {theirs} of {topic}-{partition}, the source {ours}, and is not "
+                "remembered to have had more: it is left alone until the source gets there"
+            )
+            pair.tell("offsets", about, text)
+        if found.lacking:
+            named = listed(f"{topic}-{partition}" for topic, partition in found.lacking)
+            pair.tell("offsets", about, f"{target.cluster.name} does not have {named} yet")
+        if found.copy:
+            due[group] = found
+    if pair.dry_run:
+        failed: dict[str, str] = {}
+    else:
+        results = target.pool.map(partial(_commit, pair, target), due, [one.copy for one in due.values()])
+        failed = {group: why for group, why in zip(due, results, strict=True) if why}
+    for group, one in due.items():
+        if group in failed:
+            pair.tell("offsets", f"group {group}", failed[group])
+        else:
+            pair.changed("offsets", f"group {group}", amount(len(one.copy), "partition"))
+
+
+def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tuple[str, Partition]]:
+    """Deletes in the target what was deleted in the source; tells and yields what is still to be deleted there.
+
+    Who is asked is the source's coordinator of each group: one that moves is listed by no broker for a moment.
+    """
+    gone = memory.gone(commits, pair.mirrors)
+    if not gone:
+        return
+    names, target = sorted(gone), pair.target
+    here = pair.source.group_offsets(names, stable=False)
+    there, states = target.group_offsets(names, stable=False), target.list_groups()
+    for group in names:
+        keys = offsets_gone(here[group], there[group], gone[group])
+        if not keys:
+            continue
+        about, topics = f"group {group}", {topic for topic, _ in keys}
+        said = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
+        if pair.dry_run:
+            pair.changed("offsets", about, said)
+            continue
+        why = pair.group_hold(group)
+        if not why and states.get(group) and is_live(states[group]):
+            why = f"it has members in {target.cluster.name} ({states[group]})"
+        if not why:
+            try:
+                stay = target.delete_group_offsets(group, keys, pair.group_unchanged(group, topics))
+                why = f"it has members in {target.cluster.name}" if stay else ""
+            except (KafkaAdminError, SyncOvertakenError) as error:
+                why = f"{error} The next look tries again."
+        if why:
+            pair.tell("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
+            yield from ((group, key) for key in keys)
+        else:
+            pair.changed("offsets", about, said)
+
+
+def _name_shares(pair: MirrorPair) -> None:
+    for group in sorted(pair.source.share_groups()):
+        pair.tell("offsets", f"group {group}", "it is a share group, whose position no other cluster can be given")
+
+
+def _commit(pair: MirrorPair, target: Admin, group: str, wanted: Mapping[Partition, Committed]) -> str:
+    """Why it was not done; empty if it was."""
+    try:
+        target.set_group_offsets(group, wanted, still_ours=pair.group_unchanged(group, {topic for topic, _ in wanted}))
+    except StandsInTheWayError as error:
+        return str(error)
+    except (KafkaAdminError, SyncOvertakenError) as error:
+        return f"{error} The next look tries again."
+    return ""

@@ -1,0 +1,212 @@
+"""The mirrors of one cluster in another, as they stand now, and whether that still holds when something is changed.
+
+A look at two clusters takes a while, and who looks may stand still for an hour. So right before each request that
+changes anything the leader of ZooKeeper is asked whether the mirror is still there, nobody works on its topic or group,
+and nobody is led to the group in the target; and what was seen may be some seconds old, not more. What remains is a
+process that stands still just between that question and its request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Literal
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import Mirror, SyncFinding, UnreadableDocumentError, View
+from ha_core.plan.mirror.syncing import homes
+from ha_core.store.store import Store
+
+FRESH_S = 0.5
+"""So old the store's last answer may be."""
+MAX_AGE_S = 10.0
+"""So old what was seen of the clusters may be."""
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""It counts the sleep of a machine as well."""
+
+
+def now_s() -> float:
+    """Seconds since some instant before this process began."""
+    return time.clock_gettime(_CLOCK)
+
+
+class SyncOvertakenError(Exception):
+    """What was seen does not hold any more, or may not: nothing more is changed by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncChange:
+    """Something that was brought to the target, or would be."""
+
+    what: str
+    about: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """One part of a pair: what was changed, and what is not in the target as in the source."""
+
+    source: str
+    target: str
+    part: Literal["topics", "groups"]
+    at: str
+    looked_at: int
+    changes: tuple[SyncChange, ...] = ()
+    findings: tuple[SyncFinding, ...] = ()
+    renewed: int = 0
+    """Documents that were written in the store."""
+
+
+@dataclass(frozen=True)
+class _State:
+    """What decides, at one moment."""
+
+    view: View
+    homes: Mapping[str, frozenset[str]]
+    """group → where those are led who use it."""
+    locks: frozenset[str]
+    asked_s: float
+
+    @classmethod
+    def read(cls, store: Store, before: _State | None = None) -> _State:
+        asked_s = now_s()
+        revision = store.confirm()
+        locks = store.lock_keys()
+        if before is not None and before.view.revision == revision:
+            return replace(before, locks=locks, asked_s=asked_s)
+        view = store.load(left_out=(Mirror,))  # one that cannot be read is left alone, and holds up no other
+        return cls(view, homes(view, store.usage().values()), locks, asked_s)
+
+
+@dataclass
+class MirrorPair:
+    """:ivar topics: those of the mirrors that are looked at; None: of all.
+    :ivar copies: the account by which the target is asked is the one that copies; else it may be another one.
+    """
+
+    store: Store
+    source: Admin
+    target: Admin
+    at: str
+    """When the look began; UTC, ISO 8601."""
+    topics: frozenset[str] | None = None
+    dry_run: bool = False
+    copies: bool = False
+    changes: list[SyncChange] = field(default_factory=list)
+    findings: list[SyncFinding] = field(default_factory=list)
+    _begun_s: float = field(default_factory=now_s)
+
+    def __post_init__(self) -> None:
+        self._state = _State.read(self.store)
+
+    @property
+    def view(self) -> View:
+        return self._state.view
+
+    @cached_property
+    def mirrors(self) -> Mapping[str, Mirror]:
+        """topic → its mirror, of those on whose topics nobody works."""
+        return {mirror.topic: mirror for mirror in self._mirrors() if not self._hold(mirror)}
+
+    @cached_property
+    def held(self) -> Mapping[str, str]:
+        """topic → why it is left alone."""
+        return {mirror.topic: why for mirror in self._mirrors() if (why := self._hold(mirror))}
+
+    def topics_unchanged(self, topics: Collection[str], fresh_s: float | None = None) -> Callable[[], None]:
+        """Raises OvertakenError when the mirrors of these topics are not what they were.
+
+        :param fresh_s: so old the store's last answer may be; None: `FRESH_S`.
+        """
+        links = {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}
+        return partial(self._require, links, "", fresh_s)
+
+    def is_free(self, topic: str, cluster: str) -> bool:
+        """Whether nothing mirrors the topic to the cluster, and nobody works on it, of those that are looked at."""
+        ours = self.topics is None or topic in self.topics
+        return ours and not self.is_worked_on(topic) and not self._stands(f"{topic}@{cluster}")
+
+    def is_worked_on(self, topic: str) -> bool:
+        return f"topic:{topic}" in self._state.locks
+
+    def still_free(self, topics: Collection[str], cluster: str) -> Callable[[], None]:
+        """Raises OvertakenError when one of them is not `is_free` any more."""
+
+        def require() -> None:
+            self._renew()
+            if taken := [topic for topic in topics if not self.is_free(topic, cluster)]:
+                raise SyncOvertakenError(f"topic {taken[0]} is mirrored to {cluster} by now, or worked on")
+
+        return require
+
+    def group_unchanged(self, group: str, topics: Collection[str]) -> Callable[[], None]:
+        """The same, also when somebody works on the group or is led to it in the target."""
+        return partial(self._require, {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}, group)
+
+    def group_hold(self, group: str) -> str:
+        """Why the group is left alone, by what stands in the store; empty: nothing speaks against it."""
+        target, document = self.target.cluster.name, self.view.groups.get(group)
+        if f"group:{group}" in self._state.locks or (document is not None and document.fence is not None):
+            return "an operation works on it"
+        if document is not None and document.cluster == target:
+            return f"it was moved to {target}: its commits are there"
+        if target in self._state.homes.get(group, ()):
+            return f"its coordinator is in {target}, by the bindings of those who use it"
+        return ""
+
+    def tell(self, what: str, about: str, reason: str, stop: bool = False) -> None:
+        self.findings.append(SyncFinding.model_validate({"what": what, "about": about, "reason": reason, "stop": stop}))
+
+    def changed(self, what: str, about: str, text: str) -> None:
+        self.changes.append(SyncChange(what, about, text))
+
+    def synced(self, part: Literal["topics", "groups"], looked_at: int, renewed: int = 0) -> Synced:
+        names = self.source.cluster.name, self.target.cluster.name
+        return Synced(*names, part, self.at, looked_at, tuple(self.changes), tuple(self.findings), renewed)
+
+    def require_young(self) -> None:
+        """:raises OvertakenError: what was seen is too old to go by."""
+        if now_s() - self._begun_s > MAX_AGE_S:
+            raise SyncOvertakenError(f"what was seen of {self.source.cluster.name} is more than {MAX_AGE_S:g} s old")
+
+    def looked_anew(self) -> None:
+        """What is gone by from here on is seen now."""
+        self._begun_s = now_s()
+
+    def _mirrors(self) -> Iterator[Mirror]:
+        for _, mirror in sorted(self.view.mirrors.items()):
+            ours = (mirror.source, mirror.target) == (self.source.cluster.name, self.target.cluster.name)
+            if ours and (self.topics is None or mirror.topic in self.topics):
+                yield mirror
+
+    def _hold(self, mirror: Mirror) -> str:
+        if mirror.held is not None:
+            return f"operation {mirror.held} has taken the copy of {mirror.topic} for itself"
+        return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
+
+    def _stands(self, key: str) -> bool:
+        """Whether there is such a mirror, also one that cannot be read, which the view leaves out."""
+        try:
+            return key in self.view.mirrors or self.store.read(Mirror, key) is not None
+        except UnreadableDocumentError:
+            return True
+
+    def _renew(self, fresh_s: float | None = None) -> None:
+        """:raises OvertakenError: what was seen of the clusters is too old."""
+        self.require_young()
+        if now_s() - self._state.asked_s > (FRESH_S if fresh_s is None else fresh_s):
+            self._state = _State.read(self.store, self._state)
+
+    def _require(self, links: Mapping[str, str], group: str, fresh_s: float | None = None) -> None:
+        self._renew(fresh_s)
+        for key, link in links.items():
+            mirror = self.view.mirrors.get(key)
+            if mirror is None or mirror.link != link:
+                raise SyncOvertakenError(f"mirror {key} has ended")
+            if why := self._hold(mirror):
+                raise SyncOvertakenError(why)
+        if group and (why := self.group_hold(group)):
+            raise SyncOvertakenError(f"group {group}: {why}")

@@ -1,0 +1,227 @@
+"""Partitions, settings and access rules of mirrored topics, brought to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import KEYLESS, LEVEL_MS
+from ha_core.kafka.errors import KafkaAdminError, NotReadyError
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Mirror
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.operations.mirror.syncing.rights import sync_rights
+from ha_core.plan.facts.settings import TOGETHER, Settings, SettingsDue, as_copy, as_writer, keeps_all
+from ha_core.plan.preflight.verdict import listed
+
+SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
+"""How long brokers may need to show a setting that their controller has taken."""
+
+
+def sync_topics(pair: MirrorPair) -> Synced:
+    """Brings over what is missing; what cannot be is a finding. One part that fails keeps none of the others.
+
+    :raises StoreError: nobody can say whether the mirrors still stand.
+    """
+    for topic, why in pair.held.items():
+        pair.tell("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
+    for part in (_grow, _set, sync_rights):
+        pair.looked_anew()
+        try:
+            part(pair, list(pair.mirrors))
+        except KafkaAdminError as error:
+            pair.tell(_WHAT[part], f"cluster {error.cluster}", str(error), stop=True)
+        except SyncOvertakenError as error:
+            pair.tell(_WHAT[part], f"cluster {pair.target.cluster.name}", f"{error}: the next look goes on")
+    return pair.synced("topics", len(pair.mirrors))
+
+
+def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
+    """The target first: what grows in both meanwhile does so there first as well."""
+    there, here = pair.target.partition_counts(topics), pair.source.partition_counts(topics)
+    source, target = pair.source.cluster.name, pair.target.cluster.name
+    wanted: dict[str, int] = {}
+    for topic in topics:
+        about, ours, theirs = f"topic {topic}", here.get(topic, 0), there.get(topic, 0)
+        if not ours or not theirs:
+            gone = source if not ours else target
+            text = f"it does not exist in {gone}. `switchyard mirror unlink {topic} --to {target}` ends the mirror."
+            pair.tell("partitions", about, text, stop=True)
+        elif theirs > ours:
+            text = (
+                f"{target} has {theirs} partitions, {source} {ours}: none can be taken away. Give it as many in "
+                f"{source}; or unlink it, delete the copy, and link it anew."
+            )
+            pair.tell("partitions", about, text, stop=True)
+        elif ours > theirs:
+            wanted[topic] = ours
+    refused = {} if pair.dry_run else pair.target.grow_topics(wanted, pair.topics_unchanged(wanted)) if wanted else {}
+    for topic, count in wanted.items():
+        if topic in refused:
+            text = f"{source} has {count} partitions, and {target} refuses to have as many: {refused[topic]}"
+            pair.tell("partitions", f"topic {topic}", text, stop=True)
+        else:
+            pair.changed("partitions", f"topic {topic}", f"{there[topic]} → {count} partitions")
+
+
+def _set(pair: MirrorPair, topics: Collection[str]) -> None:
+    due = settings_due(pair.source, pair.target, pair.mirrors, _by_reports(pair))
+    for topic, one in due.items():
+        if one.unknown:
+            text = f"{pair.target.cluster.name} does not know {listed(one.unknown)}"
+            pair.tell("settings", f"topic {topic}", text)
+    changing = [topic for topic, one in due.items() if one.changes]
+    refused = {} if pair.dry_run else alter(pair.target, due, pair.topics_unchanged(changing))
+    for topic in changing:
+        failed = refused.get(topic, {})
+        for key, value in due[topic].changes.items():
+            if key in failed:
+                text, stop = _refused(key, value, failed[key], key in due[topic].instead)
+                pair.tell("settings", f"topic {topic}", text, stop=stop)
+            else:
+                pair.changed("settings", f"topic {topic}", f"{key}{' taken away' if value is None else f'={value}'}")
+
+
+def _refused(key: str, value: str | None, why: str, bearable: bool) -> tuple[str, bool]:
+    """What is said of a setting that the target refuses; whether somebody has to look."""
+    said = f"{key} is not taken away" if value is None else f"{key}={value} is not taken"
+    if bearable:
+        return (
+            f"{said}: {why} The copy goes by that of its source: what this had taken before by another stops it",
+            False,
+        )
+    return f"{said}: {why} Mend that, or leave the setting alone (`mirror link --leave-setting`).", True
+
+
+Keyless = Callable[[Mirror, Settings, int], bool]
+"""Whether the copy of a mirror is to take records without a key, by its settings and its number of partitions."""
+
+
+def _by_reports(pair: MirrorPair) -> Keyless:
+    """A copy takes records without a key from when its copier has met one that was refused, or it was linked, until it
+    is level: a compacted source takes no new ones."""
+    reports = [one for report in pair.store.mirror_reports().values() for one in report.partitions]
+
+    def keyless(mirror: Mirror, there: Settings, partitions: int) -> bool:
+        told = [one for one in reports if one.mirror == mirror.key]
+        if any(KEYLESS in one.reason for one in told):
+            return True
+        level = {one.partition for one in told if one.state == "copying" and one.lag_ms is not None}
+        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in told)
+        return keeps_all(there) and (behind or len(level) < partitions)
+
+    return keyless
+
+
+def settings_due(
+    source: Admin, target: Admin, mirrors: Mapping[str, Mirror], keyless: Keyless
+) -> dict[str, SettingsDue]:
+    """What each copy lacks of the settings that it is to have; topics that are missing are left out.
+
+    :raises KafkaAdminError: one of the clusters cannot be asked.
+    """
+
+    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
+        takes_all = keyless(mirror, there, shape.partitions)
+        return as_copy(here, there, shape.replication, mirror.settings_left_alone, keyless=takes_all)
+
+    return _due(source.settings(mirrors), target, mirrors, rule)
+
+
+def _due(
+    here: Mapping[str, Settings],
+    target: Admin,
+    mirrors: Mapping[str, Mirror],
+    rule: Callable[[Mirror, Settings, Settings, TopicDescription], SettingsDue],
+) -> dict[str, SettingsDue]:
+    there = target.settings(mirrors)
+    shapes = target.topics([*there], offsets=False)
+    return {
+        topic: rule(mirror, here[topic], there[topic], shapes[topic])
+        for topic, mirror in mirrors.items()
+        if topic in here and topic in there and topic in shapes
+    }
+
+
+def alter(target: Admin, due: Mapping[str, SettingsDue], still_ours: Callable[[], None]) -> dict[str, dict[str, str]]:
+    """Makes the changes, and returns topic → setting → why not. Brokers take all changes of a topic or none, so where
+    one is refused each is tried alone, but for those that delete records without each other."""
+    changes = {topic: one.changes for topic, one in due.items() if one.changes}
+    failed: dict[str, dict[str, str]] = {}
+    for topic in target.alter_settings(changes, still_ours) if changes else ():
+        for some in _apart(changes[topic]):
+            why = target.alter_settings({topic: some}, still_ours).get(topic)
+            if why is None:
+                continue
+            failed.setdefault(topic, {}).update(dict.fromkeys(some, why))
+            for instead in (due[topic].instead.get(key) for key in some):
+                if instead:
+                    target.alter_settings({topic: instead}, still_ours)
+    return failed
+
+
+def _apart(changes: Mapping[str, str | None]) -> Iterator[dict[str, str | None]]:
+    together = {key: value for key, value in changes.items() if key in TOGETHER}
+    if together:
+        yield together
+    yield from ({key: value} for key, value in changes.items() if key not in together)
+
+
+def make_copies(
+    environment: Environment,
+    source: Admin,
+    target: Admin,
+    mirrors: Mapping[str, Mirror],
+    still_ours: Callable[[], None],
+    *,
+    keyless: bool,
+) -> None:
+    """Give topics the settings of copies, before the first record is copied: under other ones it is refused, or is not
+    what its source has.
+
+    :param keyless: they take records without a key, whatever their sources do; else they go on as they are.
+    :raises NotReadyError: brokers do not show the settings in time.
+    :raises KafkaAdminError: one of the clusters cannot be asked.
+    """
+    deadline = environment.monotonic() + SETTINGS_S
+    while True:
+        due = settings_due(source, target, mirrors, lambda _, there, _count: keyless or keeps_all(there))
+        late = sorted(topic for topic in mirrors if topic not in due or due[topic].changes)
+        if not late:
+            return
+        if refused := alter(target, due, still_ours):
+            for topic, keys in sorted(refused.items()):
+                for key, why in keys.items():
+                    environment.say(f"{topic}: {key} is not as a copy needs it: {why}")
+            return
+        if environment.monotonic() >= deadline:
+            raise NotReadyError(
+                target.cluster.name,
+                f"does not show the settings of {listed(late)} after {SETTINGS_S:g} s. Look whether its brokers are "
+                "healthy, then try again.",
+            )
+        environment.sleep(SETTINGS_PAUSE_S)
+
+
+def become_writers(
+    target: Admin,
+    sources: Mapping[str, Settings],
+    mirrors: Mapping[str, Mirror],
+    still_ours: Callable[[], None],
+) -> dict[str, dict[str, str]]:
+    """Gives copies that are written to from now on the settings of their sources, those that a copy must not have
+    included. Returns what the target refuses, as `alter`.
+
+    :param sources: topic → the settings of the source, now or, of a dead one, when it was last seen.
+    :param mirrors: topic → its mirror.
+    :raises KafkaAdminError: the target cannot be asked.
+    """
+
+    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
+        return as_writer(here, there, shape.replication, mirror.settings_left_alone)
+
+    return alter(target, _due(sources, target, mirrors, rule), still_ours)
+
+
+_WHAT: Mapping[object, str] = {_grow: "partitions", _set: "settings", sync_rights: "rights"}

@@ -1,0 +1,93 @@
+"""How many bytes a second a mirror may copy at most, changed in one revision. Whoever copies goes on undisturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ha_core.model import LEAST_BYTES_S, Document, Mirror
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.one_revision import run_single
+from ha_core.operations.engine.report import Report
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
+from ha_core.plan.preflight.verdict import listed
+from ha_core.store.commits import Key
+
+UNLIMITED = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleResult:
+    """What was done, in words; `report` is None where every mirror had that limit already, and of a dry run."""
+
+    words: str
+    report: Report | None = None
+
+
+def limit_of(text: str) -> int | None:
+    """Bytes a second; None: as fast as it goes.
+
+    :param text: as people write it: a number, or `none`.
+    :raises RefusedError: it is neither.
+    """
+    if text.strip().lower() == UNLIMITED:
+        return None
+    try:
+        limit = int(text.strip().replace("_", ""))
+    except ValueError:
+        limit = -1
+    if limit < LEAST_BYTES_S:
+        raise RefusedError(f"A limit of {text!r} bytes a second: say {LEAST_BYTES_S} or more, or {UNLIMITED}.")
+    return limit
+
+
+def limit_words(max_bytes_s: int | None) -> str:
+    """How a mirror is copied that has this limit."""
+    return "as fast as it goes" if max_bytes_s is None else f"{max_bytes_s:,} bytes a second at most"
+
+
+def throttle(
+    environment: Environment,
+    topics: Collection[str],
+    target: str,
+    max_bytes_s: int | None,
+    reason: str,
+    dry_run: bool = False,
+) -> ThrottleResult:
+    """Limit each mirror of `topics`, see `ha_core.plan.mirror.mirrored_topics`.
+
+    :param dry_run: only say which would be.
+    :raises RefusedError: a topic has no mirror, or several and none is named, or no reason was given.
+    :raises LockedError: an operation works on one of them.
+    """
+    if not reason.strip():
+        raise RefusedError("Limiting a mirror needs a reason. Say --reason.")
+    others = to_throttle(environment, topics, target, max_bytes_s)
+    limit = limit_words(max_bytes_s)
+    if not others:
+        return ThrottleResult(f"nothing was changed: each is copied {limit} already")
+    if dry_run:
+        return ThrottleResult(f"{listed(others)}: would be copied {limit}")
+    puts, expected = list[Document](), dict[Key, int | None]()
+    for key in others:
+        stored = environment.store.read(Mirror, key)
+        if stored is None:
+            raise RefusedError(f"The mirror {key} has ended meanwhile. Nothing was changed; run it again.")
+        puts.append(stored[0].changed(max_bytes_s=max_bytes_s))
+        expected[Mirror, key] = stored[1]
+    detail = {"mirrors": others, "max_bytes_s": max_bytes_s, "reason": reason}
+    report = run_single(environment, "throttle", reason, puts, expected, detail)
+    return ThrottleResult(f"{listed(others)}: copied {limit}", report)
+
+
+def to_throttle(environment: Environment, topics: Collection[str], target: str, max_bytes_s: int | None) -> list[str]:
+    """Keys of the mirrors of `topics` that have another limit. Changes nothing.
+
+    :raises RefusedError: a topic has no mirror, or several and none is named.
+    """
+    try:
+        chosen = named(environment.store.load().mirrors.values(), topics, target)
+    except NoSuchMirrorError as error:
+        raise RefusedError(str(error)) from error
+    return [mirror.key for mirror in chosen if mirror.max_bytes_s != max_bytes_s]

@@ -1,0 +1,289 @@
+"""Mirrors ended, their copies kept or deleted.
+
+The mirrors end in one revision. What is done behind it may be repeated, by whoever goes on with the operation: gateways
+serve it, the target's brokers refuse who copies still, and a copy that is to go is deleted, by the id that its topic
+had when it was judged. What somebody makes under that name later stays. Until all of it is done the operation has the
+locks of its topics, so no move and no other mirror comes between.
+
+An operation keeps the mirrors that it ends, and its document has to fit into ZooKeeper. So many mirrors are ended by
+several operations, one after the other. All are judged before the first begins; whoever says it again after a death
+goes on where they have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Mirror, SingleOperation, View
+from ha_core.model.portions import portions
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
+from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.mirror.syncing.pair import now_s
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.move.copies import refuse_copiers
+from ha_core.operations.move.writers import open_what_ended
+from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.mirror.syncing import homes
+from ha_core.plan.mirror.unlinking import needed
+from ha_core.plan.preflight.verdict import listed
+from ha_core.store.errors import StoreError
+
+BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
+"""Mirrors, and bytes of them, that one operation ends: it keeps them, and the ids of their copies."""
+DELETE_S = 30.0
+JUDGED_S = 30.0
+"""So old it may be, at a request to delete, that nobody needs the copies."""
+_EARLIER = 200
+"""So many operations are looked through for those that have ended a mirror before."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsToEnd:
+    """What is to be ended.
+
+    :ivar mirrors: with those that an earlier operation has ended, of whose copies something may be left.
+    :ivar expected: the documents of those that stand, with their versions.
+    :ivar topic_ids: copies to be deleted → the ids of their topics.
+    """
+
+    mirrors: tuple[Mirror, ...]
+    expected: Expected
+    topic_ids: Mapping[str, str]
+
+
+def unlink(
+    environment: Environment, topics: Collection[str], target: str, reason: str, delete_copy: bool = False
+) -> tuple[Report, ...]:
+    """End mirrors, each batch in one revision, and have the target's brokers refuse whoever copies them still. One
+    report for each operation; behind one that has failed nothing is begun.
+
+    :param delete_copy: delete the copies besides; else they stay as they are.
+    :raises RefusedError: a topic has no mirror there, no reason was given, or a copy that is to go is needed.
+    :raises StepFailedError: the same, after others were ended.
+    :raises LockedError: an operation works on one of them.
+    :raises KafkaAdminError: the target does not say whether its copies may go.
+    """
+    if not reason.strip():
+        raise RefusedError("Ending a mirror needs a reason. Say --reason.")
+    mirrors = judged(environment, topics, target, delete_copy).mirrors
+    if before := sorted(set(topics) - {mirror.topic for mirror in mirrors}):
+        environment.say(f"the mirrors of {listed(before)} in {target} were ended before")
+    reports = list[Report]()
+    for some in portions(mirrors, BATCH_BYTES, lambda mirror: len(mirror.to_bytes()), BATCH_MIRRORS):
+        names = [mirror.topic for mirror in some]
+        try:
+            reports.append(_end(environment, names, target, reason, delete_copy))
+        except (RefusedError, KafkaAdminError, StoreError) as error:
+            if not reports:
+                raise
+            raise StepFailedError(_after(error, names, reports)) from error
+        if reports[-1].result != "succeeded":
+            break
+    return tuple(reports)
+
+
+def _end(environment: Environment, topics: Sequence[str], target: str, reason: str, delete_copy: bool) -> Report:
+    with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(topics)]) as journal:
+        with journal.step("unlink") as seen:
+            found = judged(environment, topics, target, delete_copy)  # nothing of it changes under the locks
+            seen.update(topics=sorted(topics), target=target, reason=reason, delete_copy=delete_copy)
+            deletes_in = target if delete_copy else ""
+            journal.note(mirrors=found.mirrors, deletes_in=deletes_in, topic_ids=dict(found.topic_ids))
+            commit_single(journal, (), found.expected, seen)
+        Unlink().end(journal)
+        return report_of(environment, journal.operation)
+
+
+def _after(error: Exception, names: Sequence[str], reports: Sequence[Report]) -> str:
+    text = str(error).replace(NOTHING_CHANGED, "")
+    ended = listed(report.operation for report in reports)
+    return (
+        f"{text} So the mirrors of {listed(names)} and those behind them stand; others were ended before, by {ended}."
+    )
+
+
+def judged(environment: Environment, topics: Collection[str], target: str, delete_copy: bool) -> MirrorsToEnd:
+    """What `unlink` would end, and delete. Changes nothing.
+
+    :raises RefusedError: a topic has no mirror there, or a copy that is to go is needed.
+    :raises KafkaAdminError: the target does not say whether its copies may go.
+    """
+    names = sorted(set(topics))
+    read = environment.pool.map(lambda name: environment.store.read(Mirror, f"{name}@{target}"), names)
+    standing = {stored[0].topic: stored for stored in read if stored is not None}
+    missing = [name for name in names if name not in standing]
+    earlier = dict(_ended_earlier(environment, missing, target)) if missing else {}
+    # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
+    left = {name: (one, topic_id) for name, (one, topic_id) in earlier.items() if topic_id} if delete_copy else {}
+    # Of several some may have ended: who has died between two operations, or in one, says it again.
+    known = earlier.keys() if standing else left.keys()
+    if without := [name for name in missing if name not in known]:
+        raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
+    mirrors = {name: stored[0] for name, stored in standing.items()} | {name: one for name, (one, _) in left.items()}
+    expected: Expected = {(Mirror, mirror.key): version for mirror, version in standing.values()}
+    ids: dict[str, str] = {}
+    if delete_copy:
+        ids = _deletable(environment, [stored[0] for stored in standing.values()], target)
+        ids |= _deletable(environment, [one for one, _ in left.values()], target)
+        ids |= {name: topic_id for name, (_, topic_id) in left.items()}
+    return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
+
+
+class Unlink(OneRevision):
+    """Mirrors that end, and what becomes of their copies."""
+
+    names = ("unlink",)
+
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        why, evidence = unserved(journal), journal.operation.evidence
+        refuse_copiers(journal.environment, evidence.mirrors)
+        open_what_ended(journal, evidence.mirrors)
+        if why or not evidence.deletes_in:
+            journal.finish("failed" if why else "succeeded", why or SERVED)
+            return
+        left = f"Say `mirror unlink … --to {evidence.deletes_in} --delete-copy` of these topics again."
+        if not all(evidence.topic_ids.values()):
+            left = f"Delete them there, if they are the same still: brokers of {evidence.deletes_in} have no topic ids."
+        try:
+            with journal.step("delete") as seen:
+                target = admin_of(journal.environment, evidence.deletes_in)
+                judged_s = now_s()
+                _require_not_needed(journal.environment, target, evidence.mirrors)
+                still_to_go = partial(_require_to_go, journal, judged_s)
+                seen["deleted"] = list(target.delete_topics(evidence.topic_ids, still_to_go, DELETE_S))
+        except (KafkaAdminError, RefusedError) as error:
+            journal.finish("failed", f"{_ended_words(journal)} Not every copy is deleted: {error} {left}")
+        else:
+            journal.finish("succeeded", f"{SERVED}; copies deleted in {target.cluster.name}")
+
+
+def _ended_words(journal: Journal[SingleOperation]) -> str:
+    """What was changed, of an operation that could not delete all that it was to delete."""
+    evidence = journal.operation.evidence
+    said = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
+    try:
+        there = admin_of(journal.environment, evidence.deletes_in).topic_ids(evidence.topic_ids)
+    except (KafkaAdminError, RefusedError):
+        return f"{said} Which copies are deleted by now {evidence.deletes_in} does not say."
+    gone = [name for name, topic_id in evidence.topic_ids.items() if there.get(name) not in {topic_id, ""}]
+    return f"{said} Copies of {listed(gone)} are deleted." if gone else said
+
+
+def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:
+    """Asked next to each request. The locks keep moves of the topics away, and not a group that comes to the cluster
+    with its offsets while this process stands still.
+
+    :raises RefusedError: whether the copies are needed was judged too long ago.
+    """
+    if now_s() - judged_s > JUDGED_S:
+        raise RefusedError(f"whether they are needed was judged more than {JUDGED_S:g} s ago.")
+    journal.still_ours()
+
+
+def _deletable(environment: Environment, mirrors: Collection[Mirror], target: str) -> dict[str, str]:
+    """Copies that exist → the ids of their topics. :raises RefusedError: one is needed, or is no copy."""
+    if not mirrors:
+        return {}
+    admin = admin_of(environment, target)
+    ids = admin.topic_ids([mirror.topic for mirror in mirrors])
+    if why := _needed(environment, admin, mirrors):
+        raise unchanged(why)
+    for name, copied in _copied_to(admin, mirrors).items():
+        if name in ids and ids[name] != copied:
+            raise unchanged(
+                f"Topic {name} in {target} is another one than that which was copied: it was made again. Unlink it "
+                "without --delete-copy, and see what it is."
+            )
+    return ids
+
+
+def _require_not_needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> None:
+    """Of mirrors that have ended. :raises RefusedError: their copies are needed."""
+    if why := _needed(environment, target, mirrors):
+        raise RefusedError(why)
+
+
+def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> str:
+    """Why a copy is not deleted; empty: nobody needs any of them."""
+    view, tails, cluster = environment.store.load(), environment.store.lost_tails(), target.cluster.name
+    names = {mirror.topic for mirror in mirrors}
+    if why := _without_source(environment, mirrors):
+        return why
+    groups = _at_home(environment, view, target, names)
+    for name in sorted(names):
+        if why := needed(view, name, cluster, tails, groups.get(name, ())):
+            return f"The copy of {name} in {cluster} is not deleted: {why}."
+    return ""
+
+
+def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> str:
+    """Which copies may be the last logs of their topics, as their sources do not answer; empty: none."""
+    by_source: dict[str, list[str]] = {}
+    for mirror in mirrors:
+        by_source.setdefault(mirror.source, []).append(mirror.topic)
+    for source, names in sorted(by_source.items()):
+        try:
+            found = admin_of(environment, source).topics(names)
+            silent = sorted(name for name, one in found.items() if len(one.ends) < one.partitions)
+            why = f"leaders of {listed(silent)} do not answer" if silent else ""
+        except (KafkaAdminError, RefusedError) as error:
+            why = str(error)
+        if why:
+            return (
+                f"Copies of {listed(sorted(names))} are not deleted: their source {source} does not answer for all of "
+                f"them ({why}), so they may be the last logs. Wait until it does, or unlink without --delete-copy."
+            )
+    return ""
+
+
+def _at_home(environment: Environment, view: View, target: Admin, names: Collection[str]) -> dict[str, set[str]]:
+    """Topic → groups that are led there or have members there, with committed offsets of it."""
+    states, led = target.list_groups(), homes(view, environment.store.usage().values())
+    found: dict[str, set[str]] = {}
+    for group, committed in target.group_offsets(sorted(states), stable=False).items():
+        live = bool(states[group]) and is_live(states[group])
+        if live or target.cluster.name in led.get(group, ()):
+            for topic in {topic for topic, _ in committed}.intersection(names):
+                found.setdefault(topic, set()).add(group)
+    return found
+
+
+def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
+    """Topic → id of the topic that its copiers wrote to; those that have not begun, or know none, are missing."""
+    by_log: dict[Partition, list[CopyPartition]] = {}
+    for mirror in mirrors:
+        (first,) = copies_of(mirror, 1)
+        by_log.setdefault(first.log, []).append(first)
+    found: dict[str, str] = {}
+    for log in target.leaderships(by_log):
+        try:
+            notes = target.read_notes(log, {copy.id: 0 for copy in by_log[log]})
+        except CopyDamagedError as error:
+            raise unchanged(f"Nobody can say what the copies in {target.cluster.name} are: {error}") from error
+        for id_, known in notes.items():
+            if known.progress is not None and known.progress.topics.target:
+                found[id_.topic] = known.progress.topics.target
+    return found
+
+
+def _ended_earlier(
+    environment: Environment, names: Collection[str], target: str
+) -> Iterator[tuple[str, tuple[Mirror, str]]]:
+    """Topics of `names` whose mirror there an earlier operation has ended: the mirror, and the id of its copy where
+    that was to be deleted. The newest comes last."""
+    for operation in reversed(environment.store.operations(_EARLIER)):
+        if isinstance(operation, SingleOperation) and operation.state != "undone":
+            for mirror in operation.evidence.mirrors:
+                if mirror.topic in names and mirror.target == target:
+                    topic_id = operation.evidence.topic_ids.get(mirror.topic, "")
+                    yield mirror.topic, (mirror, topic_id if operation.evidence.deletes_in == target else "")

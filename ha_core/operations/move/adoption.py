@@ -1,0 +1,91 @@
+"""Live groups are joined in the target on their members' behalf, invisible to clients until the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
+from ha_core.model import MoveOperation
+from ha_core.model.operation import AdoptedGroup
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.move.cluster_admins import in_origin, in_target
+
+
+def adopt_groups(journal: Journal[MoveOperation]) -> None:
+    """A group that is just rebalancing is not adopted: its members join once more after the cut."""
+    groups = journal.moves.groups
+    if not groups:
+        return
+    with journal.step("adopt") as seen:
+        seen.update(_forget_stale(journal, groups))
+        adopted, left_out = adopt(journal, groups)
+        journal.note(adopted=adopted)
+        seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
+
+
+def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> dict[str, int]:
+    """What the groups committed in the target in an earlier stay, and have not in the origin: it would come alive.
+
+    Before anybody joins there: a coordinator keeps the offsets of topics that members are subscribed to.
+    """
+    target = journal.target
+    here, there = journal.origin.group_offsets(groups), target.group_offsets(groups, stable=False)
+    stale = {group: there[group].keys() - here[group].keys() for group in groups}
+    kept = [
+        key
+        for group, partitions in stale.items()
+        for key in target.delete_group_offsets(group, partitions, journal.still_ours)
+    ]
+    counts = {"stale_offsets": sum(map(len, stale.values())) - len(kept), "stale_offsets_kept": len(kept)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def adopt(journal: Journal[MoveOperation], groups: Collection[str]) -> tuple[dict[str, AdoptedGroup], dict[str, str]]:
+    """Adopted groups, and the others with the reason. Groups without live members are in neither."""
+    origin, target = journal.origin, journal.target
+    adopted: dict[str, AdoptedGroup] = {}
+    left_out: dict[str, str] = {}
+    for name, described in origin.describe_groups(groups).items():
+        if not described.members:
+            continue
+        if described.protocol_type != "consumer":
+            left_out[name] = f"it is of type {described.protocol_type}"
+            continue
+        try:
+            generation = origin.group_generation(described)
+            joined = target.adopt(described)
+        except GroupNotStableError as error:
+            left_out[name] = str(error)
+            journal.environment.say(f"group {name} is not adopted, its members will join once more: {error}")
+            continue
+        adopted[name] = AdoptedGroup(joined.generation, generation, joined.members)
+    return adopted, left_out
+
+
+def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGroup]) -> dict[str, AdoptedGroup]:
+    """Those whose members are alive, in the same generation, on both sides. Keeps them alive."""
+    alive: dict[str, AdoptedGroup] = {}
+    for name, one in groups.items():
+        try:
+            origin.heartbeat(in_origin(name, one))
+            target.heartbeat(in_target(name, one))
+        except KafkaAdminError:
+            continue
+        alive[name] = one
+    return alive
+
+
+def renew_adoption(journal: Journal[MoveOperation]) -> None:
+    """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
+    adopted, target = journal.operation.evidence.adopted, journal.target
+    alive = still_adopted(journal.origin, target, adopted)
+    stale = [name for name in journal.moves.groups if name not in alive]
+    if not stale:
+        return
+    for name in stale:
+        if name in adopted:
+            target.leave(in_target(name, adopted[name]))
+    again, _ = adopt(journal, stale)
+    if {**alive, **again} != adopted:
+        journal.note(adopted={**alive, **again})

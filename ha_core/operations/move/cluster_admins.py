@@ -1,0 +1,105 @@
+"""The two clusters of a switch, as its steps reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
+from ha_core.kafka.facts import Adopted
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Cluster, MoveRequest
+from ha_core.model.operation import AdoptedGroup
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+
+PROBE_S = 3.0
+DYING_S = 2.0
+"""How long an origin that is taken for dead may take for what it still says: clients wait."""
+T = TypeVar("T")
+
+
+def admin_of(environment: Environment, name: str) -> Admin:
+    """The admin of a registered cluster.
+
+    :raises RefusedError: it is not (or no longer) registered, or its security profile is not known here.
+    """
+    found = environment.store.read(Cluster, name)
+    if found is None:
+        raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
+    return environment.admin(found[0])
+
+
+def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:
+    """The topics of a move in one of its clusters. :raises StepFailedError: one of them is gone."""
+    found = admin.topics(names, offsets=False, timeout_s=timeout_s)
+    missing = sorted(set(names) - found.keys())
+    if missing:
+        raise StepFailedError(
+            f"Topic {missing[0]} does not exist in cluster {admin.cluster.name} any more. Plan the move again."
+        )
+    return found
+
+
+def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str, Admin]:
+    """Those of `clusters` that are in service and can be asked; all are probed at once."""
+
+    def probe(cluster: Cluster) -> Admin | None:
+        if cluster.masked is not None:
+            return None
+        try:
+            admin = environment.admin(cluster)
+        except RefusedError as error:
+            environment.say(str(error))
+            return None
+        return admin if admin.probe(timeout_s=PROBE_S).reachable else None
+
+    return {admin.cluster.name: admin for admin in environment.pool.map(probe, clusters) if admin is not None}
+
+
+def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
+    """What to raise where `name` is none of the `known` clusters."""
+    return RefusedError(f"There is no cluster {name!r} (known: {', '.join(sorted(known)) or 'none'}). Check the name.")
+
+
+def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
+    """The admin of the origin; None for a forced move whose origin does not answer, or did not a moment ago: clients
+    wait, and one that only swallows what it is sent costs seconds at every look."""
+    admin, name = admin_of(environment, request.origin), request.origin
+    if request.mode == "planned":
+        return admin
+    if environment.is_silent(name):
+        return None
+    found = admin.probe(timeout_s=PROBE_S)
+    if not found.answers:
+        environment.found_silent(name)
+    return admin if found.reachable else None
+
+
+def last_words(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
+    """What an origin that is taken for dead says all the same; None: nothing.
+
+    One that hangs takes all the time that it is given, so it is not asked a second time.
+
+    :param ask: within `DYING_S`.
+    """
+    if origin is None or environment.is_silent(origin.cluster.name):
+        return None
+    try:
+        return ask(origin)
+    except ClusterUnreachableError:
+        environment.found_silent(origin.cluster.name)
+    except KafkaAdminError as error:
+        environment.say(f"{origin.cluster.name} is done without: {error}")
+    return None
+
+
+def in_target(group: str, adopted: AdoptedGroup) -> Adopted:
+    """The joined members, as the target's coordinator knows them."""
+    return Adopted(group, adopted.generation, adopted.members)
+
+
+def in_origin(group: str, adopted: AdoptedGroup) -> Adopted:
+    """The original members, as the origin's coordinator knows them."""
+    return Adopted(group, adopted.origin_generation, {member: member for member in adopted.members})

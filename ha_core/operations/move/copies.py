@@ -1,0 +1,145 @@
+"""The copies of a move's mirrored topics: taken from the job, and looked at while nobody writes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.takeover import CopyPartition, PartlyDamagedError
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model import Mirror, MoveRequest
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.mirror.copy_findings import copies_damaged
+from ha_core.plan.preflight.verdict import listed
+
+NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
+"""So long a copy log that is not there is looked for: where the copies are empty, and where they are not. A broker that
+has just started does not know every topic yet."""
+_LOOK_S = 0.2
+
+
+class Taken(NamedTuple):
+    """How far copies are. One that nobody has begun is missing."""
+
+    copies: dict[Partition, CopyFacts]
+    damaged: dict[str, str]
+    """Topic → why its copy cannot be gone on with: it holds what no copier can have written, or has lost records; or
+    nobody knows where its records come from."""
+    partly: dict[str, str]
+    """Topic → why its copy is damaged, of those with a part that is known to be good."""
+
+    def without(self, topics: Collection[str]) -> dict[Partition, CopyFacts]:
+        return {key: found for key, found in self.copies.items() if key[0] not in topics}
+
+
+def take_over(
+    environment: Environment,
+    target: Admin,
+    mirrors: Iterable[Mirror],
+    partitions: Collection[Partition],
+    good_part: bool = False,
+) -> Taken:
+    """How far these copies are, whose copiers are refused from now on.
+
+    :param partitions: of the mirrored topics and maybe of others.
+    :param good_part: damaged copies are gone on with as far as they are known to be good.
+    """
+    counts: dict[str, int] = {}
+    for topic, _ in partitions:
+        counts[topic] = counts.get(topic, 0) + 1
+    wanted = [copy for mirror in mirrors for copy in copies_of(mirror, counts.get(mirror.topic, 0))]
+    taken = Taken({}, {}, {})
+    if not wanted:
+        return taken
+    begun, without_log = _begun(environment, target, wanted)
+    for (topic, partition), log in sorted(without_log.items()):
+        why = f"{topic}-{partition} holds records, and the log that says where they come from ({log}) is not there"
+        taken.damaged.setdefault(topic, why)
+    found = target.take_over(begun, whole_map=True)
+    for copy in begun:
+        one, (topic, partition) = found[copy.id], copy.key
+        if isinstance(one, PartlyDamagedError):
+            taken.partly.setdefault(topic, f"{topic}-{partition}: {one}")
+            if good_part:
+                one = one.good
+        if isinstance(one, CopyDamagedError):
+            taken.damaged.setdefault(topic, f"{topic}-{partition}: {one}")
+        elif one.progress is not None:
+            taken.copies[copy.key] = CopyFacts(one.progress.source, one.runs, one.progress.producers, whole=True)
+    return taken
+
+
+def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) -> None:
+    """:param topics: all that move.
+    :raises StepFailedError: a copy is damaged, and nobody has said that its topic may stay; or no other is left.
+    """
+    damaged = taken.damaged
+    if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
+        return
+    verdicts = copies_damaged(request, damaged, taken.partly, others=not damaged.keys() >= set(topics))
+    raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
+
+
+def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
+    """Of mirrors that have ended: a task that stands still, or whose driver does, copies by what it knows. Nobody takes
+    the copies back. Where a cluster cannot be told, that is said."""
+    by_target: dict[str, list[Mirror]] = {}
+    for mirror in mirrors:
+        by_target.setdefault(mirror.target, []).append(mirror)
+    for name, some in by_target.items():
+        told: list[tuple[str, Exception] | None]
+        try:
+            target = admin_of(environment, name)
+            there = target.topics([mirror.topic for mirror in some], offsets=False)
+            copies = [
+                copy
+                for mirror in some
+                if mirror.topic in there
+                for copy in copies_of(mirror, there[mirror.topic].partitions)
+            ]
+            logs = target.leaderships({copy.log for copy in copies})
+            told = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
+        except (KafkaAdminError, RefusedError) as error:
+            told = [(mirror.topic, error) for mirror in some]
+        if failed := dict(one for one in told if one is not None):
+            why = min(map(str, failed.values()))
+            environment.say(
+                f"nobody could tell {name} to refuse those who copy {listed(failed)}: {why} A job that stands still "
+                "may append there when it goes on. Let nobody write to the copies before that job is gone."
+            )
+
+
+def _fence(target: Admin, copy: CopyPartition) -> tuple[str, Exception] | None:
+    """Of which topic nobody is refused, and why. One that cannot be told keeps none of the others from it."""
+    try:
+        target.fence(copy)
+    except KafkaAdminError as error:
+        return copy.key[0], error
+    return None
+
+
+def _begun(
+    environment: Environment, target: Admin, copies: Sequence[CopyPartition]
+) -> tuple[list[CopyPartition], dict[Partition, str]]:
+    """Those whose copy log is there, and those that hold records, whose log is not. Without it nothing can have been
+    copied: notes come before records."""
+    began = environment.monotonic()
+    while True:
+        logs = target.leaderships({copy.log for copy in copies})
+        without = [copy for copy in copies if copy.log not in logs]
+        if not without:
+            return list(copies), {}
+        ends = target.ends([copy.key for copy in without])
+        holding = {key for key, one in ends.items() if one.log_end > 0}
+        waited = environment.monotonic() - began
+        if waited >= (NO_LOG_S if holding else NOT_BEGUN_S):
+            lacking = {copy.key: copy.log[0] for copy in without if copy.key in holding}
+            return [copy for copy in copies if copy.log in logs], lacking
+        environment.sleep(_LOOK_S)

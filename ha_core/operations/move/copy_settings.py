@@ -1,0 +1,73 @@
+"""The settings of copies that have become the ones that are written to: those of their sources.
+
+A copy must not have all of them as long as it is one (`ha_core.plan.facts.settings`). Nobody waits for it, and the
+switch has succeeded without it: what is not taken is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import KnownTopic, LostTail, Mirror, SwitchOperation
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.mirror.syncing.topics import become_writers
+from ha_core.plan.facts.settings import Settings, settings_of
+from ha_core.plan.preflight.verdict import listed
+
+
+def become_sources(journal: Journal[SwitchOperation]) -> None:
+    """Runs right after the cut: until then the copy keeps a producer's timestamp where the source's brokers would stamp
+    the record, and later it would undo what clients have set meanwhile. Best effort, and done once."""
+    operation = journal.operation
+    if not operation.evidence.went_to_copies or operation.evidence.copies_set:
+        return
+    mirrors = {name: _ended(journal, name) for name in operation.evidence.went_to_copies}
+    with journal.step("settings") as seen:
+        unset: dict[str, str] = {}
+        sources = _sources(journal, mirrors)
+        unset |= {name: "nobody knows what its source had" for name in mirrors if name not in sources}
+        try:
+            refused = become_writers(journal.target, sources, mirrors, journal.still_ours)
+        except KafkaAdminError as error:
+            unset |= {name: str(error) for name in sources}
+        else:
+            unset |= {name: "; ".join(f"{key}: {why}" for key, why in one.items()) for name, one in refused.items()}
+        unset = {name: why for name, why in unset.items() if why}
+        for name, why in sorted(unset.items()):
+            journal.environment.say(f"{name} has not the settings of its source: {why}")
+        seen.update(topics=len(mirrors), unset=unset)
+        journal.note(unset=tuple(sorted(unset)), copies_set=True)
+
+
+def without_settings(operation: SwitchOperation) -> str:
+    """What the operator has to do by himself; empty: nothing."""
+    unset = operation.evidence.unset
+    if not unset:
+        return ""
+    origin, target = operation.route
+    return f"{listed(unset)} may lack settings in {target} that they had in {origin}: compare them"
+
+
+def _ended(journal: Journal[SwitchOperation], name: str) -> Mirror:
+    """The mirror that ended at the cut, as far as it says what is left alone."""
+    operation, (origin, target) = journal.operation, journal.operation.route
+    if (known := operation.evidence.ended.get(name)) is not None:
+        return known
+    tail = journal.environment.store.read(LostTail, LostTail.key_of(name, origin, operation.id))
+    left_alone = () if tail is None else tail[0].settings_left_alone
+    mirror = Mirror.of(name, origin, target, operation.id, operation.started, operation.by)
+    return mirror.changed(settings_left_alone=left_alone)
+
+
+def _sources(journal: Journal[SwitchOperation], mirrors: Mapping[str, Mirror]) -> Mapping[str, Settings]:
+    """The settings of each topic, by the origin; where that is dead, as they were last seen."""
+    environment, request = journal.environment, journal.request
+    if request.mode == "planned":
+        try:
+            # Not as topics are described: to a broker that does not know one yet it has no settings at all.
+            return journal.origin.settings(mirrors)
+        except KafkaAdminError as error:
+            environment.say(f"settings are taken as they were last seen: {error}")
+    known = environment.store.known(KnownTopic, request.origin, mirrors)
+    return {name: settings_of(one.config, one.defaults) for name, one in known.items()}

@@ -1,0 +1,250 @@
+"""Dependent groups, those that read topics which move: found in the origin, judged as a switch of them would be, moved.
+
+What a group has committed are client offsets, so it may go before its topics or long after them: only the topics have
+to be there, because a coordinator takes no commits of a topic that its cluster lacks. A group that cannot come along
+stays, which harms nobody; it is said, with its way out.
+
+Groups that do not move in one revision with their topics are moved by a switch of their own. Its id is derived from the
+operation that it follows, so whoever ends that one finds what a killed run has begun. The topics stay moved, whatever
+becomes of the groups: what failed is written into the operation, with the command that does it by hand.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import BaseModel, ConfigDict
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
+from ha_core.model.operation import DependentGroups
+from ha_core.operations.engine.collect_facts import gather_all
+from ha_core.operations.engine.creating import await_free, begin
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import MoveError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.proposal import plan
+from ha_core.operations.engine.report import Report
+from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.move.closure import closure, users_at
+from ha_core.plan.preflight import DEPENDENT_RULES, judge
+from ha_core.plan.preflight.dependents import DependentsCase
+from ha_core.plan.preflight.verdict import Verdict, amount, listed
+from ha_core.plan.routing.resolve import cluster_for_group
+from ha_core.store.errors import TooLargeError
+
+MAX_LEFT_OUT = 50
+"""Groups that stay, as many as the evidence names."""
+MAX_GROUPS = 200
+"""In one operation: all of them wait behind its fence, and are written in one revision."""
+MAX_OPERATIONS = 99
+"""One that was interrupted behind its fence is undone when it is found: its groups are in the next."""
+LOOK_S = 30.0
+
+
+class DependentGroup(BaseModel):
+    """A group that comes along."""
+
+    model_config = ConfigDict(frozen=True)
+
+    group: str
+    users: tuple[str, ...]
+    """Whose binding of the group changes."""
+    members: int
+    """Live ones."""
+    reads: tuple[str, ...]
+    """Migrating topics that it reads."""
+    reads_too: tuple[str, ...] = ()
+    """Others that it has committed offsets of. They stay where they are."""
+
+    @property
+    def reason(self) -> str:
+        return f"it reads {listed(self.reads)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents:
+    """All that was found."""
+
+    groups: tuple[DependentGroup, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Group → why it stays."""
+
+    @property
+    def scope(self) -> tuple[tuple[str, str], ...]:
+        """(user, group) of all that come along."""
+        return tuple((user, one.group) for one in self.groups for user in one.users)
+
+
+def find_dependents(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Dependents:
+    """Groups with commits or members on `topics` in the request's origin, and what speaks against moving each.
+
+    :raises KafkaAdminError: the origin, or the target, does not answer.
+    """
+    admin = environment.admin(view.clusters[request.origin])
+    readers, committed = _readers(admin, frozenset(topics))
+    usage = environment.store.usage()
+    users = {name: users_at(view, usage, name, request.origin) for name in sorted(readers)}
+    # A super user stays in its cluster, and keeps there a group that it shares with others (`shared-group`).
+    pairs = tuple((user, name) for name, some in users.items() for user in some if not view.super_user_of(user))
+    switch = request.model_copy(
+        update={"scope": Scope(topics=tuple(sorted(topics)), user_groups=pairs), "include_other_users": True}
+    )
+    found = closure(view, usage, switch)
+    facts = gather_all(environment, view, (request.origin, request.target), MoveSet(groups=found.moves.groups))
+    case = DependentsCase(view, switch, found, facts, usage=usage, readers=readers, committed=committed)
+    verdicts = judge(DEPENDENT_RULES, case)
+    errors = {v.about: v.text for v in verdicts if v.level == "error"}
+    left_out = {name: errors[f"group {name}"] for name in sorted(readers) if f"group {name}" in errors}
+    groups = tuple(
+        DependentGroup(
+            group=name,
+            users=users[name],
+            members=len(known.members) if (known := facts.group(request.origin, name)) is not None else 0,
+            reads=tuple(sorted(readers[name])),
+            reads_too=tuple(case.others(name)),
+        )
+        for name in case.moves.groups
+        if name not in left_out
+    )
+    return Dependents(groups, tuple(_softened(verdicts, request.origin)), left_out)
+
+
+def _readers(
+    admin: Admin, topics: frozenset[str]
+) -> tuple[dict[str, frozenset[str]], Mapping[str, Collection[Partition]]]:
+    """Group → which of `topics` it reads, for those that read any; and all that each has committed."""
+    states = admin.list_groups(timeout_s=LOOK_S)
+    committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
+    found = {name: topics & {topic for topic, _ in offsets} for name, offsets in committed.items()}
+    # Members that never committed; brokers before Kafka 2.6 do not say who has members.
+    silent = [name for name, some in found.items() if not some and is_live(states[name])]
+    for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
+        found[name] = topics & group.assigned
+    return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}
+
+
+def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
+    """What refuses the move of a group does not refuse that of its topics."""
+    for one in verdicts:
+        softer = replace(one, level="warning", text=f"{one.text} It stays in {origin}.")
+        yield softer if one.level == "error" else one
+
+
+def follow(journal: Journal[MoveOperation]) -> None:
+    """Move the groups after the topics of an operation that has cut over, where that was asked for.
+
+    :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
+    """
+    request = journal.request
+    if request.groups == "leave" or request.scope.user_groups or journal.operation.evidence.groups is not None:
+        return
+    with journal.step("groups") as seen:
+        found = _follow(journal)
+        seen.update(found.model_dump(exclude_defaults=True))
+        journal.note(groups=found)
+    if found.error:
+        journal.environment.say(f"groups: {failure(journal.operation)}")
+
+
+def unfollowed(operation: MoveOperation) -> str:
+    """What to add to the failure of an operation that has cut over: it ends before its groups are looked for."""
+    request = operation.request
+    if request.groups == "leave" or request.scope.user_groups:
+        return ""
+    return f" Groups have not followed its topics; when this is mended: {_by_hand(request, Scope())}"
+
+
+def words(operation: MoveOperation, view: View | None = None) -> str:
+    """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
+    found = operation.evidence.groups
+    if found is None:
+        return ""
+    if found.error:
+        return failure(operation, view) or "the groups were moved afterwards"
+    if not found.moved:
+        return "no group has followed"
+    return f"{amount(found.moved, 'group', 'has', 'have')} followed in operation {', '.join(found.operations)}"
+
+
+def failure(operation: MoveOperation, view: View | None = None) -> str:
+    """Why groups that were to follow did not, with the next step; empty where nothing has failed.
+
+    :param view: the state as it is now; somebody may have moved them since.
+    """
+    found = operation.evidence.groups
+    if found is None or not found.error or (view is not None and _moved_since(operation, found, view)):
+        return ""
+    return f"the groups did not follow: {found.error} The topics stay moved. Next: {found.next}"
+
+
+def _moved_since(operation: MoveOperation, groups: DependentGroups, view: View) -> bool:
+    origin = operation.request.origin
+    return bool(groups.scope) and all(
+        cluster_for_group(view, Identity(user, ""), group) != origin for user, group in groups.scope
+    )
+
+
+def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
+    environment, request = journal.environment, journal.request
+    operations: list[str] = []
+    moved, left_out, error = 0, dict[str, str](), ""
+    scope, by_hand = Scope(), True
+    try:
+        for operation_id in _ids(journal.operation.id):
+            known, more = environment.operation_of(MoveOperation, operation_id), True  # a killed run may have had more
+            if known is None:
+                found = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
+                left_out = dict(list(found.left_out.items())[:MAX_LEFT_OUT])
+                error, by_hand = "", True
+                more = len(found.groups) > MAX_GROUPS
+                scope = Scope(user_groups=found.scope)
+                if not found.groups:
+                    break
+                first = replace(found, groups=found.groups[:MAX_GROUPS])
+                groups = len(_begin(environment, request, Scope(user_groups=first.scope), operation_id).groups)
+            else:
+                environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
+                groups, scope = len(known.moves.groups), known.request.scope
+            report: Report = journal.complete(operation_id)
+            environment.say(f"operation {operation_id}: {report.words}")
+            error, by_hand = report.error, report.result == "undone"
+            if not by_hand:
+                operations.append(operation_id)
+            if report.result == "succeeded":
+                moved += groups
+            if not more or (report.result != "succeeded" and (known is None or not by_hand)):
+                break
+    except (MoveError, KafkaAdminError, TooLargeError) as failed:
+        error = str(failed)
+    outcome = DependentGroups(operations=tuple(operations), moved=moved, left_out=left_out, error=error)
+    if error:
+        following = _by_hand(request, scope) if by_hand else f"`switchyard history {operations[-1]}`"
+        return outcome.model_copy(update={"next": following, "scope": scope.user_groups})
+    return outcome
+
+
+def _ids(operation_id: str) -> tuple[str, ...]:
+    first = f"{operation_id}-groups"
+    return (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1)))
+
+
+def _begin(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> MoveSet:
+    switch = request.model_copy(update={"scope": scope, "cut": "barrier", "finish_after_s": None})
+    keys = [f"user:{user}" for user, _ in scope.user_groups] + [f"group:{group}" for _, group in scope.user_groups]
+
+    await_free(environment, keys)
+    proposal = plan(environment, switch)
+    proposal.require_sound()
+    begin(environment, proposal, operation_id)
+    return proposal.moves
+
+
+def _by_hand(request: MoveRequest, scope: Scope) -> str:
+    entries = scope.entries or ("user:NAME##GROUP",)
+    route = ("--from", request.origin, "--to", request.target, "--reason", request.reason)
+    return f"`switchyard switch {shlex.join((*entries, *route))}`"

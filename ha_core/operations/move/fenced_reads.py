@@ -1,0 +1,250 @@
+"""What the Kafka side does while a move's fence stands: ends, producers and committed offsets.
+
+Everything is asked once before the fence, so that connections, leaders and coordinators are known and warm: clients
+wait for what happens behind it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import UnsupportedByClusterError
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.group_offsets import Committed
+from ha_core.model import Member
+from ha_core.model.operation import AdoptedGroup
+from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import BypassError, StepFailedError
+from ha_core.operations.move.cluster_admins import DYING_S, last_words
+from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.move.bypass import past_gateways
+from ha_core.plan.preflight.verdict import listed
+
+SETTLING_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class FencedFacts:
+    """What the cut needs of the logs."""
+
+    ends: Mapping[Partition, PartitionEnds]
+    producers: Mapping[Partition, tuple[ProducerFacts, ...]]
+    origin: Mapping[Partition, LogEnds] = field(default_factory=dict)
+    """Empty where the origin cannot be asked."""
+
+
+@dataclass
+class FencedReads:
+    """The two clusters of a move. `origin` is None where it is dead: then nothing of it is known."""
+
+    environment: Environment
+    origin: Admin | None
+    target: Admin
+    partitions: tuple[Partition, ...]
+    """All partitions of the topics."""
+    groups: tuple[str, ...]
+    timeout_s: float
+    leaving: tuple[Partition, ...] | None = None
+    """Partitions that move; None: all. The origin is asked only for these: others may have no leader."""
+    forced: bool = False
+    known: LastKnown = field(default_factory=LastKnown)
+    """Of an origin that may not answer: forced only."""
+    committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Committed partitions that the target does not have, `group topic-partition`."""
+    still_ours: Callable[[], None] = lambda: None
+    """Raises when another executor has taken the operation over."""
+
+    @property
+    def here(self) -> tuple[Partition, ...]:
+        return self.partitions if self.leaving is None else self.leaving
+
+    def warm(self) -> None:
+        """Ask once for all that is asked again behind the fence."""
+        pool = self.environment.pool
+        jobs: list[Future[Any]] = [pool.submit(self.target.ends, self.partitions), pool.submit(self._read_groups)]
+        if self.origin is not None and not self.forced:
+            jobs.append(pool.submit(self.origin.ends, self.here))
+            self._producers()
+        for job in jobs:
+            job.result()
+        self.target.describe_groups(self.groups)
+
+    def read(self) -> FencedFacts:
+        """Ends of both sides, twice for the origin, its producers, and which records clients have deleted. Reads the
+        groups' offsets at the same time.
+
+        Gateways write down deletions only while there is no fence, so under it all of them are there.
+
+        :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
+            Or a topic has got partitions since it was warmed.
+        :raises BypassError: the origin's ends move although nothing passes the gateways.
+        """
+        pool = self.environment.pool
+        there: Future[dict[Partition, LogEnds]] = pool.submit(self.target.ends, self.partitions)
+        groups = pool.submit(self._read_groups)
+        names = Counter(topic for topic, _ in self.partitions)
+        deleted = pool.submit(self.environment.store.deleted_records, names)
+        if self.origin is None or self.forced:
+            here, producers = self._last_words()
+            groups.result()
+            known = self.known.ends
+            ends = {
+                key: known(self.environment, key, one.log_end, here.get(key), one.start)
+                for key, one in there.result().items()
+            }
+            return FencedFacts(_with_deleted(ends, deleted.result()), producers)
+        counts = pool.submit(self.origin.partition_counts, names)
+        first = quiet_ends(self.environment, self.origin, self.here, self.timeout_s)
+        producers = self._producers()
+        second = self.origin.ends(self.here)
+        require_unmoved(self.origin, first, second)
+        require_not_grown(names, counts.result())
+        groups.result()
+        ends = {
+            key: PartitionEnds(one.log_end, second[key].log_end, origin_start=second[key].start, target_start=one.start)
+            if key in second
+            else PartitionEnds(one.log_end, target_start=one.start)
+            for key, one in there.result().items()
+        }
+        return FencedFacts(_with_deleted(ends, deleted.result()), producers, second)
+
+    def transactional(self) -> Collection[Partition]:
+        """Partitions of which the origin's leaders remember transactional producers.
+
+        None where nobody can say: brokers older than 2.8.
+        """
+        return [key for key, known in self._producers().items() if any(one.transactional for one in known)]
+
+    def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        """Producers that have a transaction open, by partition; partitions without are left out."""
+        known = self._producers().items()
+        return {key: some for key, all_of in known if (some := tuple(one for one in all_of if one.in_transaction))}
+
+    def copy_offsets(self, adopted: Mapping[str, AdoptedGroup]) -> dict[str, int]:
+        """Commit in the target what the groups had committed in the origin; group → number of partitions."""
+
+        def one(group: str) -> int:
+            committed = self.committed.get(group, {})
+            if not committed:
+                return 0
+            member = None
+            if joined := adopted.get(group):
+                member = Member(member_id=next(iter(joined.members.values())), generation=joined.generation)
+            self.target.set_group_offsets(group, committed, member, still_ours=self.still_ours)
+            return len(committed)
+
+        return dict(zip(self.groups, self.environment.pool.map(one, self.groups), strict=True))
+
+    def _last_words(self) -> tuple[Mapping[Partition, LogEnds], Mapping[Partition, tuple[ProducerFacts, ...]]]:
+        """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
+
+        def ends_of(origin: Admin) -> dict[Partition, LogEnds]:
+            # Without those that have no leader: asking for one of them would fail the request for the others.
+            spots = origin.leaderships(self.here, timeout_s=DYING_S)
+            return origin.ends([key for key, spot in spots.items() if spot.node >= 0], timeout_s=DYING_S)
+
+        ends = last_words(self.environment, self.origin, ends_of)
+        if ends is None:
+            return {}, {}
+        producers = last_words(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
+        return ends, producers or {}
+
+    def _read_groups(self) -> None:
+        if not self.groups:
+            return
+        found: Mapping[str, Mapping[Partition, Committed]]
+        if self.forced or self.origin is None:
+            said = last_words(
+                self.environment, self.origin, lambda origin: origin.group_offsets(self.groups, timeout_s=DYING_S)
+            )
+            found = self.known.group_offsets() if said is None else said
+        else:
+            found = self.origin.group_offsets(self.groups)
+        topics = {topic for committed in found.values() for topic, _ in committed}
+        there = self.target.topics(topics, offsets=False) if topics else {}
+        known = {(name, partition) for name, one in there.items() for partition in range(one.partitions)}
+        self.committed = {
+            group: {key: value for key, value in committed.items() if key in known}
+            for group, committed in found.items()
+        }
+        self.left_out = tuple(
+            f"{group} {topic}-{part}" for group in sorted(found) for topic, part in sorted(found[group].keys() - known)
+        )
+
+    def _producers(
+        self, partitions: Collection[Partition] | None = None, timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        """Producer states of the origin's leaders, of some partitions or all; empty if the brokers cannot tell them."""
+        if self.origin is None:
+            return {}
+        try:
+            return self.origin.producers(self.here if partitions is None else partitions, timeout_s=timeout_s)
+        except UnsupportedByClusterError:
+            return {}
+
+
+def _with_deleted(
+    ends: Mapping[Partition, PartitionEnds], deleted: Mapping[Partition, int]
+) -> dict[Partition, PartitionEnds]:
+    return {key: replace(one, deleted_below=deleted.get(key, 0)) for key, one in ends.items()}
+
+
+def quiet_ends(
+    environment: Environment, origin: Admin, partitions: Collection[Partition], timeout_s: float
+) -> dict[Partition, LogEnds]:
+    """Ends that every in-sync replica has, without an open transaction.
+
+    :raises StepFailedError: the cluster does not come to rest.
+    """
+    deadline = environment.monotonic() + timeout_s
+    while True:
+        found = origin.ends(partitions)
+        restless = sorted(key for key, one in found.items() if not one.replicated or one.open_transaction)
+        if not restless:
+            return found
+        if environment.monotonic() >= deadline:
+            named = listed(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless)
+            raise StepFailedError(
+                f"Cluster {origin.cluster.name} did not come to rest within {timeout_s:g} s: {named}. Let "
+                "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
+            )
+        environment.sleep(SETTLING_PAUSE_S)
+
+
+def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: Mapping[Partition, LogEnds]) -> None:
+    """:raises BypassError: ends have moved between two looks behind a fence that every gateway had drained."""
+    ends = {key: (one.log_end, second[key].log_end) for key, one in sorted(first.items())}
+    moved = {key: (low, high) for key, (low, high) in ends.items() if low != high}
+    if moved:
+        named = listed(f"{topic}-{part} went from {low} to {high}" for (topic, part), (low, high) in moved.items())
+        way = (
+            f"Find who produces directly to {origin.cluster.bootstrap}, let it go through a gateway or stop it, then "
+            "repeat the move."
+        )
+        raise BypassError(
+            f"Somebody writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
+            f"while the fence stood and every gateway had drained. {way}",
+            past_gateways(origin.cluster.name, moved, way),
+        )
+
+
+def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """:raises StepFailedError: topics have got partitions. What a map does not list is its writer's: these would be
+    left behind in the origin, with what was written to them."""
+    if grown := [name for name, count in before.items() if now.get(name, count) > count]:
+        name = min(grown)
+        raise StepFailedError(
+            f"Topic {name} has {now[name]} partitions in the origin, {before[name]} when the move began: the new ones "
+            "would be left behind. Give the copy in the target as many, if it stays, then try again."
+        )
+
+
+def _why(ends: LogEnds) -> str:
+    return "replicas lag" if not ends.replicated else f"a transaction is open since offset {ends.last_stable}"

@@ -1,0 +1,92 @@
+"""The mirrors of a switch the other way: the cluster that was the writer gets a copy of what is written from now on.
+
+Nobody waits for it, and the switch has succeeded without it: where it cannot be done, what it takes is written down
+(`LostTail`), and reconciling that cluster makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ha_core.model import LostTail, Mirror, SwitchOperation, Tail
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.revisions import Touched
+from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.plan.engine.revision import Documents
+from ha_core.plan.mirror.copies import unturned
+from ha_core.plan.preflight.verdict import listed
+
+
+def turn_all_round(journal: Journal[SwitchOperation]) -> None:
+    """Each in its turn, then all mirrors in one revision. May be repeated."""
+    operation, environment = journal.operation, journal.environment
+    if not operation.evidence.ended:
+        return
+    with journal.step("reverse") as seen:
+        touched = Touched.read(journal)
+        made, left = list[LostTail | Mirror](), dict[str, str]()
+        for topic, old in unturned(journal.operation, touched.view).items():
+            new = reversed_mirror(old, operation.id, environment.now(), operation.by)
+            bases = {cut.partition: cut.base for cut in operation.evidence.cuts[topic]}
+            try:
+                turn_round(environment, old, bases, new, journal.still_ours)
+            except FAILURES as error:
+                environment.say(f"the mirror of {topic} is not turned round: {error}")
+                left[topic] = str(error)
+                made.append(_left(operation, old, environment.now()))
+            else:
+                made.append(new)
+        if made:
+            seen["revision"] = _commit(touched, operation, made)
+        seen.update(mirrors=len(made) - len(left), left=left)
+
+
+def leave_unturned(journal: Journal[SwitchOperation]) -> None:
+    """Write down what it takes to turn them round."""
+    operation, now = journal.operation, journal.environment.now()
+    if operation.evidence.ended:
+        touched = Touched.read(journal)
+        left = [_left(operation, old, now) for old in unturned(operation, touched.view).values()]
+        if left:
+            _commit(touched, operation, left)
+
+
+def without_copy(journal: Journal[SwitchOperation]) -> str:
+    """What to do about those that were not turned round; empty: all were."""
+    operation, store = journal.operation, journal.environment.store
+    keys = {topic: _key(operation, topic) for topic in operation.evidence.ended}
+    left = sorted(topic for topic, key in keys.items() if store.read(LostTail, key) is not None)
+    if not left:
+        return ""
+    origin = operation.request.origin
+    return f"{origin} has no copy of {listed(left)} yet: `switchyard mirror reconcile {origin}` when it answers again"
+
+
+def _commit(touched: Touched, operation: SwitchOperation, made: Sequence[LostTail | Mirror]) -> int:
+    turned = [(LostTail, _key(operation, one.topic)) for one in made if isinstance(one, Mirror)]
+    over = tuple(key for key in turned if key in touched.documents)
+    return touched.commit(Documents((*made, touched.journal.operation), over), "reverse")
+
+
+def _key(operation: SwitchOperation, topic: str) -> str:
+    return LostTail.key_of(topic, operation.request.origin, operation.id)
+
+
+def _left(operation: SwitchOperation, old: Mirror, at: str) -> LostTail:
+    """Everything was mirrored: the tail begins where the origin's log ended at the cut."""
+    ends = operation.evidence.origin_ends.get(old.topic, {})
+    cuts = operation.evidence.cuts[old.topic]
+    return LostTail(
+        key=_key(operation, old.topic),
+        topic=old.topic,
+        cluster=old.source,
+        target=old.target,
+        operation=operation.id,
+        since=at,
+        link=old.link,
+        log=old.log,
+        log_partitions=old.log_partitions,
+        settings_left_alone=old.settings_left_alone,
+        max_bytes_s=old.max_bytes_s,
+        partitions={cut.partition: Tail(mirrored=ends.get(cut.partition, 0), client=cut.start) for cut in cuts},
+    )

@@ -1,0 +1,100 @@
+"""Sentences in the result of a switch: about copies (which topics went on there, which did not, and where records lie),
+and about offsets without a record below a forced cut."""
+
+from __future__ import annotations
+
+from ha_core.model import SwitchOperation
+from ha_core.plan.preflight.verdict import amount, listed
+
+CUT_OVER = "cut over and verified"
+
+
+def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
+    """Empty texts among them say nothing."""
+    return (
+        _beyond(operation),
+        stayed(operation),
+        partly(operation),
+        left_behind(operation),
+        gone(operation),
+        ended_too(operation),
+    )
+
+
+def over_holes(operation: SwitchOperation) -> str:
+    """Offsets without a record below forced cuts, for tools that count offsets as records; empty: there are none."""
+    holes = [hole for some in operation.evidence.holes.values() for hole in some.values()]
+    if not holes:
+        return ""
+    where = f"{amount(len(holes), 'cut')}, {max(holes):,} at most below one" if len(holes) > 1 else "the cut"
+    return f'{sum(holes):,} offsets have no record, below {where} ("Over the hole" in docs/migrating.md)'
+
+
+def _beyond(operation: SwitchOperation) -> str:
+    """What a dead origin may have more than its copies; empty: nothing went to one."""
+    mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
+    if operation.request.mode != "forced" or not mirrored:
+        return ""
+    return f"`switchyard mirror reconcile {origin}`, when it is back, counts what no copy had"
+
+
+def stayed(operation: SwitchOperation) -> str:
+    """Which topics did not go, and what to do about each; empty: all went."""
+    if not operation.evidence.stayed:
+        return ""
+    origin, target = operation.route
+    return (
+        f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
+        f"when {origin} is back they are written there again. If it never is, --damaged-copies good-part goes on at "
+        f"what is known to be good of them; delete nothing in {target} before that"
+    )
+
+
+def partly(operation: SwitchOperation) -> str:
+    """Which topics went on at the good part of a damaged copy; empty: none."""
+    if not operation.evidence.partly:
+        return ""
+    why = listed(f"{name} ({damage})" for name, damage in sorted(operation.evidence.partly.items()))
+    return f"of damaged copies that is read which is known to be good: {why}"
+
+
+def left_behind(operation: SwitchOperation) -> str:
+    """What copies hold and nobody reads there; empty: nothing."""
+    left, origin = operation.evidence.left_to_origin, operation.request.origin
+    if not left:
+        return ""
+    what = (
+        f"{sum(left.values()):,} older records of {listed(left)} are read in {origin} only, though the copies have them"
+    )
+    if operation.request.mode == "planned":
+        return f"{what} (too many gaps): keep {origin} until they have aged"
+    return f"{what} (too many gaps): they cannot be read until it is back, and giving it up would lose them for readers"
+
+
+def gone(operation: SwitchOperation) -> str:
+    """Records that copies had deleted before the cut and the origin had not; empty: none."""
+    found, request = operation.evidence.gone_from_copies, operation.request
+    if not found:
+        return ""
+    most = "" if request.mode == "planned" else "at most "
+    what = (
+        f"{request.target} had deleted {most}{amount(sum(found.values()), 'record')} of {listed(found)} that "
+        f"{request.origin} {'has' if request.mode == 'planned' else 'had'}"
+    )
+    if request.mode == "planned":
+        return f"{what}: readers get them there, so keep {request.origin} until they have aged"
+    if request.unread == "skip":
+        return f"{what}: readers skip them"
+    return f"{what}: they cannot be read until it is back, and giving it up would lose them for readers"
+
+
+def ended_too(operation: SwitchOperation) -> str:
+    """Which other mirrors a forced cut has ended, and how to make them anew; empty: there were none."""
+    if not operation.evidence.ended_too:
+        return ""
+    origin, target = operation.route
+    ended = listed(f"{one.topic} in {one.target}" for one in operation.evidence.ended_too)
+    return (
+        f"the mirrors of {ended} have ended with it, as {origin} is the writer no more: delete the topic there, then "
+        f"`switchyard mirror link TOPIC --from {target} --to CLUSTER`"
+    )

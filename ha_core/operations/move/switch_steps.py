@@ -1,0 +1,459 @@
+"""A switch, step by step, as the planner says (`plan/move/planner`): what each step does to the store and to the
+clusters.
+
+From fence to cut is the only time in which clients wait, hence as little as possible is done in it. What can be known
+before is asked before: documents with their versions, partitions, leaders, coordinators. Behind the fence there are two
+writes to ZooKeeper (fence and cut) and one round of questions to each cluster, side by side; the history is written
+afterwards. Any failure before the cut lifts the fence at once.
+
+Behind a fence an open transaction could not end: its records are refused, and the cut waits for it. So where leaders
+remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property, partial
+
+from ha_core.model import Group, SwitchOperation, Topic, Usage
+from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.access.usage import counts_days
+from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
+from ha_core.operations.engine.errors import MoveError, StepFailedError
+from ha_core.operations.engine.journal import Journal, Lap, why_failed
+from ha_core.operations.engine.kind import patiently
+from ha_core.operations.engine.revisions import Touched, by_topic
+from ha_core.operations.move import dependents
+from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
+from ha_core.operations.move.catch_up import OwnCopies
+from ha_core.operations.move.cluster_admins import DYING_S, described, in_target, last_words, origin_of
+from ha_core.operations.move.common_steps import MoveKind, MoveSteps
+from ha_core.operations.move.copies import Taken, refuse_copiers, require_usable, take_over
+from ha_core.operations.move.copy_settings import become_sources, without_settings
+from ha_core.operations.move.fenced_reads import FencedReads
+from ha_core.operations.move.made_settings import Shapes, carry_last, follow_origin
+from ha_core.operations.move.mirror_reversal import leave_unturned, turn_all_round, without_copy
+from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
+from ha_core.operations.move.verifying import compare_copies, compared_words
+from ha_core.operations.move.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
+from ha_core.plan.access.usage_age import split
+from ha_core.plan.engine.revision import FINAL, MoveDamagedError
+from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.partitions import of_all
+from ha_core.plan.move.planner import (
+    TASKS,
+    UNDO,
+    Step,
+    cut_change,
+    fence_change,
+    quiesce_change,
+    resume,
+    steps,
+    undo_change,
+)
+from ha_core.plan.preflight.verdict import listed
+from ha_core.store.errors import StoreUnavailableError, TooLargeError
+
+OURS_FOR_S = 1.0
+"""Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
+PAUSE_S = 0.02
+KEEP_ALIVE_S = 3.0
+"""How often adopted members are kept alive meanwhile: as often as clients do it by default."""
+
+
+class SwitchSteps(MoveSteps[SwitchOperation]):
+    """The effects of a switch's steps. `window`, and what it has found, are of one run of `cut_over`."""
+
+    def __init__(self, journal: Journal[SwitchOperation], why: str = "") -> None:
+        super().__init__(journal, why)
+        self.begun = self.fenced_at = self.environment.monotonic()
+        self.fence_revision: int | None = None
+        self.levelling: OwnCopies | None = None
+        self.settings: Shapes = {}
+
+    @cached_property
+    def touched(self) -> Touched:
+        """Read once; later revisions of this run are known without a look."""
+        return Touched.read(self.journal)
+
+    def perform(self, step: str) -> None:
+        """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
+        try:
+            super().perform(step)
+        except BaseException as error:
+            if self.levelling is not None:
+                self.levelling.stop()
+            if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
+                ms = self.environment.ms_since(self.begun)
+                self.journal.pending.append(Lap("cut_over", "failed", ms, why_failed(error), self.environment.now()))
+            raise
+
+    def close(self) -> None:
+        """Nothing of it runs any more."""
+        if self.levelling is not None:
+            self.levelling.close()
+
+    def has_way_back(self, step: str) -> bool:
+        return self.journal.operation.state not in FINAL | {"cut"}
+
+    def compare(self) -> None:
+        compare_copies(self.journal)
+
+    def adopt(self) -> None:
+        adopt_groups(self.journal)
+
+    def hold(self) -> None:
+        """Take the copies of what is mirrored. Of a dead origin they are taken over at once: nothing more comes."""
+        operation, mirrors = self.journal.operation, self.environment.store.mirrors()
+        if mirrored := to_hold(operation, mirrors):
+            others, known = also_mirrored(operation, mirrored, mirrors), operation.evidence
+            if (mirrored, others) != (known.mirrored, known.also_mirrored):
+                self.journal.note(mirrored=mirrored, also_mirrored=others)  # so that its revisions may write these
+            with self.journal.lap("hold") as seen:
+                documents = hold_change(self.journal.operation, self.touched.view)
+                seen.update(revision=self.touched.commit(documents, "hold"), topics=len(mirrored))
+            if self.journal.request.mode == "forced":
+                self.taking_over  # noqa: B018  beside the fence and the wait for the gateways
+            else:
+                del self.touched  # what is noted until the fence changes versions
+
+    def level(self) -> None:
+        """Copy until little is missing, and go on with it.
+
+        :raises StepFailedError: a copy has stopped, or does not catch up.
+        """
+        journal, mirrored = self.journal, self.journal.operation.evidence.mirrored
+        if mirrored:
+            with journal.step("level") as seen:
+                view = self.environment.store.load()
+                mirrors = {name: held(journal.operation, view, name) for name in mirrored}
+                partitions = {name: one.partitions for name, one in described(journal.origin, mirrors).items()}
+                ours = partial(journal.still_ours, OURS_FOR_S)
+                self.levelling = OwnCopies(self.environment, journal.origin, journal.target, mirrors, partitions, ours)
+                seen.update(partitions=len(self.levelling.partitions), missing_records=self.levelling.level())
+
+    def warm(self) -> None:
+        self.begun = self.environment.monotonic()
+        self.journal.append("cut_over", "started")
+        self.settings = follow_origin(self.journal, self.journal.moves.topics)
+        self.window.warm()
+        self._refuse_latecomers()
+
+    def quiesce(self) -> None:
+        """Fence transactions, and wait until none is open in what moves. Without any, nothing is done.
+
+        :raises StepFailedError: one stays open for the drain timeout.
+        """
+        topics = {topic for topic, _ in self.window.transactional()}
+        if topics:
+            with self.journal.lap("quiesce") as seen:
+                documents = quiesce_change(self.journal.operation, self.touched.view, topics)
+                revision = self.touched.commit(documents, "quiesce")
+                seen.update(revision=revision, topics=len(topics))
+                self._await_transactions(revision)
+
+    def fence(self) -> None:
+        with self.journal.lap("fence") as seen:
+            documents = fence_change(self.journal.operation, self.touched.view)
+            self.fence_revision = seen["revision"] = self.touched.commit(documents, "fence")
+        self.fenced_at = self.environment.monotonic()
+
+    def drain(self) -> None:
+        """:raises NotDrainedError: a gateway does not follow in time."""
+        # The fence of a run that was interrupted is in the newest revision.
+        revision = self.fence_revision or self.environment.store.load().revision
+        with self.journal.lap("drain"):
+            require_drained(self.journal, revision)
+        self._refuse_latecomers()
+
+    def ends(self) -> None:
+        window, adopted = self.window, self.journal.operation.evidence.adopted
+        with self.journal.lap("ends") as seen:
+            checked = None
+            if adopted and window.origin is not None:
+                checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
+            taken = self.taking_over.result()  # the copies end behind the markers of this
+            require_usable(self.journal.request, self.journal.moves.topics, taken)
+            self.partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
+            self.copies, self.stay = taken.without(taken.damaged), taken.damaged
+            self.found = window.read()
+            self.alive = adopted if checked is None else checked.result()
+            producers = sum(len(known) for known in self.found.producers.values())
+            seen.update(partitions=len(self.found.ends), producers=producers)
+
+    def mirrored(self) -> None:
+        """:raises StepFailedError: the copies do not get to the end of the origin for the drain timeout."""
+        if self.levelling is not None:
+            with self.journal.lap("mirrored") as seen:
+                found, keys = self.found, self.levelling.partitions
+                ends = {key: found.origin[key].log_end for key in keys}
+                self.copies = self.levelling.finish(ends, self.journal.request.drain_timeout_s)
+                there = self.window.target.ends(keys)
+                copied = {
+                    key: replace(found.ends[key], target=one.log_end, target_start=one.start)
+                    for key, one in there.items()
+                }
+                self.found = replace(found, ends={**found.ends, **copied})
+                seen.update(partitions=len(keys), runs=sum(len(copy.runs) for copy in self.copies.values()))
+
+    def offsets(self) -> None:
+        """Groups that have changed since they were adopted are given up: their members join once more."""
+        adopted = self.journal.operation.evidence.adopted
+        with self.journal.lap("offsets") as seen:
+            for name in adopted.keys() - self.alive.keys():
+                self.window.target.leave(in_target(name, adopted[name]))
+            counts = self.window.copy_offsets(self.alive)
+            seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
+
+    def cut(self) -> None:
+        journal, environment, found = self.journal, self.environment, self.found
+        with self.journal.lap("cut") as seen:
+            view = self.touched.view
+            # The others of a topic grow on in the origin.
+            leaving = of_all(journal.request, view.topics, found.origin)
+            origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
+            operation = journal.operation.noting(origin_ends=origin_ends, partly=self.partly)
+            read_ms = environment.now_ms()
+            most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
+            tails = environment.store.lost_tails() if journal.request.mode == "forced" else ()
+            while True:
+                documents = cut_change(
+                    operation,
+                    view,
+                    found.ends,
+                    found.producers,
+                    self.alive,
+                    read_ms,
+                    self.copies,
+                    most,
+                    self.stay,
+                    tails,
+                )
+                try:
+                    revision = seen["revision"] = self.touched.commit(documents, "cut")
+                    break
+                except TooLargeError:  # nothing was sent
+                    if not self.copies or most == 1:
+                        raise
+                    most = max(most // 4, 1)
+            seen.update(copies=len(self.copies), stayed=len(self.stay))
+            if others := journal.operation.evidence.ended_too:
+                seen.update(ended_too=listed(one.key for one in others))
+        fenced_ms = environment.ms_since(self.fenced_at)
+        journal.update(revision=revision)
+        journal.write_pending()
+        detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
+        journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
+        environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
+        become_sources(journal)
+        carry_last(journal, self.settings)
+
+    def verify(self) -> None:
+        """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
+        if not self.journal.operation.evidence.ended_mirrors_verified:
+            open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
+            # Again if the executor died after the cut. Once the mirror is reversed, the origin has a copy's settings.
+            become_sources(self.journal)
+            # Before it is verified: what fails there ends the operation, and nobody would come back to these.
+            refuse_copiers(self.environment, self.journal.operation.evidence.ended_too)
+            open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
+            super().verify()
+            if self.journal.operation.evidence.ended:
+                self.journal.note(ended_mirrors_verified=True)
+
+    def reverse(self) -> None:
+        """The cluster that was the writer gets a copy again. Where that cannot be now, it is made later."""
+        turn_all_round(self.journal)
+
+    def unverified(self) -> None:
+        leave_unturned(self.journal)
+
+    def record(self) -> None:
+        words = [
+            CUT_OVER,
+            compared_words(self.journal.operation),
+            *of_copies(self.journal.operation),
+            over_holes(self.journal.operation),
+            without_copy(self.journal),
+            without_settings(self.journal.operation),
+            dependents.words(self.journal.operation),
+        ]
+        self.journal.finish("succeeded", "; ".join(filter(None, words)))
+
+    def lift(self) -> None:
+        """:raises MoveDamagedError: the operation has cut."""
+        before, touched = self.environment.monotonic(), Touched.read(self.journal)
+        documents = undo_change(self.journal.operation, touched.view)
+        revision = touched.commit(documents, "undo")
+        self.journal.write_pending()
+        fences = sum(isinstance(put, Topic | Group) for put in documents.puts) + len(documents.deletes)
+        ms = self.environment.ms_since(before)
+        self.journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
+        self.environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
+
+    def leave(self) -> None:
+        """Take adopted members out."""
+        adopted = self.journal.operation.evidence.adopted
+
+        def left() -> dict[str, list[str]]:
+            for name, one in adopted.items():
+                self.journal.target.leave(in_target(name, one))
+            return {"groups": sorted(adopted)}
+
+        if adopted:
+            text = f"adopted members may stay in {self.journal.request.target} until their session ends"
+            self.undone_step("leave", text, left)
+
+    @cached_property
+    def window(self) -> FencedReads:
+        journal, environment = self.journal, self.environment
+        request, moves = journal.request, journal.moves
+        target, origin = journal.target, origin_of(environment, request)
+        forced = request.mode == "forced"
+        if forced:
+            said = last_words(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+            found = said or described(target, moves.topics)
+        else:
+            found = described(journal.origin, moves.topics)
+            renew_adoption(journal)
+        partitions = tuple((name, partition) for name in moves.topics for partition in range(found[name].partitions))
+        return FencedReads(
+            environment,
+            origin,
+            target,
+            partitions,
+            moves.groups,
+            request.drain_timeout_s,
+            of_all(request, self.touched.view.topics, partitions),
+            forced=forced,
+            known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
+            still_ours=partial(journal.still_ours, OURS_FOR_S),
+        )
+
+    @cached_property
+    def taking_over(self) -> Future[Taken]:
+        """Of the copies of a dead origin's topics. One run of `cut_over` asks for it once."""
+        journal, mirrors = self.journal, self.touched.view.mirrors.values()
+        held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
+        partitions = self.window.partitions if held else ()
+        good_part = journal.request.damaged_copies == "good-part"
+        return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions, good_part)
+
+    def _await_transactions(self, revision: int) -> None:
+        """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen."""
+        environment, request, window = self.environment, self.journal.request, self.window
+        reached = drained(revision, self.journal.operation.id)
+        begun = alive_at = environment.monotonic()
+        while True:
+            late = tuple(gateway for gateway in environment.store.gateways() if not reached(gateway))
+            found = {} if late else window.open_transactions()
+            if not late and not found:
+                return
+            now = environment.monotonic()
+            if now - begun >= request.drain_timeout_s:
+                named = [f"{t}-{p} (producer {who.producer_id})" for (t, p), known in found.items() for who in known]
+                where = listed(named) or f"as these gateways see it: {name_them(late)}"
+                raise StepFailedError(
+                    f"Transactions stay open in cluster {request.origin} for more than {request.drain_timeout_s:g} s: "
+                    f"{where}. Let them end, or give the move a --drain-timeout that is longer than they take. One "
+                    "whose producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
+                )
+            if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
+                still_adopted(window.origin, window.target, self.journal.operation.evidence.adopted)
+                alive_at = now
+            environment.sleep(PAUSE_S)
+
+    def _refuse_latecomers(self) -> None:
+        """What the scope began to use after the move was planned would be left behind: a group without its committed
+        offsets, a topic with two writers. Behind a drained fence all of it is in the store: gateways report a revision
+        when what they saw before it is there (`gateway/process/membership.py`).
+
+        :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
+        """
+        environment, request, moves = self.environment, self.journal.request, self.journal.moves
+        read = environment.pool.map(lambda user: environment.store.read(Usage, user), request.scope.named_users)
+        known = {found[0].user: found[0] for found in read if found is not None}
+        usage = split(known, environment.now(), counts_days()).counts
+        judged = moves.reasons.keys() | set(moves.left_out)
+        late = sorted(closure(self.touched.view, usage, request).moves.reasons.keys() - judged)
+        if not late:
+            return
+        named = listed(late)
+        if request.mode == "forced":
+            environment.say(f"used for the first time since the move was planned, and left behind: {named}")
+            return
+        raise StepFailedError(
+            f"Clients of the scope began to use {named} after the move was planned: it would be left behind. "
+            "Start the move again, and it is taken along."
+        )
+
+
+class Switch(MoveKind):
+    """Clients, topics and groups, behind a fence of some milliseconds."""
+
+    names = ("switch",)
+    tasks = TASKS
+    taken_back = "The operation was undone: no fence and no lock is left."
+
+    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> None:
+        if (left := _left(journal)) == UNDO:
+            self.take_back(journal, "interrupted before its cut")
+        else:
+            self._take(SwitchSteps(journal), left)
+
+    def run_task(self, journal: Journal[SwitchOperation], task: str) -> None:
+        """Behind a fence that an earlier one left, the planner decides."""
+        operation = journal.operation
+        left = steps(journal.request)
+        if operation.state in {"fenced", "undoing"}:
+            left = _left(journal)
+            if left == UNDO and self.take_back(journal, f"interrupted in {task}"):
+                raise StepFailedError(
+                    f"Operation {operation.id} was interrupted behind its fence, and is undone now. "
+                    "Start the move again."
+                )
+            if operation.state == "fenced" and task != "cut_over":
+                raise StepFailedError(f"Operation {operation.id} is fenced: the task to run is cut_over, not {task}.")
+        after_cut = task in {"verify", "record"}
+        if after_cut and journal.operation.state != "cut":
+            raise StepFailedError(
+                f"Operation {operation.id} has not cut over yet (its state is {journal.operation.state}): "
+                "run the steps in order."
+            )
+        if after_cut or journal.operation.state != "cut":
+            self._take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
+
+    def _take(self, effects: SwitchSteps, left: Iterable[str]) -> None:
+        with closing(effects):
+            self.take(effects, left)
+
+    def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
+        effects = SwitchSteps(journal, why)
+
+        def back() -> None:
+            for step in UNDO:
+                effects.perform(step)
+
+        try:
+            patiently(journal.environment, back)
+        except MoveDamagedError:
+            if journal.operation.state != "cut":
+                raise
+            return False
+        except StoreUnavailableError as error:
+            operation_id = journal.operation.id
+            raise MoveError(
+                f"Operation {operation_id} could not be undone ({error}); it failed because of: {why} Its fence and "
+                f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
+            ) from error
+        return True
+
+
+def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
+    """The steps that are left, by what stands in the state."""
+    view = journal.environment.store.load()
+    return resume(journal.operation, view.topics, view.groups)

@@ -1,0 +1,155 @@
+"""A switch of all that a cluster serves: parts that can move alone, an operation each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ha_core.model import KnownGroup, MoveOperation, View
+from ha_core.operations.access.usage import known_usage
+from ha_core.operations.engine import engine
+from ha_core.operations.engine.creating import interrupted
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import unchanged
+from ha_core.operations.engine.proposal import expected_fence, plan
+from ha_core.operations.engine.report import BaseProposal, Report
+from ha_core.operations.engine.requests import make_request, written_in
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch
+from ha_core.operations.overview.clusters import running_operations
+from ha_core.plan.move.whole_cluster import parts
+from ha_core.plan.preflight.verdict import Verdict, amount, by_level, error, info, warning
+
+MAX_NAMED = 20
+
+
+class ClusterProposal(BaseProposal):
+    """What would move, batch by batch, on the state at `revision`."""
+
+    origin: str
+    target: str
+    reason: str
+    mode: str
+    batches: tuple[MigrationBatch, ...] = ()
+    expected_fence: str = ""
+
+    @property
+    def title(self) -> str:
+        topics = sum(len(batch.moves.topics) for batch in self.batches)
+        groups = sum(len(batch.moves.groups) for batch in self.batches)
+        return (
+            f"all of {self.origin} → {self.target}, {self.mode}: {amount(topics, 'topic')} and "
+            f"{amount(groups, 'group')} in {amount(len(self.batches), 'operation')}, on revision {self.revision}"
+        )
+
+
+def plan_cluster(
+    environment: Environment, origin: str, target: str, *, topics_per_batch: int = TOPICS_PER_BATCH, **options: Any
+) -> ClusterProposal:
+    """What would move now, all of it judged. Changes nothing.
+
+    :param topics_per_batch: topics and groups in one operation.
+    :param options: further fields of the requests.
+    :raises RefusedError: what was asked for is not understood, or the cluster cannot be asked for its topics.
+    """
+    store = environment.store
+    view = store.load()
+    # Topics with one writer: whoever else uses them comes along or stands still.
+    stub = make_request(["topic:-"], origin, target, **options, include_other_users=True)
+    common = stub.model_dump(include={"origin", "target", "reason", "mode"})
+    if missing := sorted({origin, target} - view.clusters.keys()):
+        text = f"{', '.join(map(repr, missing))} is not registered."
+        way = "`switchyard clusters list` names those that are."
+        return ClusterProposal(
+            revision=view.revision, verdicts=(error("unknown-cluster", "clusters", text, way),), **common
+        )
+    names = written_in(environment, view, origin, asked=stub.mode == "planned")
+    verdicts = dict[Verdict, None]()
+    batches = list[MigrationBatch]()
+    for scope in parts(view, known_usage(environment).counts, stub, names, topics_per_batch):
+        proposal = plan(environment, stub.model_copy(update={"scope": scope}))
+        if proposal.nothing_to_do:
+            continue
+        verdicts.update(dict.fromkeys(proposal.verdicts))
+        batches.append(MigrationBatch(number=len(batches) + 1, request=proposal.request, moves=proposal.moves))
+    if not batches:
+        text = f"Nothing is to move: {origin} serves nobody, and no topic is written there."
+        verdicts[error("nothing-to-move", f"cluster {origin}", text, "`switchyard status` shows where things are.")] = (
+            None
+        )
+    verdicts.update(dict.fromkeys(_remains(environment, view, origin, batches)))
+    return ClusterProposal(
+        revision=view.revision,
+        batches=tuple(batches),
+        verdicts=tuple(by_level(verdicts)),
+        expected_fence=expected_fence(environment),
+        **common,
+    )
+
+
+def continue_interrupted(environment: Environment, origin: str, target: str) -> list[Report]:
+    """Bring switches from `origin` to `target` to their end whose command has died.
+
+    :raises RefusedError: somebody else goes on with one of them by now.
+    """
+    engine.take_care(environment)
+    found = [
+        operation
+        for operation in reversed(running_operations(environment))
+        if isinstance(operation, MoveOperation)
+        and (operation.kind, operation.driver) == ("switch", "command")
+        and operation.route == (origin, target)
+        and interrupted(environment, operation, engine.BEGUN_S)
+    ]
+    reports = []
+    for operation in found:
+        environment.say(f"operation {operation.id} of {operation.by} was interrupted; continuing it")
+        reports.append(engine.resume(environment, operation.id))
+    return reports
+
+
+def _remains(environment: Environment, view: View, origin: str, batches: Collection[MigrationBatch]) -> list[Verdict]:
+    """What stays, although the cluster is to be left."""
+    moved = {name for batch in batches for name in batch.moves.groups}
+    known = environment.store.known(KnownGroup, origin)
+    groups = sorted(name for name, group in known.items() if group.offsets and name not in moved)
+    found = []
+    if groups and batches:
+        named = ", ".join(groups[:MAX_NAMED]) + (f" and {len(groups) - MAX_NAMED} more" if groups[MAX_NAMED:] else "")
+        found.append(
+            warning(
+                "groups-of-nobody",
+                f"cluster {origin}",
+                f"These groups have committed offsets there, and no user of them is known: {named}. They stay.",
+                "Declare who uses them (`switchyard usage declare`) if they are to come along.",
+            )
+        )
+    for user, cluster in sorted(view.super_users.items()):
+        if cluster == origin:
+            text = f"User {user} is a super user of {origin}: it is left out."
+            found.append(info("super-user", f"user {user}", text, "Give clients that are to move a user of their own."))
+    if view.clusters[origin].default:
+        found.append(
+            warning(
+                "default-stays",
+                f"cluster {origin}",
+                f"{origin} is the default cluster: whoever was never seen or bound is led there.",
+                "Make another cluster the default when this one is left: `switchyard clusters add NAME --default`.",
+            )
+        )
+    return found
+
+
+def require_whole(scope: Collection[str], origin: str) -> bool:
+    """Whether the scope is the whole cluster `origin`.
+
+    :raises RefusedError: it names a cluster and something else, or another cluster.
+    """
+    named = [entry for entry in scope if entry.strip().startswith("cluster:")]
+    if not named:
+        return False
+    if len(scope) > 1 or named[0].strip() != f"cluster:{origin}":
+        raise unchanged(
+            f"The scope {', '.join(scope)} is not usable: cluster:NAME stands alone, and names the cluster of --from "
+            f"({origin})."
+        )
+    return True

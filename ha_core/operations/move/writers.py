@@ -1,0 +1,73 @@
+"""Writers let in where a topic goes: no rule that kept them out of a copy is left there when they come.
+
+A client takes a refusal for want of rights for the end, so it is done before the cut, and looked for once more behind
+it: whoever stood still may have placed a rule since. Of what is taken back a sync of the mirrors places it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
+from ha_core.model import Mirror
+from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.journal import Journal
+from ha_core.operations.mirror.syncing.rights import let_writers_in
+from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.mirror.copy_guard import marked
+from ha_core.plan.preflight.verdict import listed
+
+RULES_S = 5.0
+"""Of each request; a forced move waits for it while its clients have nowhere to write."""
+BEHIND_CUT_S = 30.0
+"""The same when clients have been led there, and are refused until it is done: brokers may be slow by then."""
+
+
+def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_S) -> None:
+    """Safe to repeat. A target that refuses to tell its rules has none of ours: they could not have been placed. One
+    that does not answer may have some.
+
+    :param must: a guard that stays, or may stay, is a failure; else it is said.
+    :raises StepFailedError: the target does not take it away, or does not answer.
+    """
+    target, topics, environment = journal.target, journal.moves.topics, journal.environment
+    try:
+        rules = target.access_rules(timeout_s) if topics else None
+    except KafkaAdminError as error:
+        text = f"Whether rules keep writers out of {target.cluster.name} is not known: {error}"
+        if must and isinstance(error, ClusterUnreachableError | NotReadyError):
+            raise StepFailedError(f"{text} Try again when it answers.") from error
+        environment.say(text)
+        return
+    left = sorted(marked(rules or ()).intersection(topics))
+    if not left:
+        return
+    try:
+        with journal.step("writers") as seen:
+            seen["topics"] = let_writers_in(target, rules, left, journal.still_ours, timeout_s)
+    except KafkaAdminError as error:
+        text = (
+            f"Rules of {target.cluster.name} keep all writers out of {listed(left)}, and stay: {error} Take them away "
+            "there (`kafka-acls --remove --deny-principal User:* --operation WRITE --topic …`)."
+        )
+        if must:
+            raise StepFailedError(f"{text} Then try again.") from error
+        environment.say(text)
+
+
+def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
+    """Take the guards of what is no copy any more away: its mirror has ended, and who writes there next is refused by
+    no rule of ours. Safe to repeat. Where that cannot be now, it is said: the job that copies looks after it."""
+    by_target: dict[str, list[str]] = {}
+    for mirror in mirrors:
+        by_target.setdefault(mirror.target, []).append(mirror.topic)
+    for name, topics in by_target.items():
+        try:
+            target = admin_of(journal.environment, name)
+            let_writers_in(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
+        except (KafkaAdminError, RefusedError) as error:
+            journal.environment.say(
+                f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} The job that copies "
+                "takes them away when it answers; at once does `switchyard mirror sync`."
+            )

@@ -1,0 +1,258 @@
+"""What is there: clusters and their state, operations that have not ended, declared usage."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
+from ha_core.model.binding import NEAREST
+from ha_core.model.cluster import parse_bootstrap
+from ha_core.operations.absence.masking import move_first, who_depends
+from ha_core.operations.engine.collect_facts import gather
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.one_revision import Expected, run_single
+from ha_core.operations.engine.report import Report
+from ha_core.operations.move.cluster_admins import no_such_cluster
+from ha_core.plan.absence.returned import gone_for_good
+from ha_core.plan.engine.revision import FINAL, AnyOperation
+from ha_core.plan.facts.clusters import ClusterFacts
+from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.store.usage import Sighting, TooManyUsersError
+
+MAX_LISTED = 10_000
+"""Operations that a listing looks through, those that have ended too."""
+LOOK_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """A registered cluster and what a look at it found."""
+
+    cluster: Cluster
+    found: ClusterFacts
+
+    @property
+    def words(self) -> str:
+        if self.found.reachable:
+            return f"reachable, {amount(len(self.found.brokers), 'broker')}"
+        return f"answers, but: {self.found.error}" if self.found.answers else f"not reachable: {self.found.error}"
+
+    @property
+    def mask_words(self) -> str:
+        masked = self.cluster.masked
+        return f"since {masked.since} by {masked.by}: {masked.reason}" if masked else ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.cluster.model_dump(mode="json", exclude={"schema_"}),
+            "reachable": self.found.reachable,
+            "brokers": len(self.found.brokers),
+            "error": self.found.error,
+        }
+
+
+def cluster_states(environment: Environment) -> tuple[ClusterState, ...]:
+    """Every registered cluster, all asked at once."""
+    view = environment.store.load(left_out=(Mirror,))
+    found = gather(environment, view, view.clusters, MoveSet(), LOOK_S).clusters
+    return tuple(ClusterState(cluster, found[name]) for name, cluster in sorted(view.clusters.items()))
+
+
+def running_operations(environment: Environment) -> tuple[Operation, ...]:
+    """Operations that have not ended, newest first."""
+    return tuple(o for o in environment.store.running() if o.state not in FINAL)
+
+
+def known_operation(environment: Environment, operation_id: str, kind: type[AnyOperation]) -> AnyOperation:
+    """:raises RefusedError: there is no such operation of that kind."""
+    found = environment.operation_of(kind, operation_id)
+    if found is None:
+        raise RefusedError(f"There is no {kind.NOUN} {operation_id}. `switchyard history` lists what there is.")
+    return found
+
+
+def require_alive(environment: Environment, name: str, bootstrap: str, security: str = "none") -> str:
+    """Look at a cluster before it is registered; what it is, in words.
+
+    :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
+        move between the two names would find its own records in the target.
+    """
+    _, wanted = _wanted(environment, name, bootstrap, security)
+    view = environment.store.load()
+    found = environment.admin(wanted).probe(timeout_s=LOOK_S)
+    if not found.reachable:
+        raise unchanged(
+            f"{found.error} Correct the address or the security profile, or say --unprobed to register {name} as it is."
+        )
+
+    def same(other: Cluster) -> bool:
+        try:
+            return environment.admin(other).probe(timeout_s=LOOK_S).cluster_id == found.cluster_id
+        except RefusedError:
+            return False
+
+    others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
+    for twin, is_same in zip(others, environment.pool.map(same, others), strict=True):
+        if is_same and found.cluster_id:
+            raise unchanged(
+                f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
+                f"id is {found.cluster_id}. Give the address of another cluster."
+            )
+    return f"{amount(len(found.brokers), 'broker')}, cluster id {found.cluster_id or 'unknown'}"
+
+
+def require_same(environment: Environment, known: Cluster, bootstrap: str, security: str) -> None:
+    """:raises RefusedError: another cluster answers there than at the registered address of `known`."""
+    _, wanted = _wanted(environment, known.name, bootstrap, security)
+    here, there = (environment.admin(one).probe(timeout_s=LOOK_S).cluster_id for one in (known, wanted))
+    if here and there and here != there:
+        raise unchanged(
+            f"{bootstrap} is another cluster (id {there}) than {known.name} at {known.bootstrap} (id {here}). If "
+            f"{known.name} was rebuilt, run `switchyard clusters add {known.name} --bootstrap {bootstrap}`."
+        )
+
+
+def add_cluster(
+    environment: Environment,
+    name: str,
+    bootstrap: str,
+    security: str = "none",
+    default: bool | None = None,
+    reason: str = "registered by hand",
+    zone: str | None = None,
+    super_users: Collection[str] | None = None,
+    platform_us: int | None = None,
+) -> tuple[int, bool]:
+    """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
+
+    :param default: None: as it is. A new address must not take away where everybody without a binding is served.
+    :param zone: None: as it is; empty: it is in none.
+    :param super_users: None: as they are; in their place, without empty ones.
+    :param platform_us: time of the platform's change; None: the change does not come from the platform.
+    :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
+    """
+    store = environment.store
+    found, wanted = _wanted(environment, name, bootstrap, security, default, zone, super_users)
+    if platform_us is not None:
+        wanted = wanted.changed(platform_us=platform_us)
+    view = store.load()
+    others = [c.name for c in view.clusters.values() if c.default and c.name != name]
+    if default and others:
+        raise RefusedError(f"Cluster {others[0]} is the default already. Add it again with --no-default first.")
+    if found is not None and found[0] == wanted:
+        return view.revision, False
+    detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": wanted.default}
+    if wanted.zone is not None:
+        detail["zone"] = wanted.zone
+    if wanted.super_users:
+        detail["super_users"] = list(wanted.super_users)
+    if found is not None:
+        told = {"bootstrap", "security", "default", "zone", "super_users"}
+        detail["before"] = found[0].model_dump(mode="json", include=told)
+    expected: Expected = {(Cluster, name): found[1] if found else None}
+    report = run_single(environment, "add-cluster", reason, (wanted,), expected, detail)
+    return _served(environment, report), True
+
+
+def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand", force: bool = False) -> int:
+    """Forget a cluster that nothing refers to. Returns the revision.
+
+    :param force: although topics that never moved are written there. Their clients are led to another cluster, which
+        may create them anew: the same offsets then mean other records.
+    :raises RefusedError: unknown, still referred to, or topics are written there.
+    """
+    found, view = environment.store.read(Cluster, name), environment.store.load()
+    if found is None:
+        raise no_such_cluster(name, view.clusters)
+    uses = references(view, name)
+    if uses:
+        raise RefusedError(
+            f"Cluster {name} is still referred to by {listed(uses)}. Move them away first; {gone_for_good(name)}."
+        )
+    written = () if force else who_depends(environment, name).written
+    if written:
+        raise unchanged(
+            f"In {name} {amount(len(written), 'topic', 'is', 'are')} written that never moved: {listed(written)}. "
+            f"Without it their clients are led to another cluster, and begin them anew there. {move_first(name)}. If "
+            "nobody needs them, say --force."
+        )
+    detail = {"cluster": name, "bootstrap": found[0].bootstrap}
+    report = run_single(environment, "remove-cluster", reason, (), {(Cluster, name): found[1]}, detail)
+    return _served(environment, report)
+
+
+def _served(environment: Environment, report: Report) -> int:
+    """The revision; who does not serve it yet is said."""
+    if report.error:
+        environment.say(report.error)
+    return report.revision
+
+
+def _wanted(
+    environment: Environment,
+    name: str,
+    bootstrap: str,
+    security: str,
+    default: bool | None = None,
+    zone: str | None = None,
+    super_users: Collection[str] | None = None,
+) -> tuple[tuple[Cluster, int] | None, Cluster]:
+    """What is registered, with its version; and as it is asked for: what is unknown or not said stays, and a mask.
+
+    :raises RefusedError: the name or the address is not usable.
+    """
+    found = environment.store.read(Cluster, name)
+    kept = found[0].model_dump(by_alias=True) if found else {}
+    said: dict[str, Any] = {
+        **({} if default is None else {"default": default}),
+        **({} if zone is None else {"zone": zone or None}),
+    }
+    if super_users is not None:
+        said["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
+    if name == NEAREST:
+        raise RefusedError(f"No cluster can be called {name}: in bindings that means the one nearest to the gateway.")
+    try:
+        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RefusedError(f"Cluster {name!r}: {where} {first['input']!r} is not usable: {first['msg']}.") from error
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise RefusedError(f"Cluster {name}: {error}") from None
+    return found, wanted
+
+
+def references(view: View, cluster: str) -> tuple[str, ...]:
+    """What of the state names `cluster`."""
+    bound = [
+        f"binding of {user}"
+        for user, b in view.bindings.items()
+        if cluster in {b.cluster, *b.instances.values(), *b.topics.values(), *b.groups.values(), b.read}
+    ]
+    mapped = [f"topic {name}" for name, topic in view.topics.items() if cluster in topic.clusters]
+    groups = [f"group {name}" for name, group in view.groups.items() if group.cluster == cluster]
+    return tuple(sorted([*bound, *mapped, *groups]))
+
+
+def declare_usage(
+    environment: Environment, user: str, topics: tuple[str, ...], groups: tuple[str, ...], instance: str = ""
+) -> None:
+    """Record that `user` uses `topics` and `groups`."""
+    use = Use(instance=instance, how="declared", since=environment.now())
+    sightings = [Sighting("topic", name, use) for name in topics] + [Sighting("group", name, use) for name in groups]
+    try:
+        left_out = environment.store.record_usage(user, sightings)
+    except TooManyUsersError as error:
+        raise RefusedError(f"The use of {user} was not declared: {error}.") from error
+    if left_out:
+        raise RefusedError(
+            f"{left_out} of the uses of {user} did not fit: the usage of one user is bounded. "
+            "Name further topics in the scope of a move itself (topic:NAME)."
+        )

@@ -1,0 +1,336 @@
+"""What waits for a human: everything in the state that does not end by itself, each with the command that ends it.
+
+An alarm calls `switchyard status --check` and tells by its exit code whether somebody has to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ha_core.model import (
+    GatewayRecord,
+    KnownTopic,
+    LostTail,
+    MigrateOperation,
+    MoveOperation,
+    Operation,
+    UnreadableDocumentError,
+    View,
+)
+from ha_core.model.gateway import by_gateway
+from ha_core.model.usage import MAX_USERS
+from ha_core.operations.absence.reconciling import uncounted
+from ha_core.operations.access.caches import caches
+from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.orphan_recovery import OrphanRecovery
+from ha_core.operations.migration.crossing.ends import overdue
+from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
+from ha_core.operations.mirror.health import copied_by_nobody, lacking, not_in_sync
+from ha_core.operations.overview.clusters import ClusterState
+from ha_core.operations.overview.problem import Problem
+from ha_core.plan.absence.masking import affected, holders_of
+from ha_core.plan.absence.returned import unconfirmed
+from ha_core.plan.engine.abandoned import patience_s
+from ha_core.plan.preflight.verdict import amount, duration, listed
+
+WAITING_S = 900.0
+"""An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
+LEFT_S = 3.0
+"""Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
+PAUSE_S = 0.2
+MAX_NAMED = 20
+BEHIND_S = 3.0
+"""A gateway may need so long for a new revision; one that is still behind then does not follow."""
+
+
+def problems(
+    environment: Environment,
+    view: View,
+    clusters: Collection[ClusterState],
+    gateways: Collection[GatewayRecord],
+    running: Collection[Operation],
+) -> tuple[Problem, ...]:
+    """All that is wrong now."""
+    return (
+        *_clusters(view, clusters),
+        *_masked(environment, view, clusters),
+        *_gateways(environment, view, gateways),
+        *_operations(environment, running),
+        *_topics(view, running),
+        *_ends(environment, view, running),
+        *_returned(view, clusters),
+        *copied_by_nobody(environment),
+        *lacking(environment, view),
+        *left_behind(environment),
+        *not_in_sync(environment),
+        *_caches(environment),
+        *_usage(environment),
+    )
+
+
+def _usage(environment: Environment) -> Iterator[Problem]:
+    users = environment.store.users_with_usage()
+    if users >= MAX_USERS:
+        yield Problem(
+            "usage",
+            f"{users} users have usage, and no more are recorded: a move does not know what another user uses.",
+            "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
+            "clients log in (authentication.anonymous).",
+        )
+
+
+def _caches(environment: Environment) -> Iterator[Problem]:
+    for one in caches(environment):
+        if one.cannot_read:
+            said = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
+            yield Problem(
+                f"{one.cache} of the platform",
+                f"They cannot be read by {said}. What was read last stays in force, as old as it is.",
+                "See whether the platform and its database run, and a gateway's log for why it cannot reach it.",
+            )
+        elif one.behind:
+            yield Problem(
+                f"{one.cache} of the platform",
+                f"An older state than what was agreed is in force at {', '.join(one.behind)}.",
+                f"If it stays so, `switchyard platform reload {one.cache}`.",
+            )
+
+
+def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    if not view.clusters:
+        yield Problem("clusters", "No cluster is registered.", "`switchyard clusters add`")
+    elif view.default_cluster is None:
+        yield Problem(
+            "clusters",
+            "No cluster is the default: who has no binding is refused.",
+            "`switchyard clusters add NAME --bootstrap … --default`",
+        )
+    for state in clusters:
+        if not state.found.reachable and state.cluster.masked is None:
+            yield Problem(
+                f"cluster {state.cluster.name}",
+                f"It {'' if state.found.answers else 'is '}{state.words}",
+                f"Repair it or the way to it; if it stays away, {_ways_on(view, state.cluster.name)}",
+            )
+
+
+def _ways_on(view: View, gone: str) -> str:
+    """What an operator may do without a cluster; topics with a copy go on at once."""
+    new_home = (
+        "`switchyard mask` spares clients the waiting, also for commits that nobody else can confirm, and "
+        "`switchyard migrate-from-fault` gives its topics a new home."
+    )
+    copies: dict[str, set[str]] = {}
+    for mirror in view.mirrors.values():
+        if mirror.source == gone:
+            copies.setdefault(mirror.target, set()).add(mirror.topic)
+    if not copies:
+        return new_home
+    ways = "; ".join(
+        f"{len(topics)} of its topics have a copy in {target} ({listed(sorted(topics))}); whoever uses them goes on "
+        f"there after `switchyard switch user:NAME --from {gone} --to {target} --mode forced --unread wait --reason …`"
+        for target, topics in sorted(copies.items())
+    )
+    return f"{ways}. For the others, {new_home}"
+
+
+def _masked(environment: Environment, view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Masked clusters without which something cannot be written, as far as is known without asking any."""
+    masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
+    if not masked:
+        return
+    known = {cluster: environment.store.known_names(KnownTopic, cluster) for cluster in view.clusters}
+    holders = holders_of({cluster: names - view.copy_logs for cluster, names in known.items()})
+    usage = environment.store.usage()
+    for name in masked:
+        written = affected(view, usage, name, holders).written
+        if written:
+            yield Problem(
+                f"cluster {name}",
+                f"It is masked, and {amount(len(written), 'topic', 'is', 'are')} written there and nowhere "
+                f"else: {listed(written)}. "
+                "Nobody can write them.",
+                f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` gives them a new "
+                "home.",
+            )
+
+
+def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
+    live = {one.gateway for one in gateways}
+    for name, expected in sorted(environment.store.expected_gateways().items()):
+        if name not in live:
+            ago = duration(max(0.0, environment.age_s(expected.since)))
+            yield Problem(
+                f"gateway {name}",
+                f"It is not registered. It was started {ago} ago at {expected.host}:{expected.port} and was not "
+                "stopped: it has died, or does not reach ZooKeeper.",
+                f"Start it again, or look at its log. If it is gone for good: `switchyard gateways forget {name}`.",
+            )
+    if not gateways:
+        yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
+        return
+    for name in sorted(_behind(environment, view, gateways)):
+        yield Problem(
+            f"gateway {name}",
+            f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
+            "Look at its log; stop it if it hangs: clients go to another one.",
+        )
+    for name, workers in by_gateway(gateways).items():
+        missing = max(one.workers for one in workers) - len(workers)
+        if missing > 0:
+            yield Problem(
+                f"gateway {name}",
+                f"{missing} of its {missing + len(workers)} workers {'is' if missing == 1 else 'are'} away: dead, or "
+                "hanging. The others serve its clients.",
+                "Look at its log, which names it and says why it ended; stop one that hangs: it is started anew.",
+            )
+    if not any(one.records_facts for one in gateways):
+        yield Problem(
+            "gateways",
+            "None records what is known of clusters, for the day on which one dies.",
+            "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
+        )
+
+
+def _behind(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
+    """Those that have not caught up with the view a moment later either."""
+    behind = {one.id for one in gateways if one.revision < view.revision}
+    deadline = environment.monotonic() + BEHIND_S
+    while behind and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
+    return behind
+
+
+def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
+    left = _left(environment)
+    for operation in running:
+        about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
+        patience = patience_s(operation, {})
+        silent_s = WAITING_S if patience is None else max(patience, QUIET_S)
+        if operation.id in left or interrupted(environment, operation, silent_s):
+            stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
+            last = f"the last was done {duration(quiet_s(environment, operation))} ago"
+            text = f"It was interrupted: nobody works on it, {last}; it is {operation.state}.{stands}"
+            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
+        elif isinstance(operation, MigrateOperation) and overdue(environment, operation):
+            yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
+
+
+def _left(environment: Environment) -> frozenset[str]:
+    """Operations that clients wait for, that have no executor, and that nobody takes up."""
+    caretaking = OrphanRecovery(environment)
+    deadline = environment.monotonic() + LEFT_S
+    found = caretaking.look()
+    while caretaking.waiting and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        found = caretaking.look()
+    return frozenset(found)
+
+
+def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    alive = {operation.id for operation in running}
+    for name, topic in sorted(view.topics.items()):
+        for fence in (topic.fence, topic.transaction_fence):
+            if fence is not None and fence.operation not in alive:
+                yield Problem(
+                    f"topic {name}",
+                    f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
+                    f"`switchyard resume {fence.operation}`",
+                )
+    lost: dict[str, set[str]] = {}
+    for name, _, extent in unconfirmed(view):
+        if extent.found_end is not None:
+            lost.setdefault(extent.cluster, set()).add(name)
+    for cluster, names in sorted(lost.items()):
+        yield Problem(
+            f"cluster {cluster}",
+            f"It came back with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
+            "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
+        )
+
+
+def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    """Topics that are gone, or half deleted, and whose names are taken all the same."""
+    if names := gone(environment, view):
+        yield Problem(
+            f"topics {listed(names)}",
+            f"No cluster has {amount(len(names), 'topic')} of which a map is left: deleted past the gateways. "
+            "To clients they are unknown, and none of their names can be created.",
+            f"`switchyard topics delete {' '.join(names[:MAX_NAMED])} --reason …` forgets the maps.",
+        )
+    for name, operation, since in half_deleted(view, {one.id for one in running}):
+        yield Problem(
+            f"topic {name}",
+            f"Clients see it as deleted since {since}, and operation {operation} could not delete it in every cluster. "
+            "Its name stays taken.",
+            f"`switchyard topics delete {name} --reason …` when the clusters answer; `switchyard history {operation}` "
+            "names them.",
+        )
+    if names := waiting(environment):
+        yield Problem(
+            f"topics {listed(names)}",
+            "Clients have asked for their deletion, and nobody deletes them.",
+            "Look why no gateway takes care of operations, or say `switchyard topics delete`.",
+        )
+
+
+def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Clusters that were dead at a cut and answer again, while readers wait for what they hold."""
+    back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
+    unread: dict[str, set[str]] = {}
+    for name, _, extent in unconfirmed(view):
+        if extent.cluster in back and extent.found_end is None and not extent.ignored:
+            unread.setdefault(extent.cluster, set()).add(name)
+    for cluster, names in sorted(unread.items()):
+        yield Problem(
+            f"cluster {cluster}",
+            f"It was dead at a cut and answers again. Readers of {listed(sorted(names))} that are below the cut wait "
+            "until it is known where its logs end.",
+            "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
+        )
+
+
+def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
+    """Who has led clients away from a cluster that was away, when, and where its topics are now."""
+    names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
+    begun = {tail.operation: environment.operation(tail.operation) for tail in tails}
+    who = listed(f"{name} of {one.by}" if one is not None else name for name, one in sorted(begun.items()))
+    forced = any(isinstance(one, MoveOperation) and one.request.mode == "forced" for one in begun.values())
+    where = listed(sorted({tail.target for tail in tails}))
+    are, copies = ("topic {} is", "its copy was") if len(names) == 1 else ("topics {} are", "their copies were")
+    ago = duration(max(0.0, environment.age_s(since)))
+    moved = f"{are.format(listed(names))} written in {where} since, where {copies}"
+    return f"Clients were led away from it {ago} ago, by a {'forced ' if forced else ''}switch ({who}): {moved}"
+
+
+def left_behind(environment: Environment) -> Iterator[Problem]:
+    """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
+    try:
+        lost = environment.store.lost_tails()
+    except UnreadableDocumentError as error:
+        yield Problem(
+            LostTail.FOLDER, "This version cannot read all that forced switches have left behind.", str(error)
+        )
+        return
+    for cluster, tails in uncounted(lost).items():
+        yield Problem(
+            f"cluster {cluster}",
+            f"{_led_away(environment, tails)}. It is no standby of that yet, and what it had acknowledged and no copy "
+            "had is not counted: no client is given it.",
+            f"`switchyard mirror reconcile {cluster} --reason …` when it is back (in Airflow the DAG "
+            "`reconcile_returned_cluster`): it is counted, and becomes the standby. If it is gone for good, with "
+            "--accept-loss and the topics.",
+        )
+        for tail in tails:
+            parts = sorted(tail.partitions.items())
+            if other := [f"partition {p} at offset {one.differs_at}" for p, one in parts if one.differs_at is not None]:
+                yield Problem(
+                    f"topic {tail.topic}",
+                    f"Of what was mirrored {cluster} has other records than the copy in {tail.target}: "
+                    f"{listed(other)}. It gets no copy of what is written now.",
+                    f"`switchyard mirror reconcile {cluster} {tail.topic} --verify full --reason …` compares all. "
+                    f"When nothing of it is needed there, delete the topic in {cluster}, link it anew, and reconcile "
+                    "it with --accept-loss.",
+                )

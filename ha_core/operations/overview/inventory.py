@@ -1,0 +1,196 @@
+"""What groups have committed and what topics hold, asked of all clusters at once; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, KnownTopic, View
+from ha_core.operations.absence.last_seen import groups_last_seen
+from ha_core.operations.engine.collect_facts import groups_of
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.move.cluster_admins import PROBE_S
+from ha_core.plan.facts.clusters import GroupFacts, Partition
+from ha_core.plan.facts.lag import GroupLag, LogRange, TopicRow, by_topic, group_lag, topic_row
+from ha_core.plan.migration.aging import CommittedOffset, counts
+from ha_core.plan.routing.resolve import group_homes
+
+Logs = dict[str, dict[int, LogRange | None]]
+"""Topic → partition → its log; None: it cannot be asked."""
+LOOK_S = 10.0
+COMMITS_S = 30.0
+"""Nobody sits and waits for these."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentGroups:
+    """What the clusters say of groups now."""
+
+    up: Mapping[str, Admin]
+    groups: Mapping[str, Mapping[str, GroupFacts]]
+    """Cluster → group."""
+    why: Mapping[str, str]
+    """Cluster → why its coordinators could not be asked; its groups are as they were last seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    topics: tuple[TopicRow, ...]
+    groups: tuple[GroupLag, ...]
+    unasked: Mapping[str, str]
+    """Cluster → why it could not be asked."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"topics": [asdict(one) for one in self.topics], "unasked": dict(self.unasked)}
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsets:
+    """What groups have committed of some topics, over all clusters."""
+
+    of: Mapping[Partition, tuple[CommittedOffset, ...]] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
+    """Clusters that do not answer, and of which nothing was recorded either."""
+    last_seen: tuple[str, ...] = ()
+    """Clusters that do not answer, and count as they were recorded."""
+    left_over: tuple[str, ...] = ()
+    """`group GROUP in CLUSTER`: what a cluster still holds of a group that has moved away. Nobody reads it."""
+
+
+def look_at_groups(environment: Environment, view: View, wanted: Collection[str] | None = None) -> CurrentGroups:
+    """`wanted` groups (None: all) in every cluster; of coordinators that do not answer as they were last seen."""
+
+    def look(cluster: Cluster) -> tuple[Admin | None, dict[str, GroupFacts], str]:
+        admin, why = _admin(environment, cluster)
+        groups, error = _groups(environment, cluster.name, admin, wanted, LOOK_S)
+        return admin, groups, error or why
+
+    clusters = [cluster for _, cluster in sorted(view.clusters.items())]
+    looks = dict(zip((one.name for one in clusters), environment.pool.map(look, clusters), strict=True))
+    return CurrentGroups(
+        up={name: admin for name, (admin, _, _) in looks.items() if admin is not None},
+        groups={name: groups for name, (_, groups, _) in looks.items()},
+        why={name: why for name, (_, _, why) in looks.items() if why},
+    )
+
+
+def lag_of(environment: Environment, group: str) -> GroupLag:
+    """:raises RefusedError: no cluster knows the group, nor has anybody seen it there."""
+    view = environment.store.load()
+    look = look_at_groups(environment, view, [group])
+    found = lags(environment, view, look, [group])
+    if not found:
+        away = f" ({', '.join(sorted(look.why))} cannot be asked)" if look.why else ""
+        raise RefusedError(f"No cluster knows group {group}, and nobody has seen it there{away}. Check the name.")
+    return found[0]
+
+
+def lags(
+    environment: Environment, view: View, look: CurrentGroups, wanted: Collection[str] | None = None
+) -> list[GroupLag]:
+    """The groups of `look` that some cluster knows, by name."""
+    clusters = look.groups.values()
+    names = sorted({name for groups in clusters for name in groups} if wanted is None else wanted)
+    topics = {key[0] for groups in clusters for group in groups.values() for key in group.offsets}
+    logs = {cluster: logs for cluster, (logs, _) in _topics(environment, look.up, topics).items()}
+    homes = group_homes(view, environment.store.usage().values())
+    found = (group_lag(view, name, homes, look.groups, look.why, logs) for name in names)
+    return [lag for lag in found if lag is not None]
+
+
+def overview(environment: Environment) -> Overview:
+    """All topics of all clusters that answer, and all that have a map."""
+    view = environment.store.load()
+    look = look_at_groups(environment, view)
+    groups = lags(environment, view, look)
+    there = _topics(environment, look.up, None)
+    logs = {cluster: logs for cluster, (logs, _) in there.items()}
+    names = {name for found, internal in there.values() for name in found.keys() - internal} - view.copy_logs
+    names |= {name for name, topic in view.topics.items() if topic.mapped}
+    lag = by_topic(groups)
+    rows = tuple(topic_row(view, name, lag.get(name, {}), logs) for name in sorted(names))
+    away = {name: look.why.get(name, "its topics cannot be asked") for name in view.clusters if name not in there}
+    return Overview(rows, tuple(groups), {**look.why, **away})
+
+
+def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> CommittedOffsets:
+    """Committed offsets of `topics` in every registered cluster; `up` are those that answer."""
+    unasked: list[str] = []
+    last_seen: list[str] = []
+    left_over: set[str] = set()
+    found: dict[Partition, list[CommittedOffset]] = {}
+
+    def ask(cluster: str) -> tuple[dict[str, GroupFacts], bool]:
+        groups, error = _groups(environment, cluster, up.get(cluster), None, COMMITS_S)
+        if error:
+            environment.say(f"the groups of {cluster} cannot be asked: {error}")
+        return groups, cluster in up and not error
+
+    wanted, clusters = set(topics), sorted(view.clusters)
+    homes = group_homes(view, environment.store.usage().values())
+    for cluster, (groups, answered) in zip(clusters, environment.pool.map(ask, clusters), strict=True):
+        if not answered:
+            known = groups or environment.store.known(KnownTopic, cluster)
+            (last_seen if known else unasked).append(cluster)
+        for name, group in groups.items():
+            for key, offset in group.offsets.items():
+                commit = CommittedOffset(name, cluster, offset, group.live)
+                if key[0] in wanted and counts(commit, homes):
+                    found.setdefault(key, []).append(commit)
+                elif key[0] in wanted:
+                    left_over.add(f"group {name} in {cluster}")
+    several = {key: tuple(commits) for key, commits in found.items()}
+    return CommittedOffsets(several, tuple(unasked), tuple(last_seen), tuple(sorted(left_over)))
+
+
+def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, str]:
+    """The admin of a cluster of which something answers, or why there is none."""
+    try:
+        admin = environment.admin(cluster)
+        found = admin.probe(timeout_s=PROBE_S)
+    except (KafkaAdminError, RefusedError) as error:
+        return None, str(error)
+    return (admin, "") if found.answers and not found.refused else (None, found.error)
+
+
+def _groups(
+    environment: Environment, cluster: str, admin: Admin | None, wanted: Collection[str] | None, timeout_s: float
+) -> tuple[dict[str, GroupFacts], str]:
+    """What the coordinators say; where they cannot be asked, what was last seen, and why."""
+    error = ""
+    if admin is not None:
+        try:
+            states = admin.list_groups(timeout_s=timeout_s) if wanted is None else dict.fromkeys(wanted, "")
+            asked = groups_of(admin, sorted(states), timeout_s)
+            # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
+            dead = {name: states[name] for name, one in asked.items() if one.state == "Dead" and states[name]}
+            told = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
+            return {name: one for name, one in told.items() if one.offsets or one.members}, ""
+        except KafkaAdminError as refused:
+            error = str(refused)
+    return groups_last_seen(environment, cluster, wanted), error
+
+
+def _topics(
+    environment: Environment, up: Mapping[str, Admin], topics: Collection[str] | None
+) -> dict[str, tuple[Logs, set[str]]]:
+    """Cluster → the logs of `topics` (None: all) there, and which are internal; one that does not say is missing."""
+
+    def ask(name: str) -> tuple[Logs, set[str]] | None:
+        try:
+            there = up[name].topics(topics, timeout_s=LOOK_S)
+        except KafkaAdminError as error:
+            environment.say(f"the topics of {name} cannot be asked: {error}")
+            return None
+        logs: Logs = {}
+        for key, topic in there.items():
+            held = {p: LogRange(ends.start, ends.high_watermark) for p, ends in topic.ends.items()}
+            logs[key] = {p: held.get(p) for p in range(topic.partitions)}
+        return logs, {key for key, topic in there.items() if topic.internal}
+
+    found = zip(up, environment.pool.map(ask, up), strict=True)
+    return {name: said for name, said in found if said is not None}

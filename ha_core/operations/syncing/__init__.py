@@ -1,1 +1,0 @@
-"""Keeping what belongs to a mirror besides records as in the source; the rules are in `ha_core.plan.syncing`."""

@@ -1,0 +1,1 @@
+"""A cluster that is away: forced end of a crossing, its return, its loss, masking."""

@@ -1,0 +1,1 @@
+"""Rights, quotas and usage: which rules count for a client."""

@@ -1,0 +1,357 @@
+"""Who may do what, by the rules: the semantics of Kafka's StandardAuthorizer.
+
+- A rule counts that names one of the principals of whoever asks, and his address or all.
+- It matches a name that it names literally, one that begins with its prefix, or all (`*`, literally).
+- One that denies wins over all that allow; what none allows is denied. Super users are asked nothing.
+- To be allowed to READ, WRITE, DELETE or ALTER is to be allowed to DESCRIBE; ALTER_CONFIGS allows DESCRIBE_CONFIGS.
+  Nothing follows from a denial: who may not READ may yet DESCRIBE.
+
+Rules lie packed by principal, two words each and their names once: a million of them is usual. What is asked of a
+principal for the first time is compiled; what is asked of a name is kept with whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+from sys import intern
+
+from ha_core.model.access import (
+    ANY_HOST,
+    ANY_NAME,
+    ANYBODY,
+    CLUSTER_NAME,
+    AccessRule,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+    User,
+)
+from ha_core.model.layered import Layered
+from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
+
+EVERYTHING = sum(1 << operation for operation in AclOperation)
+"""All operations, as a bit field: bit n is the operation with Kafka's number n."""
+_OF_ALL = 1 << AclOperation.ALL
+_DESCRIBE, _DESCRIBE_CONFIGS = 1 << AclOperation.DESCRIBE, 1 << AclOperation.DESCRIBE_CONFIGS
+_IMPLY_DESCRIBE = sum(
+    1 << operation for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
+)
+_IMPLIES_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
+_PROBE = "hardcode"
+"""The name by which Kafka finds out whether somebody may do something to whatever there is."""
+
+MAX_ASKING = 20_000
+"""Users and addresses of whom anything is kept."""
+
+_Masks = tuple[int, int]
+"""(allowed, denied)"""
+PackedRule = tuple[str, str, int, str]
+"""Principal, name, `bits` of the rest, host. Of equal names, and numbers, there is one object."""
+_Packed = tuple[int | str, ...]
+"""Code and name in turn, of each rule of one principal. The code: host · 2^12, and `bits`."""
+_NOTHING: _Masks = (0, 0)
+
+
+@cache
+def bits(resource: int, pattern: int, operation: int, effect: int) -> int:
+    return effect << 10 | pattern << 7 | resource << 4 | operation
+
+
+def packed(rule: AccessRule) -> PackedRule:
+    principal, resource, name, pattern, operation, effect, host = rule
+    return principal, intern(name), bits(resource, pattern, operation, effect), host
+
+
+class Verdicts:
+    """What one user may do who comes from one address.
+
+    :ivar everything: he is asked nothing.
+    """
+
+    __slots__ = ("_anything", "_asked", "_indexes", "_room", "everything")
+
+    def __init__(self, indexes: Iterable[_Index], room: CacheBudget, everything: bool = False) -> None:
+        self._indexes = tuple(indexes)
+        self._asked: BoundedCache[tuple[int, str], int] = BoundedCache()
+        self._room = room
+        self._anything: dict[tuple[int, int], bool] = {}
+        self.everything = everything
+
+    def allows(self, operation: int, resource: int, name: str = CLUSTER_NAME) -> bool:
+        """Numbers are those of `AclOperation` and `ResourceType`."""
+        return bool(self.operations(resource, name) >> operation & 1)
+
+    def operations(self, resource: int, name: str = CLUSTER_NAME) -> int:
+        """All that is allowed, as a bit field."""
+        if self.everything:
+            return EVERYTHING
+        key = (resource, name)
+        found = self._asked.get(key)
+        if found is None:
+            found = self._judge(resource, name)
+            self._room.keep(self._asked, name, key, found)
+        return found
+
+    def _judge(self, resource: int, name: str) -> int:
+        allowed = denied = 0
+        for index in self._indexes:
+            more, less = index.masks(resource, name)
+            allowed |= more
+            denied |= less
+        if allowed & _OF_ALL:
+            allowed = EVERYTHING
+        if allowed & _IMPLY_DESCRIBE:
+            allowed |= _DESCRIBE
+        if allowed & _IMPLIES_CONFIGS:
+            allowed |= _DESCRIBE_CONFIGS
+        return 0 if denied & _OF_ALL else allowed & ~denied
+
+    def allows_any(self, operation: int, resource: int) -> bool:
+        """Whether there may be a resource of the type of which it is allowed (`authorizeByResourceType`)."""
+        key = (operation, resource)
+        found = self._anything.get(key)
+        if found is None:
+            found = self._anything[key] = self.allows(operation, resource, _PROBE) or self._any(operation, resource)
+        return found
+
+    def _any(self, operation: int, resource: int) -> bool:
+        """Here nothing is implied: Kafka looks for rules of this operation, or of all."""
+        asked = 1 << operation | _OF_ALL
+        kinds = [index.kinds[resource] for index in self._indexes if resource in index.kinds]
+        if any(kind.all[1] & asked for kind in kinds):
+            return False
+        if any(kind.all[0] & asked for kind in kinds):
+            return True
+        denied_names = {name for kind in kinds for name, (_, less) in kind.names.items() if less & asked}
+        denied_prefixes = {prefix for kind in kinds for prefix, (_, less) in kind.prefixes.items() if less & asked}
+
+        def dominated(text: str) -> bool:
+            return any(text[:length] in denied_prefixes for length in range(1, len(text) + 1))
+
+        return any(
+            more & asked and not (literal and text in denied_names) and not (denied_prefixes and dominated(text))
+            for kind in kinds
+            for literal, rules in ((True, kind.names), (False, kind.prefixes))
+            for text, (more, _) in rules.items()
+        )
+
+
+class _TypeRules:
+    """The rules of one principal and address for one type of resource."""
+
+    __slots__ = ("all", "lengths", "names", "prefixes")
+
+    def __init__(self) -> None:
+        self.all: _Masks = _NOTHING
+        self.names: dict[str, _Masks] = {}
+        self.prefixes: dict[str, _Masks] = {}
+        self.lengths: tuple[int, ...] = ()
+        """Of prefixes, in order."""
+
+    def add(self, code: int, name: str) -> None:
+        allows = code >> 10 & 3 == Permission.ALLOW
+        bit = 1 << (code & 15)
+        more: _Masks = (bit, 0) if allows else (0, bit)
+        if code >> 7 & 7 == PatternType.PREFIXED:
+            self.prefixes[name] = _both(self.prefixes.get(name, _NOTHING), more)
+        elif name == ANY_NAME:
+            self.all = _both(self.all, more)
+        else:
+            self.names[name] = _both(self.names.get(name, _NOTHING), more)
+
+    def masks(self, name: str) -> _Masks:
+        allowed, denied = _both(self.all, self.names.get(name, _NOTHING))
+        size = len(name)
+        for length in self.lengths:
+            if length > size:
+                break
+            found = self.prefixes.get(name[:length])
+            if found is not None:
+                allowed |= found[0]
+                denied |= found[1]
+        return allowed, denied
+
+
+class _Index:
+    """The rules of one principal that hold for one address, or for all."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, rules: _Packed, host: int) -> None:
+        self.kinds: dict[int, _TypeRules] = {}
+        for code, name in _pairs(rules):
+            if code >> 12 == host:
+                self.kinds.setdefault(code >> 4 & 7, _TypeRules()).add(code, name)
+        for kind in self.kinds.values():
+            kind.lengths = tuple(sorted({len(prefix) for prefix in kind.prefixes}))
+
+    def masks(self, resource: int, name: str) -> _Masks:
+        kind = self.kinds.get(resource)
+        return _NOTHING if kind is None else kind.masks(name)
+
+
+class Rights:
+    """All users and rules at one time. It never changes: `changed` makes another one of it."""
+
+    __slots__ = ("_codes", "_hosts", "_indexes", "_room", "_rules", "_users", "_verdicts")
+
+    def __init__(self, users: Iterable[User] = (), rules: Iterable[AccessRule] = ()) -> None:
+        self._users = Layered({user.name: user for user in users if _says_something(user)})
+        """Of the others nothing need be known."""
+        self._hosts: dict[str, int] = {ANY_HOST: 0}
+        self._codes: dict[int, int] = {}
+        self._indexes: dict[tuple[str, str], _Index] = {}
+        self._verdicts: dict[tuple[str, str], Verdicts] = {}
+        self._room = CacheBudget()
+        self._rules = Layered(self._by_principal(map(packed, rules)))
+
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return sum(map(len, self._rules.values())) // 2
+
+    def of(self, user: str, host: str) -> Verdicts:
+        """:param host: the address that he comes from, as `model.access.address` writes it."""
+        key = (user, host)
+        found = self._verdicts.get(key)
+        if found is None:
+            if len(self._verdicts) >= MAX_ASKING:
+                self._verdicts.clear()
+            found = self._verdicts[key] = self._compile(user, host)
+        return found
+
+    def super_user(self, user: str) -> bool:
+        known = self._users.get(user)
+        return known is not None and known.super_user
+
+    def names(self, user: str) -> bool:
+        """Whether something is said of this user."""
+        return user in self._users or f"User:{user}" in self._rules
+
+    def rules(self, principal: str | None = None) -> Iterator[AccessRule]:
+        """Those of one principal, or all; what is said twice, once."""
+        hosts = {number: host for host, number in self._hosts.items()}
+        for name in self._rules if principal is None else [principal] if principal in self._rules else ():
+            for code, resource in dict.fromkeys(_pairs(self._rules[name])):
+                yield AccessRule(
+                    name,
+                    ResourceType(code >> 4 & 7),
+                    resource,
+                    PatternType(code >> 7 & 7),
+                    AclOperation(code & 15),
+                    Permission(code >> 10 & 3),
+                    hosts[code >> 12],
+                )
+
+    def about(self, user: str, host: str, resource: ResourceType, name: str) -> Iterator[AccessRule]:
+        """The rules that count for this user from this address and match the name: for who wants to know why."""
+        for principal in self._principals(user):
+            for rule in self.rules(principal):
+                prefixed = rule.pattern is PatternType.PREFIXED
+                matches = name.startswith(rule.name) if prefixed else rule.name in (name, ANY_NAME)
+                if rule.resource_type is resource and rule.host in (ANY_HOST, host) and matches:
+                    yield rule
+
+    def changed(
+        self,
+        users: Mapping[str, User | None] = {},
+        added: Iterable[AccessRule] = (),
+        removed: Iterable[AccessRule] = (),
+        packed_rules: Iterable[PackedRule] = (),
+    ) -> Rights:
+        """The same after changes: what they do not touch is shared.
+
+        :param users: by name; None: he is no more.
+        :param removed: first; what is said twice stays, if it is removed once.
+        :param packed_rules: are added, too.
+        """
+        new = Rights()
+        new._users = self._users
+        if users:
+            new._users = new._users.changed(
+                {name: user if user and _says_something(user) else None for name, user in users.items()}
+            )
+        new._hosts, new._codes = dict(self._hosts), dict(self._codes)
+        fewer = new._by_principal(map(packed, removed))
+        more = new._by_principal(chain(map(packed, added), packed_rules))
+        before = self._rules
+        changed: dict[str, _Packed | None] = {
+            principal: (*_without(before.get(principal, ()), fewer.get(principal, ())), *more.get(principal, ()))
+            or None
+            for principal in more.keys() | fewer.keys()
+        }
+        new._rules = before.changed(changed)
+        new._indexes = {key: found for key, found in self._indexes.items() if key[0] not in changed}
+        return new
+
+    def _by_principal(self, rules: Iterable[PackedRule]) -> dict[str, _Packed]:
+        hosts, codes = self._hosts, self._codes
+        gathered: defaultdict[str, list[int | str]] = defaultdict(list)
+        last: str | None = None
+        words: list[int | str] = []
+        for principal, name, rest, host in rules:
+            if principal is not last:
+                last, words = principal, gathered[principal]
+            if host == ANY_HOST:
+                words += (rest, name)
+            else:
+                code = hosts.setdefault(host, len(hosts)) << 12 | rest
+                words += (codes.setdefault(code, code), name)
+        return {principal: tuple(words) for principal, words in gathered.items()}
+
+    def _compile(self, user: str, host: str) -> Verdicts:
+        if self.super_user(user):
+            return Verdicts((), self._room, everything=True)
+        hosts = [ANY_HOST, host] if host in self._hosts else [ANY_HOST]
+        indexes = (
+            self._index(principal, address)
+            for principal in self._principals(user)
+            if principal in self._rules
+            for address in hosts
+        )
+        return Verdicts(indexes, self._room)
+
+    def _principals(self, user: str) -> Iterable[str]:
+        """As whom the user may be named in rules, each once."""
+        known = self._users.get(user)
+        groups = () if known is None else sorted(known.groups)
+        return dict.fromkeys((f"User:{user}", ANYBODY, *(f"Group:{group}" for group in groups)))
+
+    def _index(self, principal: str, host: str) -> _Index:
+        key = (principal, host)
+        found = self._indexes.get(key)
+        if found is None:
+            if len(self._indexes) >= MAX_ASKING:
+                self._indexes.clear()
+            found = self._indexes[key] = _Index(self._rules[principal], self._hosts[host])
+        return found
+
+
+def _says_something(user: User) -> bool:
+    return bool(user.groups) or user.super_user
+
+
+def _without(rules: _Packed, fewer: _Packed) -> _Packed:
+    """Each of `fewer` takes away one that is equal, if there is one."""
+    if not fewer:
+        return rules
+    gone = Counter(_pairs(fewer))
+    left: list[int | str] = []
+    for pair in _pairs(rules):
+        if gone[pair] > 0:
+            gone[pair] -= 1
+        else:
+            left += pair
+    return tuple(left)
+
+
+def _both(one: _Masks, other: _Masks) -> _Masks:
+    return one[0] | other[0], one[1] | other[1]
+
+
+def _pairs(rules: _Packed) -> Iterator[tuple[int, str]]:
+    words = iter(rules)
+    return zip(words, words, strict=True)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Revisions of a move, and operations that no executor works on."""

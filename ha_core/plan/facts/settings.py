@@ -1,0 +1,306 @@
+"""What the settings of a topic have to be in another cluster, for it to be there what it is here. No effects.
+
+Where a topic is silent its brokers' defaults rule, and two clusters differ in them. So settings are compared as brokers
+go by them, whether they were set for the topic or not: where a default of the other cluster does not do, the topic gets
+a value of its own there. A topic keeps its contract that way, however often it moves: what it takes, how long it keeps
+it, and how safely.
+
+A copy obeys fewer rules than its source while it is one, because it takes what its source *holds*, not what its source
+would take today: a lower limit, another compression or a cleanup policy that was set later refuses nothing that lies in
+the source already. A switch that makes the copy the writer gives it all rules of its source (`as_writer`). What names
+brokers, or trades records for uptime, is the target's own affair as long as the topic is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ha_core.plan.facts.clusters import TopicSetting
+
+MIN_IN_SYNC = "min.insync.replicas"
+POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
+SEGMENT_BYTES = "segment.bytes"
+UNCLEAN = "unclean.leader.election.enable"
+STAMPS = "message.timestamp.type"
+DIFFERENCE = "message.timestamp.difference.max.ms"
+BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+NEVER_CARRIED = ("*.replication.throttled.replicas",)
+"""They name brokers by id."""
+NOT_CARRIED = (UNCLEAN,)
+"""To a copy. One that loses records by an unclean election is stopped, and has to be made again."""
+OUTDATED = frozenset({"message.format.version", "message.downconversion.enable"})
+"""Newer brokers do not know them, and miss nothing without."""
+TOGETHER = frozenset({POLICY, RETENTION_MS, RETENTION_BYTES})
+"""Of one topic these change in one request or not at all: a policy without its retention would delete records."""
+_FOREVER = str((1 << 63) - 1)
+_LARGEST = str((1 << 31) - 1)
+_TIMES: Mapping[str, str] = {STAMPS: "CreateTime", DIFFERENCE: _FOREVER, BEFORE: _FOREVER, AFTER: _FOREVER}
+"""A LogAppendTime would stamp records anew, and a bound of the brokers' own (an hour ahead, from Kafka 4.0 on) would
+refuse what the source has taken. No operator can leave these alone: the copy would have other records."""
+_TAKES_ALL: Mapping[str, str] = {"max.message.bytes": _LARGEST, "compression.type": "producer", UNCLEAN: "false"}
+OF_A_COPY: Mapping[str, str] = {**_TIMES, **_TAKES_ALL}
+"""As long as a topic is a copy, as far as its brokers know these."""
+_KEEPS_ALL: Mapping[str, str] = {POLICY: "delete", RETENTION_MS: "-1", RETENTION_BYTES: "-1"}
+
+Settings = Mapping[str, TopicSetting]
+
+
+class Matter(NamedTuple):
+    """A setting that changes what clients can write, what they read, or how safe it is.
+
+    :ivar does: whether the second value does where the first one is asked for, with so many replicas.
+    :ivar otherwise: what happens where it does not.
+    :ivar loses: whether producers or readers would lose records by the second value.
+    """
+
+    does: Callable[[str, str, int], bool]
+    otherwise: str
+    loses: Callable[[str, str], bool] = lambda _wanted, _there: False
+
+
+def _same(wanted: str, there: str, _replicas: int) -> bool:
+    return wanted == there
+
+
+def _same_policy(wanted: str, there: str, _replicas: int) -> bool:
+    return _policies(wanted) == _policies(there)
+
+
+def _safe_enough(wanted: str, there: str, replicas: int) -> bool:
+    """More replicas in sync than asked for do no harm."""
+    if wanted.isdecimal() and there.isdecimal():
+        return int(there) >= min(int(wanted), replicas)
+    return wanted == there
+
+
+def _no_less_clean(wanted: str, there: str, _replicas: int) -> bool:
+    return there in {wanted, "false"}
+
+
+def _smaller(wanted: str, there: str) -> bool:
+    return wanted.isdecimal() and there.isdecimal() and int(there) < int(wanted)
+
+
+def _always(_wanted: str, _there: str) -> bool:
+    return True
+
+
+MATTERS: Mapping[str, Matter] = {
+    "max.message.bytes": Matter(_same, "records of another size are taken", _smaller),
+    BEFORE: Matter(_same, "records are refused by another age"),
+    AFTER: Matter(_same, "records are refused by another time ahead"),
+    DIFFERENCE: Matter(_same, "records are refused by another age"),
+    STAMPS: Matter(_same, "records get their times in another way"),
+    POLICY: Matter(_same_policy, "records are kept by another rule, or refused without a key", _always),
+    RETENTION_MS: Matter(_same, "records are kept for another time"),
+    RETENTION_BYTES: Matter(_same, "another number of bytes is kept"),
+    "delete.retention.ms": Matter(_same, "tombstones are kept for another time"),
+    "min.compaction.lag.ms": Matter(_same, "records are compacted after another time"),
+    "max.compaction.lag.ms": Matter(_same, "records are compacted after another time"),
+    "compression.type": Matter(_same, "records are compressed in another way"),
+    MIN_IN_SYNC: Matter(_safe_enough, "records are acknowledged with fewer replicas in sync"),
+    UNCLEAN: Matter(_no_less_clean, "an unclean election may lose acknowledged records"),
+}
+_OF_DELETION = frozenset({RETENTION_MS, RETENTION_BYTES})
+_OF_COMPACTION = frozenset({"delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsDue:
+    """:ivar changes: setting → its value; None: to be taken away.
+    :ivar unknown: settings of the source that the target's brokers do not know.
+    :ivar explicit: those of the changes for which the source has no value of its own, with what the target's brokers
+        go by; "": nobody knows.
+    :ivar instead: those that a copy can do without, where the target refuses them: with the changes in their place.
+    """
+
+    changes: Mapping[str, str | None]
+    unknown: tuple[str, ...] = ()
+    explicit: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """A setting of a topic that exists in both clusters."""
+
+    key: str
+    here: str
+    there: str
+
+    @property
+    def loses(self) -> bool:
+        return MATTERS[self.key].loses(self.here, self.there)
+
+    @property
+    def words(self) -> str:
+        return f"{self.key} is {self.there}, not {self.here}: {MATTERS[self.key].otherwise}"
+
+
+def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, TopicSetting]:
+    """:param own: set for the topic itself.
+    :param defaults: what its brokers go by where it is silent.
+    """
+    silent = {key: TopicSetting(value, own=False) for key, value in defaults.items()}
+    return silent | {key: TopicSetting(value, own=True, default=defaults.get(key)) for key, value in own.items()}
+
+
+def mattering(defaults: Mapping[str, str]) -> dict[str, str]:
+    """What is worth keeping of a cluster's defaults."""
+    return {key: value for key, value in defaults.items() if key in MATTERS}
+
+
+def to_create(
+    source: Settings, defaults: Mapping[str, str], replication: int, excluded: Collection[str] = ()
+) -> SettingsDue:
+    """What a topic that is missing in the target has to be created with, to be what the source's is. What the target
+    does not know of it, the target says (`kafka/creation`).
+
+    :param defaults: what the target's brokers go by where a topic is silent, as far as is known; empty: nothing is.
+    :param replication: of the topic in the target: no more replicas can be in sync.
+    :param excluded: patterns of settings that are left alone.
+    """
+    there = {key: TopicSetting(value, own=False) for key, value in defaults.items()} or None
+    return _due(source, there, replication, (*NEVER_CARRIED, *excluded), complete=False)
+
+
+def as_writer(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
+    """What makes the target's topic what the source's is, for those who write to it. Parameters as of `to_create`."""
+    return _due(source, target, replication, (*NEVER_CARRIED, *excluded))
+
+
+def as_copy(
+    source: Settings,
+    target: Settings,
+    replication: int,
+    excluded: Collection[str] = (),
+    *,
+    keyless: bool = False,
+) -> SettingsDue:
+    """What makes the target's topic a copy of the source's.
+
+    :param keyless: the source may hold records without a key although it is compacted: they were there before. A
+        compacted topic would refuse them, so the copy compacts nothing yet, and keeps all.
+    """
+    ours = {key: value for key, value in _loosened(source, keyless).items() if key in target}
+    ours = {key: value for key, value in ours.items() if key in _TIMES or not named(key, excluded)}
+    due = _due(source, target, replication, (*NEVER_CARRIED, *NOT_CARRIED, *excluded, *ours))
+    changes = {key: value for key, value in ours.items() if target[key].value != value}
+    writer = as_writer(source, target, replication, excluded).changes
+    less = {one.key for one in differing(source, target, replication, excluded) if one.loses}
+    instead = {key: {key: writer[key]} if key in less else {} for key in changes if key in _TAKES_ALL}
+    return SettingsDue({**due.changes, **changes}, due.unknown, due.explicit, instead)
+
+
+def _loosened(source: Settings, keyless: bool) -> dict[str, str]:
+    """Segments of the copy begin and end elsewhere, so a bound of bytes may take from it what the source keeps: it gets
+    one segment more."""
+    if keyless and compacts(source):
+        return {**OF_A_COPY, **_KEEPS_ALL}
+    kept, segment = (source[key].value if key in source else None for key in (RETENTION_BYTES, SEGMENT_BYTES))
+    if kept is None or segment is None or not (kept.isdecimal() and segment.isdecimal()):
+        return {**OF_A_COPY}
+    return {**OF_A_COPY, RETENTION_BYTES: str(int(kept) + int(segment))}
+
+
+def compacts(settings: Settings) -> bool:
+    return "compact" in _policies((POLICY in settings and settings[POLICY].value) or "")
+
+
+def keeps_all(settings: Settings) -> bool:
+    """Whether a copy is as `keyless` has made it."""
+    return all(key in settings and settings[key].value == value for key, value in _KEEPS_ALL.items())
+
+
+def differing(
+    source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()
+) -> Iterator[Differing]:
+    """Settings that matter and do not do in the target, as brokers on both sides go by them."""
+    for key, (value, _, _) in sorted(_translated(source, target).items()):
+        there = target[key].value if key in target else None
+        if value is None or there is None or not _counts(key, source) or named(key, excluded):
+            continue
+        if not MATTERS[key].does(value, there, replication):
+            yield Differing(key, value, there)
+
+
+def named(key: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _due(
+    source: Settings, target: Settings | None, replication: int, excluded: Collection[str], *, complete: bool = True
+) -> SettingsDue:
+    """:param complete: the target's settings are all that its brokers know."""
+    changes: dict[str, str | None] = {}
+    explicit: dict[str, str] = {}
+    unknown: list[str] = []
+    source = _translated(source, target)
+    for key, (value, own, _) in sorted(source.items()):
+        if value is None or named(key, excluded):
+            continue
+        wanted = _fitted(value, replication) if key == MIN_IN_SYNC else value
+        there = _UNKNOWN if target is None else target.get(key)
+        if own and there is None and complete:
+            unknown.append(key)
+        elif own and (there is None or there[:2] != (wanted, True)):
+            changes[key] = wanted
+        elif not own and there is not None and _counts(key, source):
+            if there.own and key != MIN_IN_SYNC and _does(key, value, there.beneath, replication):
+                changes[key] = None
+            elif not _does(key, value, there.value, replication):
+                changes[key], explicit[key] = wanted, there.beneath or ""
+    for key, one in sorted((target or {}).items()):
+        # Without a value of its own the copy would get the brokers' default of in-sync replicas, which may be more
+        # than it has replicas.
+        here = source.get(key)
+        goes = here is None or not (here.own or (_counts(key, source) and here.value is not None))
+        if one.own and goes and key != MIN_IN_SYNC and not named(key, excluded):
+            changes[key] = None
+    return SettingsDue(changes, tuple(unknown), explicit)
+
+
+_UNKNOWN = TopicSetting(None, own=False)
+
+
+def _does(key: str, wanted: str, there: str | None, replication: int) -> bool:
+    return there is not None and MATTERS[key].does(wanted, there, replication)
+
+
+def _counts(key: str, source: Settings) -> bool:
+    """Whether the setting matters for a topic that is cleaned up as the source is."""
+    policies = _policies((POLICY in source and source[POLICY].value) or "delete")
+    if key in _OF_DELETION:
+        return "delete" in policies
+    return "compact" in policies if key in _OF_COMPACTION else key in MATTERS
+
+
+def _translated(source: Settings, target: Settings | None) -> dict[str, TopicSetting]:
+    """The source's bounds of times by the names that the target's brokers know. One bound for both directions became
+    two with Kafka 3.6, which go by the one where they have no value; Kafka 4.0 dropped it."""
+    found = dict(source)
+    if target is None:
+        return found
+    one, two = source.get(DIFFERENCE), [source[key] for key in (BEFORE, AFTER) if key in source]
+    if BEFORE in target:
+        for key in (BEFORE, AFTER):
+            if one is not None and (key not in source or (DIFFERENCE not in target and source[key].value == _FOREVER)):
+                found[key] = one._replace(own=one.own and DIFFERENCE not in target)
+    elif two and DIFFERENCE in target:
+        values = [int(bound.value) for bound in two if bound.value is not None]
+        found[DIFFERENCE] = TopicSetting(str(max(values)), any(bound.own for bound in two))
+    for key in (DIFFERENCE, BEFORE, AFTER):
+        if key not in target:
+            found.pop(key, None)
+    return found
+
+
+def _fitted(in_sync: str, replication: int) -> str:
+    return str(min(int(in_sync), replication)) if in_sync.isdecimal() else in_sync
+
+
+def _policies(value: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in value.split(",") if part.strip())

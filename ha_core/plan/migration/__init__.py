@@ -1,0 +1,1 @@
+"""Migrations: cuts that lie ahead, stages of a crossing, status, aging, deletion."""

@@ -1,0 +1,232 @@
+"""Copies of mirrored topics that a move goes to: held by it, then read in place of the origin; and what they lack.
+
+From the hold on nobody but the operation takes the copies over: the job drops them, and whoever fences one all the
+same, because he stood still since he was told that it is his, asks once more before he appends anything. So what a
+take-over behind the hold has found of a copy is true until the cut, which ends the mirror in the same revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ha_core.model import Extent, LostTail, Mirror, MoveOperation, Run, Tail, View
+from ha_core.model.extent import Extents, live
+from ha_core.model.mirror import begins_at, copied_between
+from ha_core.plan.engine.revision import Documents, MoveDamagedError, entering, require_sound, require_state
+from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
+from ha_core.plan.migration.cuts import forced_cut
+from ha_core.plan.mirror.standby import switched
+
+MAX_EXTENTS_BELOW = 2_000
+"""Extents of the lost cluster that are kept with the tails of a topic, of all its partitions together."""
+MAX_EXTENTS_AT_ONCE = 30_000
+"""Of all copies of a move together: what a revision takes, beside all that it writes anyway."""
+
+
+def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, ...]:
+    """Topics that move to where their copies are."""
+    request, moving = operation.request, set(operation.moves.topics)
+    route = request.origin, request.target
+    return tuple(sorted(one.topic for one in mirrors if one.topic in moving and (one.source, one.target) == route))
+
+
+def also_mirrored(
+    operation: MoveOperation, topics: Collection[str], mirrors: Iterable[Mirror]
+) -> dict[str, tuple[Mirror, ...]]:
+    """Topic → its mirrors in other clusters, where a dead origin is done without: nobody writes there any more, and
+    they may have more or less than the new writer. A planned move is refused until they are ended."""
+    request, found = operation.request, dict[str, tuple[Mirror, ...]]()
+    for one in sorted(mirrors, key=lambda one: one.key):
+        if one.topic in topics and one.source == request.origin and one.target != request.target:
+            found[one.topic] = (*found.get(one.topic, ()), one)
+    return found if request.mode == "forced" else {}
+
+
+def hold_change(operation: MoveOperation, view: View) -> Documents:
+    """The copies of its mirrored topics are the operation's.
+
+    :raises MoveDamagedError: a mirror is gone, or another operation holds its copy.
+    """
+    require_state(operation, "planned", "running", "fenced")
+    held = [_mirror(operation, view, name).changed(held=operation.id) for name in operation.evidence.mirrored]
+    return Documents((*held, entering(operation, "fenced" if operation.state == "fenced" else "running")))
+
+
+def let_go(operation: MoveOperation, view: View) -> Iterable[Mirror]:
+    """The mirrors that the operation holds, as they are copied again."""
+    return (one.changed(held=None) for one in view.mirrors.values() if one.held == operation.id)
+
+
+def held(operation: MoveOperation, view: View, topic: str) -> Mirror:
+    """:raises MoveDamagedError: the operation does not hold it."""
+    mirror = _mirror(operation, view, topic)
+    if mirror.held is None:
+        raise MoveDamagedError(f"the copy of topic {topic} is not held any more by operation {operation.id}")
+    return mirror
+
+
+def _mirror(operation: MoveOperation, view: View, topic: str) -> Mirror:
+    target = operation.request.target
+    mirror = view.mirrors.get(f"{topic}@{target}")
+    if mirror is None:
+        raise MoveDamagedError(f"the mirror of topic {topic} in {target} is gone: start the move again")
+    if mirror.held not in {None, operation.id}:
+        raise MoveDamagedError(f"the copy of topic {topic} is held by operation {mirror.held}: end that one first")
+    return mirror
+
+
+def planned_to_copy(
+    operation: MoveOperation,
+    where: str,
+    before: Extents,
+    at: int,
+    found: PartitionEnds,
+    copy: CopyFacts | None,
+    most: int,
+) -> Extents:
+    """The map of a partition whose copy has all of it: nothing is read in the origin any more but what `most` leaves.
+
+    :param at: client offset of the cut, the origin's log end.
+    :raises MoveDamagedError: nobody says what the copy has, or the map would be wrong.
+    """
+    if copy is None:
+        raise MoveDamagedError(f"{where}: nobody says what its copy in {operation.request.target} has")
+    try:
+        after = _switched(operation, before, copy, at, found, most)
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    return require_sound(where, after)
+
+
+def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
+    """Topic → the mirror that ended at its cut, of those that have none the other way yet."""
+    origin = operation.request.origin
+    ended = sorted(operation.evidence.ended.items())
+    return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
+
+
+def forced_to_copy(
+    operation: MoveOperation, where: str, before: Extents, found: PartitionEnds, copy: CopyFacts, most: int
+) -> Extents:
+    """The map of a partition whose origin is dead: what the copy has is read there, and its writer goes on in it.
+
+    :param most: extents of the copy that go into the map.
+    :raises MoveDamagedError: the map would be wrong.
+    """
+    at, _ = forced_cut(live(before), found, copy.mirrored, operation.request.max_rate_records_s)
+    try:
+        after = _switched(operation, before, copy, at, found, most)
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    return require_sound(where, after)
+
+
+def _switched(
+    operation: MoveOperation, before: Extents, copy: CopyFacts, at: int, found: PartitionEnds, most: int
+) -> Extents:
+    return switched(
+        before,
+        *operation.route,
+        copy.runs,
+        at,
+        found.target,
+        most,
+        whole=copy.whole,
+        source_start=found.origin_start,
+        copy_start=found.target_start,
+        deleted_below=found.deleted_below,
+    )
+
+
+def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
+    """What producers have in the copies, in place of what the origin's leaders would say."""
+    return {
+        (topic, partition): tuple(
+            ProducerFacts(producer, epoch, last, written) for written, (producer, (epoch, last)) in enumerate(known)
+        )
+        for partition, known in ((partition, copy.producers.items()) for partition, copy in copies.items())
+    }
+
+
+def lost_tail(
+    operation: MoveOperation, mirror: Mirror, before: Mapping[int, Extents], copies: Mapping[int, CopyFacts]
+) -> LostTail:
+    """What the origin may hold beyond its copy: nobody ever reads it, and it is counted when the origin is back.
+
+    :param before: the maps of the partitions up to the cut.
+    """
+    origin, target = operation.route
+    most = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
+    tails = {
+        partition: _tail(before[partition], origin, copy.mirrored, most) for partition, copy in sorted(copies.items())
+    }
+    return LostTail(
+        key=LostTail.key_of(mirror.topic, origin, operation.id),
+        topic=mirror.topic,
+        cluster=origin,
+        target=target,
+        operation=operation.id,
+        since=operation.started,
+        link=mirror.link,
+        log=mirror.log,
+        log_partitions=mirror.log_partitions,
+        settings_left_alone=mirror.settings_left_alone,
+        max_bytes_s=mirror.max_bytes_s,
+        partitions=tails,
+    )
+
+
+def _tail(before: Extents, origin: str, mirrored: int, most: int) -> Tail:
+    client = client_offset(before, origin, mirrored)
+    own = [one for one in before if one.cluster == origin and one.start < client]
+    below = [one if one.end is not None and one.end <= client else one.changed(end=client) for one in own[-most:]]
+    return Tail(mirrored=mirrored, client=client, below=tuple(below))
+
+
+def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int:
+    """The client offset of `physical`, or of the next one that an extent of `cluster` holds.
+
+    :raises ValueError: the map is damaged.
+    """
+    own = [extent for extent in extents if extent.cluster == cluster]
+    after = next((one for one in own if one.physical_end is None or physical < one.physical_end), live(extents))
+    return after.clip(physical)
+
+
+class LeftToOrigin(NamedTuple):
+    """Copied records that readers still get from the origin.
+
+    :ivar no_room: the copy has them, and the map has no room for their runs.
+    :ivar gone: the copy has deleted them, and the origin has not.
+    """
+
+    no_room: int
+    gone: int
+
+
+def left_to_origin(
+    after: Extents, origin: str, runs: Sequence[Run], origin_start: int = 0, copy_start: int = 0
+) -> LeftToOrigin:
+    """
+    :param after: the map behind the cut.
+    :param runs: ascending. There may be millions, and clients may wait for this.
+    :param origin_start: log start of the origin; `copy_start`: of the copy.
+    """
+    parts = [(one.base, one.physical_end or 0) for one in after if one.cluster == origin and one.end is not None]
+    begins = max(begins_at(runs, copy_start), origin_start)
+    return LeftToOrigin(
+        sum(copied_between(runs, max(low, begins), high) for low, high in parts),
+        sum(copied_between(runs, max(low, origin_start), min(high, begins)) for low, high in parts),
+    )
+
+
+def fitting(copies: Mapping[Partition, CopyFacts], most: int) -> int:
+    """How many extents of each copy can be kept, if all of them together may be `most`; one at least."""
+    sizes = sorted(len(copy.runs) for copy in copies.values())
+    left = most
+    for index, size in enumerate(sizes):
+        if size * (len(sizes) - index) > left:
+            return max(left // (len(sizes) - index), 1)
+        left -= size
+    return max(most, 1)

@@ -1,0 +1,75 @@
+"""Copies that cannot be gone on with, or are not what their sources are: what is said of them before anybody is led
+there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ha_core.model import MoveRequest
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.preflight.verdict import Verdict, error, listed
+
+MAX_TOPICS = 20
+"""In the history of an operation."""
+
+
+def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[int, str]]) -> tuple[Verdict, ...]:
+    """A verdict for each topic.
+
+    :param differing: partition → the first offset in the origin at which it differs, and what does.
+    """
+    by_topic: dict[str, list[str]] = {}
+    for (topic, partition), (offset, what) in sorted(differing.items()):
+        by_topic.setdefault(topic, []).append(f"partition {partition} at offset {offset} ({what})")
+    return tuple(
+        error(
+            "copy-differs",
+            f"topic {topic}",
+            f"The copy of topic {topic} in {target} is not what {origin} has: {listed(places)}.",
+            f"`switchyard mirror verify {topic} --to {target}` compares all of it. For a new copy end the mirror "
+            f"(`switchyard mirror unlink {topic} --to {target}`), delete the topic in {target}, and link it anew. To "
+            "go to the copy as it is: --verify none.",
+            number=len(places),
+            unit="partitions",
+        )
+        for topic, places in list(by_topic.items())[:MAX_TOPICS]
+    )
+
+
+def copies_damaged(
+    request: MoveRequest, damaged: Mapping[str, str], partly: Collection[str], others: bool
+) -> tuple[Verdict, ...]:
+    """A verdict for each topic. None tells to delete a copy: its source is taken for dead, so it may be the last log.
+
+    :param damaged: topic → why its copy cannot be gone on with.
+    :param partly: those of which a part is known to be good.
+    :param others: whether anything else is to move.
+    """
+    origin, target = request.origin, request.target
+    leave = "With --damaged-copies leave the others go, and this one stays where it is. "
+    way = leave if others and request.damaged_copies != "leave" else ""
+    good = (
+        "With --damaged-copies good-part it goes on at its copy: what is known to be its source's is read there, and "
+        "the rest by nobody. "
+    )
+    alone = "" if others else " Nothing else is to move."
+    return tuple(
+        error(
+            "copy-damaged",
+            f"topic {topic}",
+            f"Its copy in {target} cannot be gone on with: {why}.{alone}",
+            f"{good if topic in partly else ''}{way}Where the log of copies is missing, let all brokers of {target} "
+            f"come up. Delete nothing there while {origin} may not come back: it may be the last log of this topic.",
+        )
+        for topic, why in sorted(damaged.items())[:MAX_TOPICS]
+    )
+
+
+def not_compared(origin: str, target: str, why: str) -> Verdict:
+    return error(
+        "not-compared",
+        f"cluster {target}",
+        f"Its copies cannot be compared with {origin}: {why}",
+        "Mend that, or go without: --verify none.",
+        cause="away",
+    )

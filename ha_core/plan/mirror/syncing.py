@@ -1,0 +1,150 @@
+"""What a copy lacks of its source besides records and settings (`plan/facts/settings`): access rules, groups' offsets.
+Differences, no effects.
+
+Nobody may write to a copy: rights are carried over topic by topic, so that a rule for a prefix opens nothing else in
+the target, and those to write only under a guard that lets nobody use them (`copy_guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ha_core.model import Identity, Usage, View
+from ha_core.plan.facts.clusters import Partition, TopicAcl
+from ha_core.plan.routing.resolve import cluster_for_group
+
+READ, WRITE, ALL, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 2, 8, 10
+_TO_READ = (READ, DESCRIBE, DESCRIBE_CONFIGS)
+_TO_USE = (*_TO_READ, WRITE)
+_ALL_TOPICS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesDue:
+    """:ivar missing: to be added in the target.
+    :ivar alone: rules of the target only, of those that come along: they may have gone in the source since.
+    """
+
+    missing: frozenset[TopicAcl]
+    alone: frozenset[TopicAcl]
+
+
+def rules_due(
+    source: Collection[TopicAcl],
+    target: Collection[TopicAcl],
+    topics: Collection[str],
+    guarded: Collection[str] = (),
+) -> RulesDue:
+    """What the target lacks of the rules of these topics. Rules are added and never taken away: nobody can tell which
+    of the target are its own.
+
+    :param guarded: topics to which nobody may write there, whatever rules allow it: those come along.
+    """
+
+    def comes_along(rule: TopicAcl) -> bool:
+        return rule.operation in _TO_READ or (rule.operation == WRITE and rule.name in guarded)
+
+    every = {rule for topic in topics for rule in _of_copy(source, topic)}
+    wanted = {rule for rule in every if comes_along(rule)}
+    there = {topic: {_who(rule) for rule in target if covers(rule, topic)} for topic in topics}
+    missing = frozenset(rule for rule in wanted if _who(rule) not in there[rule.name])
+    alone = frozenset(rule for rule in target if rule.pattern == "literal" and rule.name in there and comes_along(rule))
+    return RulesDue(missing, alone - every)
+
+
+def writers(rules: Collection[TopicAcl], topics: Collection[str]) -> frozenset[str]:
+    """Who may write to one of the topics, by what the rules allow."""
+    allowing = [rule for rule in rules if rule.allows and rule.operation in (ALL, WRITE)]
+    return frozenset(rule.principal for rule in allowing if any(covers(rule, topic) for topic in topics))
+
+
+def covers(rule: TopicAcl, topic: str) -> bool:
+    """Whether the rule is one for the topic."""
+    if rule.pattern == "prefixed":
+        return topic.startswith(rule.name)
+    return rule.name in (topic, _ALL_TOPICS)
+
+
+def _of_copy(source: Collection[TopicAcl], topic: str) -> Iterator[TopicAcl]:
+    for rule in source:
+        if covers(rule, topic):
+            operations = _TO_USE if rule.operation == ALL else (rule.operation,)
+            for operation in operations:
+                if operation in _TO_USE:
+                    yield rule._replace(pattern="literal", name=topic, operation=operation)
+
+
+def _who(rule: TopicAcl) -> tuple[str, str, int, bool]:
+    return rule.principal, rule.host, rule.operation, rule.allows
+
+
+Committed = tuple[int, str]
+"""(client offset, metadata)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsDue:
+    """:ivar copy: to be committed in the target.
+    :ivar ahead: partition → (source, target): the target knows of more than the source ever had, as far as was seen.
+    :ivar lacking: partitions that the target does not have.
+    """
+
+    copy: Mapping[Partition, Committed]
+    ahead: Mapping[Partition, tuple[int, int]]
+    lacking: tuple[Partition, ...]
+
+
+def offsets_due(
+    source: Mapping[Partition, Committed],
+    target: Mapping[Partition, Committed],
+    seen: Mapping[Partition, int],
+    counts: Mapping[str, int],
+) -> OffsetsDue:
+    """What of one group's commits is to be copied. Never backwards, unless the source itself went back.
+
+    :param seen: the highest offset that the source was ever seen to have. What the target has at or below it came from
+        there; what it has above it is somebody else's, who was further.
+    :param counts: topic → partitions in the target.
+    """
+    copy: dict[Partition, Committed] = {}
+    ahead: dict[Partition, tuple[int, int]] = {}
+    lacking: list[Partition] = []
+    for key, wanted in sorted(source.items()):
+        found = target.get(key)
+        if key[1] >= counts.get(key[0], 0):
+            lacking.append(key)
+        elif found is None or wanted[0] >= found[0] or found[0] <= seen.get(key, -1):
+            if found != wanted:
+                copy[key] = wanted
+        else:
+            ahead[key] = (wanted[0], found[0])
+    return OffsetsDue(copy, ahead, tuple(lacking))
+
+
+def offsets_gone(
+    source: Collection[Partition], target: Mapping[Partition, Committed], seen: Mapping[Partition, int]
+) -> tuple[Partition, ...]:
+    """Commits of one group that the target has from its source, which has deleted them since.
+
+    :param source: of which the source has commits still.
+    :param seen: the highest offset that the source was ever seen to have. What the target has above it is somebody
+        else's, and stays.
+    """
+    return tuple(
+        sorted(key for key, high in seen.items() if key not in source and -1 < target.get(key, (-1, ""))[0] <= high)
+    )
+
+
+def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
+    """group → the clusters to which those are led who are bound or known to use it; who nobody knows is missing."""
+    found: dict[str, set[str]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
+    for bindings in view.bindings.values():
+        for name, cluster in bindings.groups.items():
+            found.setdefault(name, set()).add(cluster)
+    for usage in usages:
+        for name, uses in usage.groups.items():
+            for use in uses:
+                if led := cluster_for_group(view, Identity(usage.user, use.instance), name):
+                    found.setdefault(name, set()).add(led)
+    return {name: frozenset(clusters) for name, clusters in found.items()}

@@ -1,0 +1,94 @@
+"""Which partitions of a topic a move takes: the named ones, else all that are written in the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ha_core.model import Extent, LostTail, MoveRequest, Topic
+from ha_core.model.extent import Extents, identity, live
+from ha_core.model.operation import Cut
+from ha_core.plan.facts.clusters import Partition
+
+
+def moving(request: MoveRequest, topic: Topic, partitions: Collection[int]) -> tuple[int, ...]:
+    """Those of `partitions`, all that the topic has, that the request moves; also if they have left the origin.
+
+    A topic that is asked for as a whole may be in several clusters, because single partitions were moved before.
+    """
+    named = request.scope.partitions.get(topic.name)
+    if named is not None:
+        return tuple(sorted(named))
+    if not topic.mapped:
+        return tuple(sorted(partitions))
+    return tuple(p for p in sorted(partitions) if topic.written(p).cluster == request.origin)
+
+
+def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[Partition]) -> tuple[Partition, ...]:
+    """`moving` of several topics, whose partitions `keys` are. Topics without a document have no map."""
+    partitions: dict[str, set[int]] = {}
+    for name, partition in keys:
+        partitions.setdefault(name, set()).add(partition)
+    return tuple(
+        (name, partition)
+        for name, found in partitions.items()
+        for partition in moving(request, topics.get(name) or Topic(name=name), found)
+        if partition in found
+    )
+
+
+def extents_of(request: MoveRequest, topic: Topic, partition: int) -> Extents:
+    """The extents of a partition, also where the topic has no map yet."""
+    return topic.extents(partition) if topic.mapped else identity(request.origin)
+
+
+def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
+    """The clusters in which what the request moves of a mapped topic is written, or will be."""
+    return _clusters(request, topic, lambda partition: live(topic.extents(partition)))
+
+
+def written_in(request: MoveRequest, topic: Topic) -> frozenset[str]:
+    """The clusters to which producers of what the request moves of a mapped topic are led now."""
+    return _clusters(request, topic, topic.written)
+
+
+def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent]) -> frozenset[str]:
+    """Of the named partitions; else of all, those that are added later too."""
+    named = request.scope.partitions.get(topic.name)
+    clusters = {extent(partition).cluster for partition in named or topic.partitions}
+    if named is None and topic.writer is not None:
+        clusters.add(topic.writer)
+    return frozenset(clusters)
+
+
+def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> LostTail | None:
+    """The newest tail that the topic has in the target of a forced move, left when it went from there to a copy in the
+    origin: the target's log is this topic's own. A topic goes back to it only as a whole."""
+    if request.mode != "forced" or topic in request.scope.partitions:
+        return None
+    found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
+    return max(found, key=lambda one: one.since, default=None)
+
+
+def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) -> tuple[Cut, ...]:
+    """Where those that have `crossed` were cut, as a topic's map `partitions` says after it."""
+    opened = ((partition, live(partitions[partition])) for partition in crossed)
+    return tuple(Cut(partition, after.start, after.base, after.term) for partition, after in opened)
+
+
+def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> dict[int, int]:
+    """Partition → offsets between the last known end and the forced cut; partitions without such offsets are left
+    out."""
+    found = dict[int, int]()
+    for partition in cut:
+        *below, opened = partitions[partition]
+        ends = (one.end if one.known_end is None else one.known_end for one in below)
+        if hole := opened.start - max((end or 0 for end in ends), default=0):
+            found[partition] = hole
+    return found
+
+
+def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:
+    """The topic's `writer` once its map is `partitions`: it stays until the last partition has left it."""
+    before = topic.writer or request.origin
+    stays = any(live(extents).cluster == before for extents in partitions.values())
+    return before if stays else request.target

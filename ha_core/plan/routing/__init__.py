@@ -1,0 +1,1 @@
+"""Routing: which cluster serves a request, and the explanation of it."""

@@ -1,0 +1,201 @@
+"""Changes: all of those that belong together, or none; none of what has another version by now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, delete, exists, insert, select, update
+
+from ha_core.platform.database import Database
+from ha_core.platform.entry import KINDS, Entry, Reference, first_problem, kind_of
+from ha_core.platform.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError
+from ha_core.platform.reading import newest
+from ha_core.platform.stored import StoredEntry
+from ha_core.platform.tables import CHANGES, CLOCK, ENTRIES, MENTIONS, TYPE_VERSIONS
+from ha_core.platform.words import Name, Reason, short
+
+MAX_EDITS = 10_000
+"""In one transaction: about ten seconds, in which no other writer gets in."""
+_WHY: TypeAdapter[str] = TypeAdapter(Reason)
+_WHO: TypeAdapter[str] = TypeAdapter(Name)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """
+    :ivar entry: what it is to be; None: it is deleted.
+    :ivar version: the one that this is based on; None: it must not exist.
+    """
+
+    kind: str
+    key: str
+    entry: Entry | None
+    version: int | None
+
+
+def put(entry: Entry, version: int | None = None) -> Edit:
+    return Edit(entry.KIND, entry.key, entry, version)
+
+
+def wall_clock_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Changer:
+    def __init__(self, database: Database, clock_us: Callable[[], int] = wall_clock_us) -> None:
+        self._database = database
+        self._clock_us = clock_us
+
+    def apply(self, edits: Sequence[Edit], by: str, reason: str, dry_run: bool = False) -> tuple[StoredEntry, ...]:
+        """→ what stands after each edit. One that changes nothing makes no version.
+
+        :param dry_run: everything is checked, and nothing is written.
+        :raises StaleVersionError: somebody else changed one of them.
+        :raises InvalidError: no reason, or something that has to exist does not.
+        :raises StillUsedError: something else needs what is deleted.
+        """
+        _require_sound(edits, by, reason)
+        with self._database.writing(kept=not dry_run) as connection:
+            return _Round(connection, self._clock_us, by, reason).run(edits)
+
+
+class _Round:
+    """What happens in one transaction, under the lock of the clock."""
+
+    def __init__(self, connection: Connection, clock_us: Callable[[], int], by: str, reason: str) -> None:
+        self._connection = connection
+        self._by, self._reason = by, reason
+        last_us = connection.execute(select(CLOCK.c.last_us).with_for_update()).scalar_one()
+        self._last_us = last_us
+        self._clock_us = clock_us
+
+    def run(self, edits: Sequence[Edit]) -> tuple[StoredEntry, ...]:
+        made = tuple(self._one(edit) for edit in edits)
+        # Only now: together they may bring what one of them needs, and take what another one needs.
+        self._require_needed(edits)
+        self._require_unneeded(edits)
+        self._connection.execute(update(CLOCK).values(last_us=self._last_us))
+        return made
+
+    def _one(self, edit: Edit) -> StoredEntry:
+        found = newest(self._connection, edit.kind, edit.key)
+        live = found is not None and found.entry is not None
+        current = found.version if found is not None and live else None
+        if edit.version != current:
+            if edit.entry is None and current is None:
+                raise NotThereError(f"{edit.kind} {short(edit.key)} is not there, or was deleted")
+            raise StaleVersionError(edit.kind, edit.key, edit.version, current)
+        entry = edit.entry
+        if entry is not None and found is not None and found.entry is not None:
+            entry = _keeping_hidden(found.entry, entry)
+            if entry.text() == found.entry.text():
+                return found
+        self._last_us = max(self._clock_us(), self._last_us + 1)
+        version = (found.version if found is not None else 0) + 1
+        made = StoredEntry(edit.kind, edit.key, version, self._last_us, self._by, self._reason, entry)
+        self._write(made, is_new=found is None)
+        for kind in filter(None, {_version_type(found.entry if found else None), _version_type(entry)}):
+            self._raise_version(edit.kind, kind)
+        return made
+
+    def _write(self, made: StoredEntry, is_new: bool) -> None:
+        of_entry = {"version": made.version, "changed_us": made.changed_us, "live": made.entry is not None}
+        self._connection.execute(
+            insert(CHANGES).values(
+                kind=made.kind,
+                key=made.key,
+                version=made.version,
+                changed_us=made.changed_us,
+                value=None if made.entry is None else made.entry.text(),
+                by=made.by,
+                reason=made.reason,
+            )
+        )
+        if is_new:
+            self._connection.execute(insert(ENTRIES).values(kind=made.kind, key=made.key, **of_entry))
+        else:
+            where = (ENTRIES.c.kind == made.kind, ENTRIES.c.key == made.key)
+            self._connection.execute(update(ENTRIES).where(*where).values(**of_entry))
+            self._connection.execute(delete(MENTIONS).where(MENTIONS.c.kind == made.kind, MENTIONS.c.key == made.key))
+        mentions = set(made.entry.mentions()) if made.entry is not None else set()
+        if mentions:
+            rows = [{"kind": made.kind, "key": made.key, **one._asdict()} for one in mentions]
+            self._connection.execute(insert(MENTIONS), rows)
+
+    def _raise_version(self, kind: str, type_: str) -> None:
+        of_type = (TYPE_VERSIONS.c.kind == kind, TYPE_VERSIONS.c.type == type_)
+        raised = update(TYPE_VERSIONS).where(*of_type).values(version=TYPE_VERSIONS.c.version + 1)
+        if not self._connection.execute(raised).rowcount:
+            self._connection.execute(insert(TYPE_VERSIONS).values(kind=kind, type=type_, version=1))
+
+    def _require_needed(self, edits: Sequence[Edit]) -> None:
+        needed = {mention for edit in edits if edit.entry is not None for mention in edit.entry.mentions()}
+        missing = [one for one in sorted(needed) if one.needed and not self._exists(one)]
+        if missing:
+            said = ", ".join(f"{one.role} {short(one.name)}" for one in missing[:10])
+            raise InvalidError(
+                f"nobody and nothing is called so: {said}; register it first (a group has whoever names it)",
+                missing=[{"role": one.role, "name": one.name} for one in missing],
+            )
+
+    def _exists(self, needed: Reference) -> bool:
+        home = next((kind for kind in KINDS.values() if needed.role == kind.ROLE), None)
+        if home is None:
+            there = exists().where(
+                MENTIONS.c.role == needed.role, MENTIONS.c.name == needed.name, MENTIONS.c.needed.is_(False)
+            )
+        else:
+            there = exists().where(ENTRIES.c.kind == home.KIND, ENTRIES.c.key == needed.name, ENTRIES.c.live.is_(True))
+        return bool(self._connection.execute(select(there)).scalar())
+
+    def _require_unneeded(self, edits: Sequence[Edit]) -> None:
+        for edit in edits:
+            role = kind_of(edit.kind).ROLE
+            if edit.entry is not None or not role:
+                continue
+            found = self._connection.execute(
+                select(MENTIONS.c.kind, MENTIONS.c.key)
+                .where(MENTIONS.c.role == role, MENTIONS.c.name == edit.key, MENTIONS.c.needed.is_(True))
+                .limit(100)
+            ).all()
+            if found:
+                counts = {kind: sum(row.kind == kind for row in found) for kind in sorted({row.kind for row in found})}
+                said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+                more = " or more" if len(found) == 100 else ""
+                raise StillUsedError(
+                    f"{edit.kind} {short(edit.key)} is still named by {said}{more}: delete those first",
+                    named_by=[{"kind": row.kind, "key": row.key} for row in found],
+                )
+
+
+def _require_sound(edits: Sequence[Edit], by: str, reason: str) -> None:
+    if not 1 <= len(edits) <= MAX_EDITS:
+        raise InvalidError(f"{len(edits)} changes at once: 1 to {MAX_EDITS} go")
+    for what, checked, said in (("reason", _WHY, reason), ("by", _WHO, by)):
+        try:
+            checked.validate_python(said)
+        except ValidationError as error:
+            raise InvalidError(f"{what}: {first_problem(error)}") from None
+    if twice := _twice((edit.kind, edit.key) for edit in edits):
+        raise InvalidError(f"{twice[0]} {short(twice[1])} is changed twice at once: say the last of it only")
+
+
+def _twice(keys: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    seen: set[tuple[str, str]] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
+
+
+def _version_type(entry: Entry | None) -> str:
+    return entry.version_type() if entry is not None else ""
+
+
+def _keeping_hidden(before: Entry, after: Entry) -> Entry:
+    unsaid = after.HIDDEN - after.model_fields_set
+    return after.model_copy(update={name: getattr(before, name) for name in unsaid}) if unsaid else after

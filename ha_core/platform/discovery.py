@@ -1,0 +1,72 @@
+"""What a gateway polls to discover: addresses of clusters and settings, each part by a version of its own.
+
+Whoever has a part in its newest version is told so, and nothing of it: polling costs little, however often it is done.
+A deletion raises a version like any other change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import func, select
+
+from ha_core.platform.kinds.settings import TYPES
+from ha_core.platform.platform import Platform
+from ha_core.platform.reading import MAX_PAGE
+from ha_core.platform.tables import CHANGES
+
+ADDRESSES: Final = "addresses"
+PARTS = (ADDRESSES, *TYPES)
+"""The addresses of clusters, and the types of settings."""
+_CLUSTERS = "clusters"
+
+Part = Mapping[str, Any]
+"""Name → address or value."""
+
+
+class DiscoveryFeed:
+    def __init__(self, registry: Platform) -> None:
+        self._registry = registry
+
+    def versions(self) -> dict[str, int]:
+        """Of all parts; 0: nothing was ever said."""
+        types = dict.fromkeys(TYPES, 0) | self._registry.read.type_versions()
+        return {ADDRESSES: self._addresses_version(), **types}
+
+    def part(self, name: str, known: int) -> tuple[int, Part | None]:
+        """The version of a part, and what it says; None where the version is the `known` one."""
+        if name == ADDRESSES:
+            return self._addresses(known)
+        found = self._registry.read.of_type(name, known)
+        if found.values is None:
+            return found.version, None
+        return found.version, {str(one["name"]): one["value"] for one in found.values.values()}
+
+    def changed(self, known: Mapping[str, int]) -> tuple[dict[str, int], dict[str, Part]]:
+        """The versions of all parts, and those parts that have another one than is known; none is known: all."""
+        versions, parts = dict[str, int](), dict[str, Part]()
+        for name, version in self.versions().items():
+            versions[name] = version
+            if version != known.get(name, -1):
+                versions[name], found = self.part(name, -1)
+                parts[name] = found or {}
+        return versions, parts
+
+    def _addresses_version(self) -> int:
+        newest = select(func.max(CHANGES.c.changed_us)).where(CHANGES.c.kind == _CLUSTERS)
+        with self._registry.database.reading() as connection:
+            return int(connection.execute(newest).scalar() or 0)
+
+    def _addresses(self, known: int) -> tuple[int, Part | None]:
+        # The version first: what is read after it is at least as new, and is read again when it is newer.
+        version = self._addresses_version()
+        if version == known:
+            return version, None
+        found: dict[str, str] = {}
+        after: str | None = ""
+        while after is not None:
+            page = self._registry.read.page(_CLUSTERS, after, MAX_PAGE)
+            found |= {one.key: str(one.entry.summary()["bootstrap"]) for one in page.stored if one.entry is not None}
+            after = page.after
+        return version, found

@@ -1,0 +1,74 @@
+"""Quotas: how many bytes a second, and how much time of brokers, before answers are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from ha_core.model.quota import MAX_BYTE_RATE, MAX_PERCENTAGE, MIN_PERCENTAGE
+from ha_core.platform import words
+from ha_core.platform.entry import Entry, Reference, key_of
+
+
+def _entity(said: str) -> str:
+    return said if said == words.DEFAULT_ENTITY else words.name(said)
+
+
+_Entity = Annotated[str, Field(min_length=1, max_length=words.MAX_NAME), AfterValidator(_entity)]
+_ByteRate = Annotated[int, Field(le=MAX_BYTE_RATE)]
+
+
+class QuotaEntry(Entry):
+    """For a user, one topic or instance (client id) of a user, or an instance of whatever user.
+
+    The rates have Kafka's names.
+    """
+
+    KIND = "quotas"
+
+    user: _Entity | None = None
+    """`<default>`: each user that has none of his own."""
+    topic: words.TopicName | None = None
+    instance: _Entity | None = None
+    producer_byte_rate: _ByteRate | None = None
+    """Bytes a second."""
+    consumer_byte_rate: _ByteRate | None = None
+    request_percentage: Annotated[float, Field(le=MAX_PERCENTAGE, allow_inf_nan=False)] | None = None
+    """Of one thread's time."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.user is None and self.instance is None:
+            raise ValueError("a quota is for nobody: name a user, or an instance")
+        if self.topic is not None and (self.user is None or self.instance is not None):
+            raise ValueError("a quota for a topic is for a user there: name a user, and no instance")
+        if self.topic is not None and self.request_percentage is not None:
+            raise ValueError("of a topic only bytes are counted: leave request_percentage out")
+        limits = {name: getattr(self, name) for name in LIMITS}
+        if all(value is None for value in limits.values()):
+            raise ValueError(f"a quota limits nothing: give {', '.join(LIMITS)}, or delete it")
+        for name, value in limits.items():
+            if value is not None and value <= 0:
+                raise ValueError(
+                    f"{name} {value} would let nothing through; give more than 0, or forbid it by a rule that denies"
+                )
+        if self.request_percentage is not None and self.request_percentage < MIN_PERCENTAGE:
+            raise ValueError(f"request_percentage {self.request_percentage}: give {MIN_PERCENTAGE:f} at least")
+        return self
+
+    @property
+    def key(self) -> str:
+        return key_of(self.user, self.topic, self.instance)
+
+    def mentions(self) -> Iterator[Reference]:
+        if self.user is not None:
+            yield Reference("user", self.user, needed=self.user != words.DEFAULT_ENTITY)
+        if self.topic is not None:
+            yield Reference("topic", self.topic)
+        if self.instance is not None:
+            yield Reference("instance", self.instance)
+
+
+LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")

@@ -1,0 +1,94 @@
+"""Access rules: the terms and the meaning are those of Kafka's ACLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from ha_core.model.access import CLUSTER_NAME
+from ha_core.platform import words
+from ha_core.platform.entry import Entry, Reference, key_of
+
+_OF_CLUSTER = frozenset({"cluster_action", "idempotent_write"})
+_OF_DATA = frozenset({"read", "write"})
+
+
+def _principal(said: str) -> str:
+    kind, _, name = said.partition(":")
+    if kind not in {"User", "Group"} or not name or len(name) > words.MAX_NAME:
+        raise ValueError(f"{words.short(said)} is nobody; write User:NAME, Group:NAME, or User:* for everybody")
+    if name == words.EVERYBODY:
+        if kind == "Group":
+            raise ValueError("there is no group of everybody; write User:*")
+        return said
+    words.user_name(name)
+    return said
+
+
+def _host(said: str) -> str:
+    return said if said == words.EVERYBODY else words.address(said)
+
+
+class RuleEntry(Entry):
+    """A rule is known by all that it says: it is made and deleted, never changed."""
+
+    KIND = "rules"
+
+    principal: Annotated[str, AfterValidator(_principal)]
+    resource_type: Literal["topic", "group", "transactional_id", "cluster"]
+    name: Annotated[str, Field(min_length=1, max_length=words.MAX_NAME)] = CLUSTER_NAME
+    """Of a resource; `*`, literally, for all; or what names begin with."""
+    pattern: Literal["literal", "prefixed"] = "literal"
+    operation: Literal[
+        "all",
+        "read",
+        "write",
+        "create",
+        "delete",
+        "alter",
+        "describe",
+        "cluster_action",
+        "describe_configs",
+        "alter_configs",
+        "idempotent_write",
+    ]
+    effect: Literal["allow", "deny"] = "allow"
+    host: Annotated[str, AfterValidator(_host)] = words.EVERYBODY
+    """The address that the client comes from."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.resource_type == "cluster":
+            if self.name != CLUSTER_NAME or self.pattern != "literal":
+                raise ValueError(f"the only resource of type cluster is {CLUSTER_NAME}, literally; leave name out")
+            if self.operation in _OF_DATA:
+                raise ValueError(f"a cluster has no operation {self.operation}; name a topic or a group")
+            return self
+        if "name" not in self.model_fields_set:
+            raise ValueError(f"name is missing: of a {self.resource_type}, or * for all")
+        if self.operation in _OF_CLUSTER:
+            raise ValueError(f"{self.operation} is an operation of the cluster only")
+        if self.name == words.EVERYBODY:
+            if self.pattern == "prefixed":
+                raise ValueError("no name begins with *; for all names write * with the pattern literal")
+        elif self.resource_type == "topic":
+            # What names begin with need not be one: `.` begins `.orders`.
+            words.topic_name(self.name if self.pattern == "literal" else f"{self.name}x")
+        else:
+            words.plain(self.name)
+        return self
+
+    @property
+    def key(self) -> str:
+        return key_of(
+            self.principal, self.resource_type, self.name, self.pattern, self.operation, self.effect, self.host
+        )
+
+    def mentions(self) -> Iterator[Reference]:
+        kind, _, name = self.principal.partition(":")
+        if name != words.EVERYBODY:
+            yield Reference(kind.lower(), name, needed=True)
+        if self.resource_type == "topic":
+            yield Reference("topic", self.name)

@@ -1,0 +1,62 @@
+"""How gateways are set while they run: a setting has a type and says whom it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from ha_core.platform import words
+from ha_core.platform.entry import Entry, Reference, key_of
+
+
+class SettingType(NamedTuple):
+    """
+    :ivar name: checks for what it is; a ValueError says why it cannot be.
+    :ivar role: what it is for, as lists are filtered by it.
+    :ivar most: the greatest value; the least is 1.
+    """
+
+    help: str
+    name: Callable[[str], str]
+    role: str
+    most: int
+
+
+TYPES = {
+    "queued_requests": SettingType("requests that wait for one cluster", words.cluster_name, "cluster", 1_000_000),
+    "user_rate": SettingType("requests a second of a user", words.user_name, "user", 10_000_000),
+    "address_rate": SettingType("requests a second from an address", words.address, "address", 10_000_000),
+}
+"""Each type has a version of its own, which every change and deletion in it raises."""
+
+
+class SettingEntry(Entry):
+    KIND = "settings"
+
+    type: Literal["queued_requests", "user_rate", "address_rate"]
+    name: Annotated[str, Field(min_length=1, max_length=words.MAX_NAME)] = words.EVERYBODY
+    """`*`: for each that has none of its own."""
+    value: int
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        kind = TYPES[self.type]
+        if self.name != words.EVERYBODY and kind.name(self.name) != self.name:
+            raise ValueError(f"{words.short(self.name)} is written {kind.name(self.name)}")
+        if not 1 <= self.value <= kind.most:
+            raise ValueError(f"{self.type} {self.value}: {kind.help}, 1 to {kind.most}")
+        return self
+
+    @property
+    def key(self) -> str:
+        return key_of(self.type, self.name)
+
+    def mentions(self) -> Iterator[Reference]:
+        yield Reference("type", self.type)
+        if self.name != words.EVERYBODY:
+            yield Reference(TYPES[self.type].role, self.name)
+
+    def version_type(self) -> str:
+        return self.type

@@ -1,0 +1,49 @@
+"""Users: whoever logs in, by the name that rules and quotas have for him."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from ha_core.platform.entry import Entry, Reference
+from ha_core.platform.scram import ScramKeys
+from ha_core.platform.words import Name, UserName, Words
+
+MAX_GROUPS = 100
+
+
+def _each_once(said: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(said)))
+
+
+class UserEntry(Entry):
+    KIND = "users"
+    ROLE = "user"
+    HIDDEN: ClassVar[frozenset[str]] = frozenset({"scram"})
+
+    name: UserName
+    owner: Words = ""
+    """Who answers for it: a person or a team."""
+    contact: Words = ""
+    super_user: bool = False
+    """May do everything, whatever rules say."""
+    disabled: bool = False
+    """Cannot log in, and may do nothing, until he is enabled again; what he has stays."""
+    groups: Annotated[tuple[Name, ...], Field(max_length=MAX_GROUPS, strict=False), AfterValidator(_each_once)] = ()
+    """Of users: rules may be for all of a group."""
+    scram: dict[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], ScramKeys] = Field(default_factory=dict, repr=False)
+    """Empty: logs in by a certificate or a token only."""
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    def mentions(self) -> Iterator[Reference]:
+        yield from (Reference("group", group) for group in self.groups)
+        if self.owner:
+            yield Reference("owner", self.owner)
+
+    def summary(self) -> Mapping[str, Any]:
+        return {**super().summary(), "mechanisms": {name: keys.iterations for name, keys in sorted(self.scram.items())}}

@@ -1,0 +1,10 @@
+"""What Alembic runs: on the connection, and in the transaction, that it is given."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from ha_core.platform.tables import METADATA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, transactional_ddl=True)
+context.run_migrations()

@@ -1,0 +1,149 @@
+"""Errors in one shape, `{"error": {"code", "message", "details"}}`, and bodies no longer than they may be."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ha_core.model.numeral import whole_number
+from ha_core.model.shown import shown
+from ha_core.platform.errors import (
+    BusyError,
+    DatabaseAwayError,
+    NotPublishedError,
+    NotThereError,
+    PlatformError,
+    SchemaError,
+    StaleVersionError,
+    StillUsedError,
+)
+
+MAX_BODY_BYTES = 1 << 20
+STATUS: tuple[tuple[type[PlatformError], int], ...] = (
+    (NotThereError, 404),
+    (StaleVersionError, 409),
+    (StillUsedError, 409),
+    (BusyError, 503),
+    (NotPublishedError, 503),
+    (DatabaseAwayError, 503),
+    (SchemaError, 503),
+    (PlatformError, 422),
+)
+"""The first that fits."""
+NO_TOKEN = "the token is missing or unknown: send Authorization: Bearer TOKEN"
+_CODES = {401: "no_token", 403: "forbidden", 404: "not_there", 405: "method", 413: "too_long"}
+_LOG = logging.getLogger(__name__)
+
+
+def error(status: int, code: str, message: str, details: Any = None) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(_shape(code, message, details), status, headers)
+
+
+def _shape(code: str, message: str, details: Any = None) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "details": details or {}}}
+
+
+def shape_errors(app: FastAPI) -> None:
+    """Whatever goes wrong in `app` is answered in the one shape."""
+
+    def ours(_request: Request, failed: Exception) -> JSONResponse:
+        assert isinstance(failed, PlatformError)
+        status = next(status for kind, status in STATUS if isinstance(failed, kind))
+        return error(status, failed.code, str(failed), failed.details)
+
+    def invalid(_request: Request, failed: Exception) -> JSONResponse:
+        # Without what was given: that may be a password.
+        assert isinstance(failed, RequestValidationError)
+        found = [
+            {"field": ".".join(map(str, one["loc"])), "problem": one["msg"].removeprefix("Value error, ")}
+            for one in failed.errors()[:20]
+        ]
+        return error(422, "invalid", f"{found[0]['field']}: {found[0]['problem']}", {"problems": found})
+
+    def http(_request: Request, failed: Exception) -> JSONResponse:
+        assert isinstance(failed, HTTPException)
+        if failed.status_code == 400:
+            # A body that no parser takes, as one of nothing but brackets; what is not valid has one status.
+            return error(422, "invalid", "the body is no JSON")
+        return error(failed.status_code, _CODES.get(failed.status_code, "http"), str(failed.detail))
+
+    def defect(request: Request, failed: Exception) -> JSONResponse:
+        _LOG.error("%s %s failed: %s", request.method, shown(request.url.path), type(failed).__name__)
+        return error(500, "defect", "a defect of the platform: its log names it")
+
+    app.add_exception_handler(PlatformError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, defect)
+
+
+class BodyLimit:
+    """Refuses a body that is, or becomes, longer than it may be, before anybody reads it."""
+
+    def __init__(self, app: ASGIApp, most: int = MAX_BODY_BYTES) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        body = bytearray()
+        too_long = whole_number(said.decode("latin-1"), self._most) is None
+        while not too_long:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            too_long = len(body) > self._most
+            if not message.get("more_body", False):
+                break
+        if too_long:
+            await _refuse(send, 413, "too_long", f"a body of more than {self._most} bytes: send less at once")
+            return
+        given = False
+
+        async def given_once() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        await self._app(scope, given_once, send)
+
+
+class TokenFirst:
+    """Checks the token before the body is read: otherwise a caller without one could have a megabyte parsed."""
+
+    def __init__(self, app: ASGIApp, known: Callable[[str], bool], open_paths: Collection[str]) -> None:
+        """:param known: whether a token is known."""
+        self._app, self._known, self._open_paths = app, known, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+            said = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            scheme, _, token = said.partition(" ")
+            if scheme.lower() != "bearer" or not self._known(token.strip()):
+                await _refuse(send, 401, _CODES[401], NO_TOKEN)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _refuse(send: Send, status: int, code: str, message: str) -> None:
+    text = json.dumps(_shape(code, message)).encode()
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

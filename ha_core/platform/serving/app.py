@@ -1,0 +1,240 @@
+"""The REST API: the same paths for each kind, and what gateways poll.
+
+Bodies and answers are JSON; `/openapi.json` describes them. Every call has `Authorization: Bearer TOKEN`.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
+from starlette.exceptions import HTTPException
+
+from ha_core.platform.changing import Edit, put
+from ha_core.platform.entry import KINDS, Entry, kind_of
+from ha_core.platform.errors import InvalidError, NotThereError
+from ha_core.platform.feed import MAX_ROWS
+from ha_core.platform.kinds.settings import TYPES
+from ha_core.platform.platform import Platform
+from ha_core.platform.reading import MAX_PAGE
+from ha_core.platform.scram import ITERATIONS
+from ha_core.platform.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, shape_errors
+from ha_core.platform.serving.client_changes import add_client_changes
+from ha_core.platform.serving.discovery import add_discovery
+from ha_core.platform.serving.tokens import Caller, CallerTokens, Role
+from ha_core.platform.words import MAX_REASON, short
+
+ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
+"""By which lists are filtered: what entries mention."""
+OPENAPI = "/openapi.json"
+_Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
+_Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+_bearer = HTTPBearer(auto_error=False)
+
+
+class _ChangeBody(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class Password(_ChangeBody):
+    """Its keys are made at once; itself it is written nowhere."""
+
+    user: str
+    password: SecretStr
+    reason: _Reason
+    version: int | None = None
+    iterations: int = ITERATIONS
+
+
+class GeneratedPassword(_ChangeBody):
+    """The answer has it, once."""
+
+    user: str
+    reason: _Reason
+    replace: bool = False
+
+
+class NewInstance(_ChangeBody):
+    """The answer contains the client id."""
+
+    user: str
+    topics: tuple[str, ...]
+    reason: _Reason
+    description: str = ""
+
+
+CallerOf = Callable[..., Caller]
+"""A dependency: who calls; it refuses who may not."""
+
+
+def make_app(registry: Platform, tokens: CallerTokens, publishes_quotas: bool = False) -> FastAPI:
+    """:param publishes_quotas: whether those that clients change come into force."""
+    app = _app(OPENAPI)
+    app.state.tokens = tokens
+    app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI})
+    app.include_router(_of_gateways(registry, publishes_quotas))
+    add_operators(app, registry, _only("operator"))
+    return app
+
+
+def make_operators_app(registry: Platform, caller_of: CallerOf) -> FastAPI:
+    """What operators do, without tokens: for a server that knows by itself who calls."""
+    app = _app(None)
+    add_operators(app, registry, caller_of)
+
+    def described() -> dict[str, Any]:
+        return app.openapi()
+
+    app.add_api_route("/openapi.json", described, include_in_schema=False, dependencies=[Depends(caller_of)])
+    return app
+
+
+def _app(openapi_url: str | None) -> FastAPI:
+    app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None, openapi_url=openapi_url)
+    app.add_middleware(BodyLimit)
+    shape_errors(app)
+    return app
+
+
+def add_operators(app: FastAPI, registry: Platform, caller_of: CallerOf) -> None:
+    app.include_router(_of_operators(registry, caller_of))
+    for kind in KINDS.values():
+        app.include_router(_of_kind(registry, kind, caller_of))
+
+
+def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
+    found = None if said is None else cast(CallerTokens, request.app.state.tokens).caller(said.credentials)
+    if found is None:
+        raise HTTPException(401, NO_TOKEN)
+    return found
+
+
+def _only(role: Role) -> CallerOf:
+    def allowed(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+        if caller.role != role:
+            raise HTTPException(403, f"{caller.name} is a {caller.role}; this is for a {role}")
+        return caller
+
+    return allowed
+
+
+def _of_gateways(registry: Platform, publishes_quotas: bool) -> APIRouter:
+    router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[Depends(_only("gateway"))])
+
+    @router.get("/changes/{kind}")
+    def changes(
+        kind: str,
+        after_us: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1000,
+    ) -> Response:
+        found = registry.source(_known(kind).KIND).changes_in_json(after_us, limit)
+        return Response(found, media_type="application/json")
+
+    @router.get("/digest/{kind}")
+    def digest(kind: str, through_us: Annotated[int, Query(ge=0, lt=1 << 63)]) -> dict[str, Any]:
+        return {"digest": registry.source(_known(kind).KIND).digest(through_us)}
+
+    @router.get("/settings")
+    def versions() -> dict[str, Any]:
+        return {"versions": dict.fromkeys(TYPES, 0) | registry.read.type_versions()}
+
+    @router.get("/settings/{type_name}")
+    def settings(type_name: str, version: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
+        if type_name not in TYPES:
+            raise NotThereError(f"type {short(type_name)} is not known; one of {', '.join(TYPES)}")
+        found = registry.read.of_type(type_name, version)
+        values = None if found.values is None else {str(one["name"]): one["value"] for one in found.values.values()}
+        return {"type": type_name, "version": found.version, "settings": values}
+
+    add_discovery(router, registry)
+    add_client_changes(router, registry, _caller, publishes_quotas)
+    return router
+
+
+def _of_operators(registry: Platform, caller_of: CallerOf) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[Depends(caller_of)])
+
+    @router.get("/history/{kind}")
+    def history(
+        kind: str,
+        key: str | None = None,
+        before_us: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+        limit: _Limit = 100,
+    ) -> dict[str, Any]:
+        return registry.read.history(_known(kind).KIND, key, before_us, limit).to_json()
+
+    @router.post("/passwords")
+    def password(
+        body: Password, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
+    ) -> dict[str, Any]:
+        secret = body.password.get_secret_value()
+        return registry.set_password(
+            body.user, secret, caller.name, body.reason, body.version, body.iterations, dry_run
+        ).to_json()
+
+    @router.post("/passwords/generated")
+    def generated(
+        body: GeneratedPassword,
+        caller: Annotated[Caller, Depends(caller_of)],
+        answer: Response,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        made, secret = registry.generate_password(body.user, caller.name, body.reason, body.replace, dry_run)
+        answer.headers["Cache-Control"] = "no-store"
+        return {**made.to_json(), "password": None if dry_run else secret}
+
+    @router.post("/instances/issued", status_code=201)
+    def issued(
+        body: NewInstance, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
+    ) -> dict[str, Any]:
+        made = registry.new_instance(body.user, body.topics, body.description)
+        return registry.create(made, caller.name, body.reason, dry_run).to_json()
+
+    return router
+
+
+def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIRouter:
+    router = APIRouter(prefix=f"/v1/{kind.KIND}", tags=[kind.KIND], dependencies=[Depends(caller_of)])
+    who = Annotated[Caller, Depends(caller_of)]
+    new = create_model(f"New{kind.__name__}", __base__=_ChangeBody, value=(kind, ...), reason=(_Reason, ...))
+    changed = create_model(f"Changed{kind.__name__}", __base__=new, version=(int, ...))
+
+    def items(request: Request, after: str = "", limit: _Limit = 100) -> dict[str, Any]:
+        mentioned = {role: request.query_params[role] for role in ROLES if role in request.query_params}
+        if unknown := request.query_params.keys() - {"after", "limit", *ROLES}:
+            raise InvalidError(f"{short(sorted(unknown)[0])} is no filter; there are {', '.join(ROLES)}")
+        return registry.read.page(kind.KIND, after, limit, mentioned).to_json()
+
+    def one(key: str) -> dict[str, Any]:
+        return registry.read.get(kind.KIND, key).to_json()
+
+    def create(body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
+        return registry.apply([put(body.value)], caller.name, body.reason, dry_run)[0].to_json()
+
+    def change(key: str, body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
+        if body.value.key != key:
+            raise InvalidError(f"{short(key)} is not the key of this value, {short(body.value.key)} is: make another")
+        return registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0].to_json()
+
+    def delete(
+        key: str, caller: who, version: int, reason: Annotated[str, Query(min_length=1)], dry_run: bool = False
+    ) -> dict[str, Any]:
+        edit = Edit(kind.KIND, key, None, version)
+        return registry.apply([edit], caller.name, reason, dry_run)[0].to_json()
+
+    create.__annotations__["body"], change.__annotations__["body"] = new, changed
+    router.add_api_route("", items, methods=["GET"])
+    router.add_api_route("", create, methods=["POST"], status_code=201)
+    # Keys have any characters; in a path they are encoded, `/` too.
+    router.add_api_route("/{key:path}", one, methods=["GET"])
+    router.add_api_route("/{key:path}", change, methods=["PUT"])
+    router.add_api_route("/{key:path}", delete, methods=["DELETE"])
+    return router
+
+
+def _known(kind: str) -> type[Entry]:
+    try:
+        return kind_of(kind)
+    except InvalidError as error:
+        raise NotThereError(str(error)) from None

@@ -1,0 +1,310 @@
+"""Questions to brokers, asked by executors: every function takes the rows of one Spark partition and gives answers.
+
+Bounds: an executor's task asks `CLUSTERS_AT_ONCE` clusters at a time, each over one connection per broker, in requests
+of at most `PARTITIONS_PER_REQUEST` partitions; so a broker sees as many connections as there are tasks
+(`Reach.parallel`). What goes wrong is an answer: a cluster that cannot be reached gives rows with an error, after one
+timeout, and a topic or group that is refused is told apart from its neighbours by halving the request.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import (
+    AuthenticationRefusedError,
+    ClusterUnreachableError,
+    KafkaAdminError,
+    NotKafkaError,
+    UnsupportedByClusterError,
+)
+from ha_core.kafka.facts import RecordTimes
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Cluster
+from ha_core.model.mirror import COPY_LOG
+from ha_core.model.portions import portions
+from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.wire.sasl import SecurityProfile
+
+Answer = TypeVar("Answer")
+CLUSTERS_AT_ONCE = 8
+PARTITIONS_PER_REQUEST = 2_000
+GROUPS_PER_REQUEST = 200
+HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
+"""Asking this cluster again in this run costs a timeout and brings nothing."""
+
+
+class Reach(NamedTuple):
+    """How executors reach the clusters. It travels with the task, accounts included, and is in no plan or log."""
+
+    clusters: Mapping[str, Cluster]
+    profiles: Mapping[str, SecurityProfile]
+    timeout_s: float = 10.0
+    """Of one request with its repetitions."""
+    parallel: int = 4
+    """Tasks at once, and so connections to one broker."""
+    connect: Callable[[Cluster, SecurityProfile, float], Any] = Admin
+    """Gives what answers as `Admin` does."""
+
+    def open(self, cluster: str) -> Admin:
+        """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""
+        known = self.clusters.get(cluster)
+        if known is None:
+            raise KafkaAdminError(cluster, "is not registered. Add it, or correct the name in the map.")
+        if known.security not in self.profiles:
+            some = ", ".join(sorted(self.profiles))
+            raise KafkaAdminError(
+                cluster, f"needs the security profile {known.security!r}, which is not known here (known: {some})."
+            )
+        admin: Admin = self.connect(known, self.profiles[known.security], self.timeout_s)
+        return admin
+
+
+class ToList(NamedTuple):
+    """A cluster whose topics and groups are to be listed."""
+
+    cluster: str
+
+
+class Listed(NamedTuple):
+    """A topic (with its number of partitions) or group of a cluster; or why one of the lists is missing."""
+
+    cluster: str
+    what: str
+    """`topic`, `group` or `error`."""
+    name: str | None = None
+    partitions: int = 0
+    internal: bool = False
+    state: str = ""
+    """Of a group."""
+    error: str | None = None
+
+
+class TopicAsked(NamedTuple):
+    cluster: str
+    topic: str
+    partitions: int
+    """As far as is known: for the size of requests."""
+
+
+class TopicRead(NamedTuple):
+    """A topic as its brokers told it. Lists are by partition; what a leader did not tell is null in them."""
+
+    cluster: str
+    topic: str
+    read_at_ms: int
+    """By the executor's clock."""
+    exists: bool | None = None
+    """None: see `error`."""
+    partitions: int = 0
+    replication: int = 0
+    config: str = "{}"
+    """JSON of what was set on the topic itself."""
+    internal: bool = False
+    starts: Sequence[int | None] = ()
+    ends: Sequence[int | None] = ()
+    """Log ends: all that was appended."""
+    first_record_ms: Sequence[int | None] = ()
+    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
+    newest_record_ms: Sequence[int | None] = ()
+    """The largest of each partition."""
+    error: str | None = None
+
+
+class GroupAsked(NamedTuple):
+    cluster: str
+    group: str
+    state: str
+
+
+class CommitRead(NamedTuple):
+    """One committed offset. A group without any gives one row without topic, one that could not be read an error."""
+
+    cluster: str
+    group: str
+    read_at_ms: int
+    live: bool = False
+    """It has members, is getting some, or may have."""
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    """A client offset."""
+    error: str | None = None
+
+
+class PartitionAsked(NamedTuple):
+    cluster: str
+    topic: str
+    partition: int
+
+
+class ProducersRead(NamedTuple):
+    """What a partition's leader remembers of producers. `producers` is None where it cannot be asked."""
+
+    cluster: str
+    topic: str
+    partition: int
+    producers: int | None = None
+    newest_record_ms: int | None = None
+    """By the producers' clocks."""
+    error: str | None = None
+
+
+def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
+    """Names of everything in each cluster. A list that fails is one `error` row."""
+
+    def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
+        for one in asked:
+            for name, topic in admin.topics(None, offsets=False).items():
+                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
+            try:
+                for name, state in admin.list_groups().items():
+                    yield Listed(one.cluster, "group", name, state=state)
+            except KafkaAdminError as error:
+                yield refused(one, str(error))
+
+    def refused(asked: ToList, why: str) -> Listed:
+        return Listed(asked.cluster, "error", error=why)
+
+    return _ask_clusters(reach, rows, ask, refused, most=1)
+
+
+def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
+    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such.
+
+    With `timestamps` those of the records too. A cluster has one timeout in all for them: what is not told by then, as
+    from slow disks, is null.
+    """
+    left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
+
+    def ask(admin: Admin, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
+        found = admin.topics([one.topic for one in asked])
+        at_ms = now_ms()
+        times: Mapping[Partition, RecordTimes] = {}
+        cluster = asked[0].cluster
+        if left_s[cluster] > 0:
+            ends = {(name, index): one for name, topic in found.items() for index, one in topic.ends.items()}
+            begun = time.monotonic()
+            times = admin.record_times(ends, left_s[cluster])
+            left_s[cluster] -= time.monotonic() - begun
+        for one in asked:
+            nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
+            topic = found.get(one.topic)
+            yield _read(nothing, topic, times if timestamps else None) if topic else nothing
+
+    def refused(asked: TopicAsked, why: str) -> TopicRead:
+        return TopicRead(asked.cluster, asked.topic, now_ms(), error=why)
+
+    return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
+
+
+def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition, RecordTimes] | None) -> TopicRead:
+    told = [found.ends.get(index) for index in range(found.partitions)]
+    untold = [str(index) for index, one in enumerate(told) if one is None]
+    records = [] if times is None else [times.get((found.name, index)) for index in range(found.partitions)]
+    some = f"{', '.join(untold[:5])}{' …' if len(untold) > 5 else ''}"
+    return nothing._replace(
+        exists=True,
+        partitions=found.partitions,
+        replication=found.replication,
+        config=json.dumps(dict(found.config), sort_keys=True),
+        internal=found.internal or found.name == COPY_LOG,
+        starts=[one and one.start for one in told],  # type: ignore[misc]
+        ends=[one and one.log_end for one in told],  # type: ignore[misc]
+        first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
+        newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
+        error=f"no leader tells the offsets of partition {some}" if untold else None,
+    )
+
+
+def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
+    def ask(admin: Admin, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
+        untold = [one.group for one in asked if not one.state]
+        states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
+        committed = admin.group_offsets([one.group for one in asked], stable=False)
+        at_ms = now_ms()
+        for one in asked:
+            live = is_live(one.state or states.get(one.group, ""))
+            offsets = committed.get(one.group) or {}
+            for (topic, partition), (offset, _) in offsets.items():
+                yield CommitRead(one.cluster, one.group, at_ms, live, topic, partition, offset)
+            if not offsets:
+                yield CommitRead(one.cluster, one.group, at_ms, live)
+
+    def refused(asked: GroupAsked, why: str) -> CommitRead:
+        return CommitRead(asked.cluster, asked.group, now_ms(), error=why)
+
+    return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
+
+
+def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
+    """Number of producers and their newest record. Brokers older than 2.8 tell nothing, which is no error."""
+
+    def ask(admin: Admin, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
+        try:
+            found = admin.producers([(one.topic, one.partition) for one in asked])
+        except UnsupportedByClusterError:
+            yield from (ProducersRead(*one) for one in asked)
+            return
+        for one in asked:
+            states = found.get((one.topic, one.partition), ())
+            newest = max((state.last_timestamp_ms for state in states), default=None)
+            yield ProducersRead(*one, len(states), newest)
+
+    return _ask_clusters(reach, rows, ask, lambda one, why: ProducersRead(*one, error=why), PARTITIONS_PER_REQUEST)
+
+
+Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
+
+
+def _ask_clusters(
+    reach: Reach,
+    rows: Iterable[Row],
+    ask: Callable[[Admin, Sequence[Row]], Iterator[Answer]],
+    refused: Callable[[Row, str], Answer],
+    most: int,
+    size: Callable[[Row], int] = lambda _row: 1,
+) -> Iterator[Answer]:
+    """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""
+    by_cluster: dict[str, list[Row]] = {}
+    for row in rows:
+        by_cluster.setdefault(row.cluster, []).append(row)
+
+    def ask_cluster(item: tuple[str, list[Row]]) -> list[Answer]:
+        name, asked = item
+        try:
+            admin = reach.open(name)
+        except KafkaAdminError as error:
+            return [refused(row, str(error)) for row in asked]
+        answers: list[Answer] = []
+        try:
+            left = [*portions(asked, most, size)]
+            while left:
+                portion = left.pop()
+                try:
+                    answers += list(ask(admin, portion))
+                except HOPELESS as error:
+                    answers += [refused(row, str(error)) for some in (portion, *left) for row in some]
+                    break
+                except KafkaAdminError as error:
+                    middle = len(portion) // 2
+                    if middle:
+                        left += [portion[:middle], portion[middle:]]
+                    else:
+                        answers.append(refused(portion[0], str(error)))
+        finally:
+            admin.close()
+        return answers
+
+    if by_cluster:
+        with ThreadPoolExecutor(min(CLUSTERS_AT_ONCE, len(by_cluster)), "ask") as pool:
+            for answers in pool.map(ask_cluster, by_cluster.items()):
+                yield from answers
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
