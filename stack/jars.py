@@ -81,8 +81,21 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
 
     Raises StackError that names the jar and the remedy when something does not arrive or differs from the lock.
     """
-    lock = _LOCKS / f"kafka-{version}.lock"
-    folder = cache_dir() / "kafka" / f"{version}-{sha256(lock.read_bytes()).hexdigest()[:12]}"
+    return _locked_jars(f"kafka-{version}", "kafka", version, f"Kafka {version}", java, say)
+
+
+def application_jars(version: str, java: Java, say: Say) -> Path:
+    """Kafka Streams with its demo applications, and the file connectors of Connect; they need `kafka_jars` as well.
+
+    They have a lock of their own: brokers and other tests need none of them, and RocksDB alone has 70 MB.
+    """
+    name = "Kafka Streams and connectors"
+    return _locked_jars(f"applications-{version}", "applications", version, f"{name} {version}", java, say)
+
+
+def _locked_jars(lock_name: str, folder_name: str, version: str, what: str, java: Java, say: Say) -> Path:
+    lock = _LOCKS / f"{lock_name}.lock"
+    folder = cache_dir() / folder_name / f"{version}-{sha256(lock.read_bytes()).hexdigest()[:12]}"
     if (folder / _MARKER).exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +104,7 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
         if (folder / _MARKER).exists():  # another stack fetched them meanwhile
             return folder
         modules = read_lock(lock)
-        say(f"Kafka {version}: fetching {len(modules)} jars, once on this machine")
+        say(f"{what}: fetching {len(modules)} jars, once on this machine")
         started = time.monotonic()
         unfinished = folder.with_name(folder.name + ".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -101,7 +114,7 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
         (unfinished / _MARKER).touch()
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
-        say(f"Kafka {version}: {len(modules)} jars verified after {time.monotonic() - started:.0f} s")
+        say(f"{what}: {len(modules)} jars verified after {time.monotonic() - started:.0f} s")
     return folder
 
 

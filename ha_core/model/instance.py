@@ -20,6 +20,9 @@ NAMED_FORMS: dict[str, tuple[str, ...]] = {
             for start in ("-{uuid}-StreamThread-{number}", "-StreamThread-{number}")
             for role in ("-consumer", "-restore-consumer", "-producer", "-{number}_{number}-producer")
         ),
+        # Threads that only restore state, seen with 4.3.1.
+        "{instance}-{uuid}-StateUpdater-{number}-restore-consumer",
+        "{instance}-StateUpdater-{number}-restore-consumer",
         "{instance}-{uuid}-global-consumer",
         "{instance}-global-consumer",
         "{instance}-{uuid}-admin",

@@ -22,6 +22,8 @@ FORMS = st.sampled_from([NAMED, NUMBERED, ("x-{instance}",), ("{instance}.{uuid}
     [
         (f"till-{UUID}-StreamThread-1-consumer", "till"),
         (f"till-{UUID}-StreamThread-12-restore-consumer", "till"),
+        (f"till-{UUID}-StateUpdater-1-restore-consumer", "till"),
+        ("till-StateUpdater-2-restore-consumer", "till"),
         (f"till-{UUID}-StreamThread-1-producer", "till"),
         (f"till-{UUID}-StreamThread-1-0_3-producer", "till"),
         (f"till-{UUID}-global-consumer", "till"),

@@ -89,6 +89,18 @@ def test_every_lock_file_is_whole_and_names_each_jar_once() -> None:
         assert f"org.apache.kafka.connect-mirror-{version}.jar" in names
 
 
+def test_jars_of_applications_are_locked_for_a_locked_version_and_are_none_of_its_own() -> None:
+    folder = Path(jars.__file__).parent
+    locks = list(folder.glob("applications-*.lock"))
+    assert locks
+    for lock in locks:
+        kafka = read_lock(lock.with_name(lock.name.replace("applications", "kafka")))
+        names = [module.name for module in read_lock(lock)]
+        assert {"kafka-streams", "kafka-streams-examples", "connect-file", "rocksdbjni"} == set(names)
+        assert not {module.name for module in kafka} & set(names)
+        assert "connect-runtime" in {module.name for module in kafka}
+
+
 def test_a_broken_line_of_a_lock_file_is_named(tmp_path: Path) -> None:
     lock = tmp_path / "kafka-1.2.3.lock"
     lock.write_text("# made up\norg.example first 1.0\n")
