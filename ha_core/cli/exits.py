@@ -13,7 +13,7 @@ from ha_core.model import UnreadableDocumentError
 from ha_core.operations.access.bindings_file import DeclaredError
 from ha_core.operations.engine.errors import MoveError, RefusedError
 from ha_core.plan.engine.revision import MoveDamagedError
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.platform.errors import DatabaseAwayError, PlatformError
 from ha_core.store.errors import (
     LockedError,

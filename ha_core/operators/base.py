@@ -41,7 +41,7 @@ from ha_core.present.page import Page, log_lines, markdown
 if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
     from ha_core.operations.engine.report import Report
-    from ha_core.plan.preflight.verdict import Verdict
+    from ha_core.plan.facts.verdict import Verdict
 
 Context = Any
 """Airflow's, of a task."""

@@ -29,7 +29,7 @@ class CompareBindingsOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.engine.errors import RefusedError
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
 
         plan = self._plan()
         if not plan.differences:
@@ -65,7 +65,7 @@ class RefreshBindingsOperator(CompareBindingsOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.access.bindings import apply_bindings
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
 
         finished = self.finish_own()
         plan = self._plan()

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import SwitchyardOperator
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 
 COMPARE = "compare"
 """The task that compares, whose summary is judged."""

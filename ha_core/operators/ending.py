@@ -44,7 +44,7 @@ class ReleaseOperator(SwitchyardOperator):
 
     def work(self) -> list[str]:
         from ha_core.operations.engine import engine
-        from ha_core.plan.preflight.verdict import listed
+        from ha_core.plan.facts.verdict import listed
 
         self.environment.store.end_approval(run_owner(self.context))
         ids = self.started()

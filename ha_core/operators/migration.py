@@ -126,7 +126,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.engine.errors import StepFailedError
         from ha_core.operations.migration.planning import MigrationBatch
         from ha_core.operations.move.dependents import failure
-        from ha_core.plan.preflight.verdict import stands
+        from ha_core.plan.facts.verdict import stands
 
         key = batch_key(int(self.batch))
         batch = MigrationBatch.model_validate(self.proposal(key))

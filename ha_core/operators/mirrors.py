@@ -34,7 +34,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
         from ha_core.present.moves import objections
 
         proposal = self._plan()
@@ -70,7 +70,7 @@ class LinkMirrorOperator(PlanMirrorOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.engine import engine
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
 
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
         if self.environment.operation(operation_id) is None:
@@ -102,7 +102,7 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.mirror.throttling import limit_of, limit_words, throttle, to_throttle
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
 
         limit = limit_of(self.max_bytes_s)
         words = limit_words(limit)
@@ -140,7 +140,7 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.mirror.unlinking import judged, unlink
-        from ha_core.plan.preflight.verdict import amount, listed
+        from ha_core.plan.facts.verdict import amount, listed
 
         reports = [*self.finish_own()]
         what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
@@ -191,7 +191,7 @@ class ReconcileOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.absence.reconciling import reconcile
         from ha_core.operations.mirror.comparing import verify_of
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import nothing_left_in, reconciled_attention, reconciled_page
 
         self.finish_own()
@@ -252,7 +252,7 @@ class SyncMirrorsOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
-        from ha_core.plan.preflight.verdict import amount
+        from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import synced_page
 
         found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)

@@ -24,7 +24,7 @@ class DeleteTopicsOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.model import SingleOperation
         from ha_core.operations.migration.topic_deletion import delete, plan_deletion
-        from ha_core.plan.preflight.verdict import amount, listed
+        from ha_core.plan.facts.verdict import amount, listed
         from ha_core.present.moves import objections
         from ha_core.present.topics import deletion_page, would_delete
 

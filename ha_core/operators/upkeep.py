@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import Flag, LinesField, Text, propose
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 
 
 class _ExtentsOperator(SwitchyardOperator):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ha_core.plan.access.shared_ids import SharedId
-from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
 
 MAX_ROWS = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ha_core.operations.mirror.comparing import WELL, MirrorsCompared, PartitionCompared, State
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 

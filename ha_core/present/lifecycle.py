@@ -9,7 +9,7 @@ from ha_core.operations.absence.returned import Returned
 from ha_core.operations.migration.aging import Aging, Old
 from ha_core.plan.absence.given_up import Loss, UnreadGroup
 from ha_core.plan.absence.returned import Return
-from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.present.moves import single_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 

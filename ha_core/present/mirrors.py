@@ -10,8 +10,8 @@ from ha_core.operations.mirror.linking import LinkProposal
 from ha_core.operations.mirror.status import MirrorRow, MirrorsNow
 from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced
 from ha_core.operations.overview.problem import Problem
+from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal
-from ha_core.plan.preflight.verdict import amount, duration, listed
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page

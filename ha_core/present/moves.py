@@ -13,7 +13,7 @@ from ha_core.operations.migration.planning import MigrationBatch, MigrationPropo
 from ha_core.operations.move.outcome import CUT_OVER
 from ha_core.operations.move.verifying import compared_words
 from ha_core.operations.move.whole_cluster import ClusterProposal
-from ha_core.plan.preflight.verdict import Level, Verdict, amount, listed
+from ha_core.plan.facts.verdict import Level, Verdict, amount, listed
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table
 
 OVER_A_HOLE = (

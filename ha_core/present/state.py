@@ -18,8 +18,8 @@ from ha_core.operations.overview.problem import Problem
 from ha_core.plan.absence.masking import Affected
 from ha_core.plan.access.usage_age import Churn
 from ha_core.plan.facts.lag import GroupLag
+from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.move.wide_users import Width
-from ha_core.plan.preflight.verdict import amount, duration, listed
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.operations.migration.topic_deletion import DeletionProposal
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 

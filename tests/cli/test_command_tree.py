@@ -9,7 +9,7 @@ from ha_core.cli import command
 from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH, failure
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.store.errors import LockedError, NoStateError, StoreUnavailableError
 
 runner = CliRunner()

@@ -21,7 +21,7 @@ from ha_core.operations.migration.judging import scoped
 from ha_core.operations.migration.planning import MigrationBatch
 from ha_core.operations.overview.clusters import running_operations
 from ha_core.operations.overview.health import problems
-from ha_core.plan.preflight.verdict import error
+from ha_core.plan.facts.verdict import error
 from stack.memory_store import MemoryStore
 
 

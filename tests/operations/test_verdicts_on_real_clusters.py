@@ -18,7 +18,7 @@ from ha_core.operations.engine.proposal import Proposal, plan
 from ha_core.operations.engine.requests import make_request
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.move.cluster_admins import admin_of
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from stack.harness import Stack
 from tests.kafka.clients import Settings
 from tests.kit.mirroring import Copiers, await_copies

@@ -33,7 +33,7 @@ from ha_core.operators.mirrors import (  # noqa: E402
 )
 from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD, RunOutcome  # noqa: E402
 from ha_core.operators.switch import ReportClusterSwitchOperator  # noqa: E402
-from ha_core.plan.preflight.verdict import info  # noqa: E402
+from ha_core.plan.facts.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 
 COUNTED = TailFound("orders", 0, "switch-1", "counted", 20, 20, 25, 5, 900)

@@ -13,8 +13,8 @@ from ha_core.operations.engine.proposal import Proposal
 from ha_core.operations.move.outcome import CUT_OVER, of_copies
 from ha_core.operations.move.verifying import compared_words
 from ha_core.operations.move.whole_cluster import ClusterProposal
+from ha_core.plan.facts.verdict import error, info, warning
 from ha_core.plan.mirror.copy_findings import copies_differ
-from ha_core.plan.preflight.verdict import error, info, warning
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 

@@ -9,7 +9,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.proposal import Proposal
 from ha_core.operations.engine.requests import make_request
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
 

@@ -33,10 +33,10 @@ from ha_core.plan.facts.clusters import (
     TopicFacts,
     Trial,
 )
+from ha_core.plan.facts.verdict import Verdict, Verdicts
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import RULES, preflight
 from ha_core.plan.preflight import PreflightCase as Judged
-from ha_core.plan.preflight.verdict import Verdict, Verdicts
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"

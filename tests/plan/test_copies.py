@@ -30,6 +30,7 @@ from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_h
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, PartitionEnds
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.plan.mirror.copies import also_mirrored, fitting, hold_change
 from ha_core.plan.mirror.standby import regained
 from ha_core.plan.move.carry_over import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
@@ -37,7 +38,6 @@ from ha_core.plan.move.closure import closure
 from ha_core.plan.move.planner import cut_change, undo_change
 from ha_core.plan.preflight import PreflightCase as Judged
 from ha_core.plan.preflight import preflight
-from ha_core.plan.preflight.verdict import Verdict
 from tests.plan.maps import rows
 from tests.plan.preflight_case import HERE, SOUND
 

@@ -24,13 +24,13 @@ from ha_core.plan.absence.given_up import losses, without
 from ha_core.plan.absence.returned import confirmed, look_at, unconfirmed
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds, TopicFacts
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.plan.migration.crossing import open_change, propose_change, settle_change
 from ha_core.plan.migration.crossing_stages import passed, stage
 from ha_core.plan.migration.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
 from ha_core.plan.migration.status import status_of
 from ha_core.plan.move.partitions import left_in, moving, of_all
 from ha_core.plan.move.planner import cut_change, fence_change
-from ha_core.plan.preflight.verdict import Verdict
 from tests.kit.operations import a_migration, a_switch
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written

@@ -22,9 +22,9 @@ from ha_core.model.extent import append, identity
 from ha_core.model.mirror import COPY_LOG
 from ha_core.model.topic import Deletion
 from ha_core.plan.facts.clusters import GroupFacts, OpenTransaction
+from ha_core.plan.facts.verdict import Code, Verdict
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight.case import outside_topics
-from ha_core.plan.preflight.verdict import Code, Verdict
 from tests.plan.maps import cut
 from tests.plan.preflight_case import EMPTY, HERE, MASK, MEMBERS, NOWHERE, SINCE, SOUND, Case
 

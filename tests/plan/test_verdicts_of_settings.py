@@ -9,8 +9,8 @@ import pytest
 from ha_core.model import Mirror, Topic
 from ha_core.model.extent import identity
 from ha_core.plan.facts.clusters import Trial
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.plan.preflight import LINK_RULES
-from ha_core.plan.preflight.verdict import Verdict
 from tests.plan.preflight_case import EMPTY, HERE, SOUND, Case
 
 EAST = {"max.message.bytes": "8000000", "retention.ms": "604800000", "cleanup.policy": "delete"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from ha_core.operations.engine.report import PartitionCut, Report
-from ha_core.plan.preflight.verdict import Code, error, info
+from ha_core.plan.facts.verdict import Code, error, info
 from ha_core.present.moves import report_page, verdicts_page
 from ha_core.present.page import Table, log_lines
 

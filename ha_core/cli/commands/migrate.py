@@ -33,7 +33,7 @@ from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch, plan_migration, whole_request
 from ha_core.operations.migration.settling import crossing_operations, wait_for
 from ha_core.operations.move.dependents import failure, words
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page
 

@@ -33,7 +33,7 @@ from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
 from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle
 from ha_core.operations.mirror.unlinking import judged, unlink
 from ha_core.operations.overview.health import left_behind
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import below_mirrors, link_page, mirrors_page, reconciled_page, synced_page
 from ha_core.present.moves import batches_page

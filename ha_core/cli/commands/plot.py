@@ -12,7 +12,7 @@ from ha_core.cli.command import CommandResult, CommandRun, OperationId, command,
 from ha_core.model import HistoryEntry, MigrateOperation
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.overview.clusters import known_operation
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 from ha_core.present.colours import COLOURS, FAINT, INK
 
 if TYPE_CHECKING:

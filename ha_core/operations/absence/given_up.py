@@ -20,8 +20,8 @@ from ha_core.operations.move.cluster_admins import PROBE_S, answering, no_such_c
 from ha_core.operations.overview.clusters import references, running_operations
 from ha_core.operations.overview.inventory import commits
 from ha_core.plan.absence.given_up import Loss, UnreadGroup, losses, still_written, unread, without
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.aging import locked_topics, worked_on
-from ha_core.plan.preflight.verdict import amount, listed
 
 MAX_GROUPS = 1_000
 """Groups of one topic in the history; each is counted over all its partitions."""

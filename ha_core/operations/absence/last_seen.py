@@ -24,7 +24,7 @@ from ha_core.operations.engine.revisions import by_topic
 from ha_core.operations.move.cluster_admins import no_such_cluster
 from ha_core.plan.facts.clusters import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
 from ha_core.plan.facts.settings import mattering
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 from ha_core.store.errors import StoreError, StoreUnavailableError
 
 LOOK_S = 30.0

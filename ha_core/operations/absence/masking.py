@@ -16,7 +16,7 @@ from ha_core.operations.engine.report import Report
 from ha_core.operations.move.cluster_admins import answering, no_such_cluster
 from ha_core.plan.absence.masking import Affected, affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
-from ha_core.plan.preflight.verdict import amount, error, listed
+from ha_core.plan.facts.verdict import amount, error, listed
 
 LOOK_S = 10.0
 

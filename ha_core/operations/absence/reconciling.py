@@ -33,7 +33,7 @@ from ha_core.operations.engine.requests import chosen_by, require_named
 from ha_core.operations.mirror.comparing import MirrorsCompared
 from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
 from ha_core.operations.move.cluster_admins import admin_of, no_such_cluster
-from ha_core.plan.preflight.verdict import Verdict, error, listed
+from ha_core.plan.facts.verdict import Verdict, error, listed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0

@@ -15,7 +15,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
 from ha_core.operations.engine.requests import parse_scope
-from ha_core.plan.preflight.verdict import amount
+from ha_core.plan.facts.verdict import amount
 
 MAX_CHANGES = 5_000
 """Users per revision: the notes and documents of one revision have to fit into one ZooKeeper request."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ha_core.datacache.status import standings
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
-from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.plan.facts.verdict import amount, listed
 
 WAIT_S = 3.0
 """Gateways that the platform's service tells of a change read it within a second."""

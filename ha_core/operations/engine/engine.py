@@ -28,7 +28,7 @@ from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.overview.clusters import running_operations
 from ha_core.plan.engine.abandoned import AT_ONCE_S
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.store.errors import StoreError
 
 FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)

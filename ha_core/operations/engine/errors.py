@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ha_core.plan.preflight.verdict import Verdict
+    from ha_core.plan.facts.verdict import Verdict
 
 
 NOTHING_CHANGED = "Nothing was changed. "

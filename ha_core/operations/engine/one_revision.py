@@ -19,7 +19,7 @@ from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.revisions import Touched, in_batches
 from ha_core.plan.engine.revision import FINAL, Documents, entering
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 from ha_core.store.commits import Key, key_of
 from ha_core.store.errors import ConflictError, LockedError
 

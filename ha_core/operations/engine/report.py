@@ -13,8 +13,8 @@ from ha_core.model.operation import ComparedCopies, MoveEvidence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import ASKED_FOR
+from ha_core.plan.facts.verdict import Verdict, refused
 from ha_core.plan.migration.crossing_stages import crossings
-from ha_core.plan.preflight.verdict import Verdict, refused
 from ha_core.store.errors import StoreError
 
 

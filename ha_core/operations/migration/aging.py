@@ -20,6 +20,7 @@ from ha_core.operations.move.cluster_admins import admin_of, answering
 from ha_core.operations.overview.clusters import MAX_LISTED
 from ha_core.operations.overview.inventory import CommittedOffsets, commits
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.migration.aging import (
     GONE,
     Block,
@@ -34,7 +35,6 @@ from ha_core.plan.migration.aging import (
     passed,
     undeletable,
 )
-from ha_core.plan.preflight.verdict import listed
 from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0

@@ -12,10 +12,10 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.proposal import created
 from ha_core.operations.move.made_topics import with_trials
 from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.verdict import Verdict, by_level, refused
 from ha_core.plan.move.closure import closure
 from ha_core.plan.move.partitions import of_all
 from ha_core.plan.preflight import PreflightCase, preflight
-from ha_core.plan.preflight.verdict import Verdict, by_level, refused
 
 
 class Moving(NamedTuple):

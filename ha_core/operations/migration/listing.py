@@ -15,8 +15,8 @@ from ha_core.operations.move.dependents import failure, words
 from ha_core.operations.overview.clusters import MAX_LISTED
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.plan.engine.revision import MoveDamagedError
+from ha_core.plan.facts.verdict import amount
 from ha_core.plan.migration.status import TopicStatus, status_of
-from ha_core.plan.preflight.verdict import amount
 
 NAMED = 3
 

@@ -29,12 +29,12 @@ from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
 from ha_core.operations.migration.judging import JudgedTopics, Moving, scoped
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.verdict import amount, error
 from ha_core.plan.migration.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight import CUT_RULES, judge
 from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
-from ha_core.plan.preflight.verdict import amount, error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200

@@ -10,7 +10,7 @@ from ha_core.model import DeletionRequest
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError
 from ha_core.operations.migration.topic_deletion import delete
-from ha_core.plan.preflight.verdict import Verdict
+from ha_core.plan.facts.verdict import Verdict
 from ha_core.store.errors import LockedError
 
 TOLD_S = 60.0

@@ -39,9 +39,9 @@ from ha_core.operations.move.cluster_admins import admin_of, answering
 from ha_core.operations.move.copies import refuse_copiers
 from ha_core.operations.move.writers import open_what_ended
 from ha_core.operations.overview.inventory import commits
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.aging import locked_topics
 from ha_core.plan.migration.topic_deletion import DeletionFacts, TopicInCluster, judge
-from ha_core.plan.preflight.verdict import amount, listed
 from ha_core.store.commits import Key
 
 LOOK_S = 30.0

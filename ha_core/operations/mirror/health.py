@@ -9,7 +9,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.lacking_copies import lacking_copies
 from ha_core.operations.mirror.status import mirrors_now, synced
 from ha_core.operations.overview.problem import Problem
-from ha_core.plan.preflight.verdict import Code, amount, listed
+from ha_core.plan.facts.verdict import Code, amount, listed
 
 MAX_SYNC_PROBLEMS = 20
 MAX_NAMED = 20

@@ -24,10 +24,10 @@ from ha_core.operations.mirror.syncing.topics import make_copies
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
 from ha_core.operations.move.made_topics import with_trials
 from ha_core.plan.engine.revision import FINAL
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.linking import BACK, link_change, mirrors, resume, unlink_change
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
-from ha_core.plan.preflight.verdict import amount, listed
 from ha_core.store.errors import StoreError
 
 

@@ -10,8 +10,8 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import run_single
 from ha_core.operations.engine.report import Report
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
-from ha_core.plan.preflight.verdict import listed
 from ha_core.store.commits import Key
 
 UNLIMITED = "none"

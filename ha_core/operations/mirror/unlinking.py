@@ -33,9 +33,9 @@ from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.operations.move.copies import refuse_copiers
 from ha_core.operations.move.writers import open_what_ended
 from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.syncing import homes
 from ha_core.plan.mirror.unlinking import needed
-from ha_core.plan.preflight.verdict import listed
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000

@@ -21,7 +21,7 @@ from ha_core.model import Mirror
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import FencedOffError
 
 CLOSE_RECORDS, CLOSE_MS = 1_000, 500

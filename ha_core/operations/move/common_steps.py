@@ -28,9 +28,9 @@ from ha_core.operations.move.made_topics import as_made
 from ha_core.operations.move.open_transactions import require_none_open
 from ha_core.operations.move.writers import open_to_writers
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.move.bypass import past_gateways
 from ha_core.plan.move.identity_maps import pin_change, pinned_map, to_pin, unpin_change
-from ha_core.plan.preflight.verdict import listed
 
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it

@@ -16,8 +16,8 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_findings import copies_damaged
-from ha_core.plan.preflight.verdict import listed
 
 NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
 """So long a copy log that is not there is looked for: where the copies are empty, and where they are not. A broker that

@@ -13,7 +13,7 @@ from ha_core.model import KnownTopic, LostTail, Mirror, SwitchOperation
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.mirror.syncing.topics import become_writers
 from ha_core.plan.facts.settings import Settings, settings_of
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 
 def become_sources(journal: Journal[SwitchOperation]) -> None:

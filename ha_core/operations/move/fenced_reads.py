@@ -23,8 +23,8 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError, StepFailedError
 from ha_core.operations.move.cluster_admins import DYING_S, last_words
 from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.move.bypass import past_gateways
-from ha_core.plan.preflight.verdict import listed
 
 SETTLING_PAUSE_S = 0.005
 

@@ -16,7 +16,7 @@ from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.mirror.syncing.topics import alter
 from ha_core.plan.facts.settings import Settings, SettingsDue, as_writer
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 Shapes = Mapping[str, Settings]
 """By topic."""

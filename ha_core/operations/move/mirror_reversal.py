@@ -13,8 +13,8 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
 from ha_core.plan.engine.revision import Documents
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copies import unturned
-from ha_core.plan.preflight.verdict import listed
 
 
 def turn_all_round(journal: Journal[SwitchOperation]) -> None:

@@ -13,7 +13,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import StandsInTheWayError, UnsupportedByClusterError
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 LOOK_S = 0.1
 

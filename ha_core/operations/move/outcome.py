@@ -4,7 +4,7 @@ and about offsets without a record below a forced cut."""
 from __future__ import annotations
 
 from ha_core.model import SwitchOperation
-from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.plan.facts.verdict import amount, listed
 
 CUT_OVER = "cut over and verified"
 

@@ -41,6 +41,7 @@ from ha_core.operations.move.verifying import compare_copies, compared_words
 from ha_core.operations.move.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
 from ha_core.plan.access.usage_age import split
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
 from ha_core.plan.move.closure import closure
 from ha_core.plan.move.partitions import of_all
@@ -55,7 +56,6 @@ from ha_core.plan.move.planner import (
     steps,
     undo_change,
 )
-from ha_core.plan.preflight.verdict import listed
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
 OURS_FOR_S = 1.0

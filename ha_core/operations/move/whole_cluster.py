@@ -16,8 +16,8 @@ from ha_core.operations.engine.report import BaseProposal, Report
 from ha_core.operations.engine.requests import make_request, written_in
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch
 from ha_core.operations.overview.clusters import running_operations
+from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, info, warning
 from ha_core.plan.move.whole_cluster import parts
-from ha_core.plan.preflight.verdict import Verdict, amount, by_level, error, info, warning
 
 MAX_NAMED = 20
 

@@ -15,8 +15,8 @@ from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.mirror.syncing.rights import let_writers_in
 from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import marked
-from ha_core.plan.preflight.verdict import listed
 
 RULES_S = 5.0
 """Of each request; a forced move waits for it while its clients have nowhere to write."""

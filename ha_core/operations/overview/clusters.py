@@ -21,7 +21,7 @@ from ha_core.operations.move.cluster_admins import no_such_cluster
 from ha_core.plan.absence.returned import gone_for_good
 from ha_core.plan.engine.revision import FINAL, AnyOperation
 from ha_core.plan.facts.clusters import ClusterFacts
-from ha_core.plan.preflight.verdict import amount, listed
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.store.usage import Sighting, TooManyUsersError
 
 MAX_LISTED = 10_000

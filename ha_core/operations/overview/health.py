@@ -32,7 +32,7 @@ from ha_core.operations.overview.problem import Problem
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
-from ha_core.plan.preflight.verdict import amount, duration, listed
+from ha_core.plan.facts.verdict import amount, duration, listed
 
 WAITING_S = 900.0
 """An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""

@@ -15,7 +15,7 @@ from ha_core.operations.overview.problem import Problem
 from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.access.usage_age import by_instance, churning
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
-from ha_core.plan.preflight.verdict import amount, duration, listed
+from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.routing.resolve import cluster_for_user
 
 COMMAND_S = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ha_core.plan.preflight.verdict import Code
+from ha_core.plan.facts.verdict import Code
 
 
 @dataclass(frozen=True, slots=True)

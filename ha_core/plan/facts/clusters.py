@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple
 
 from ha_core.model import Run
-from ha_core.plan.preflight.verdict import duration
+from ha_core.plan.facts.verdict import duration
 
 Partition = tuple[str, int]
 """(topic, partition)."""

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Lock, MigrateOperation, Operation, Topic
 from ha_core.plan.absence.returned import gone_for_good
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.routing.resolve import at_home
 
 RESTLESS_MS = 3_600_000

@@ -37,11 +37,11 @@ from ha_core.plan.engine.revision import (
     require_state,
 )
 from ha_core.plan.facts.clusters import Ends, Partition, Producers
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.migration.crossing_stages import Stage, crossings, end_of, passed, stage, stages
 from ha_core.plan.move.carry_over import carry_sequences
 from ha_core.plan.move.identity_maps import require_unused
 from ha_core.plan.move.partitions import cuts_of, extents_of, holes_of, moving, writer_after
-from ha_core.plan.preflight.verdict import listed
 
 Maps = dict[str, dict[int, Extents]]
 """Topic → its map once it has crossed over."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ha_core.model import Extent
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
-from ha_core.plan.preflight.verdict import duration
+from ha_core.plan.facts.verdict import duration
 
 SERVED_WITHIN_S = 1.0
 """In which gateways serve a new cut, nearly always."""

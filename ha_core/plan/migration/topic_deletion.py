@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import View
+from ha_core.plan.facts.verdict import Verdict, Verdicts, error, info, listed, warning
 from ha_core.plan.mirror.mirrored_topics import internal_topics
-from ha_core.plan.preflight.verdict import Verdict, Verdicts, error, info, listed, warning
 
 
 @dataclass(frozen=True, slots=True)

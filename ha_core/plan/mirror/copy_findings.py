@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from ha_core.model import MoveRequest
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.preflight.verdict import Verdict, error, listed
+from ha_core.plan.facts.verdict import Verdict, error, listed
 
 MAX_TOPICS = 20
 """In the history of an operation."""

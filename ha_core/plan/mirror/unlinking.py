@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ha_core.model import LostTail, View
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 
 def needed(view: View, topic: str, cluster: str, tails: Iterable[LostTail], groups: Collection[str]) -> str:

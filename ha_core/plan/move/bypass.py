@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.preflight.verdict import Verdict, error, listed
+from ha_core.plan.facts.verdict import Verdict, error, listed
 
 MAX_TOPICS = 20
 """In the history of an operation."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ha_core.model import Scope, Usage, UserBindings
 from ha_core.plan.access.usage_age import by_instance, churning
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 
 class Chosen(NamedTuple):

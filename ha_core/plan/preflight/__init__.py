@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from ha_core.plan.facts.verdict import Verdict, Verdicts, by_level, refused
 from ha_core.plan.preflight import (
     clients,
     clusters,
@@ -26,7 +27,6 @@ from ha_core.plan.preflight import (
     transactions,
 )
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdict, Verdicts, by_level, refused
 
 __all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "PreflightCase", "judge", "preflight"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ha_core.model import Use
+from ha_core.plan.facts.verdict import Verdicts, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, listed, warning
 
 _JAVA = "apache-kafka-java"
 

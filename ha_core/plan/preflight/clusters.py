@@ -5,8 +5,8 @@ from __future__ import annotations
 from ha_core.model import MoveRequest
 from ha_core.model.scope import format_topic
 from ha_core.plan.facts.limits import narrower
+from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, duration, error, info, listed, warning
 
 OLD_S = 3600.0
 """What is known should be refreshed more often than this."""

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ha_core.model import Mirror
 from ha_core.plan.facts.clusters import CopyLag
+from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import amount, duration, listed
 
 NOBODY = "nobody reports it"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ha_core.model import MoveRequest, View
 from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.migration.cuts import Rates, hole, least_rate
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, error, info, listed, warning
 
 
 def holes(case: PreflightCase) -> Verdicts:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.verdict import Verdicts, error, listed
 from ha_core.plan.move.closure import users_at
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, error, listed
 from ha_core.plan.routing.resolve import at_home, group_homes
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ha_core.model import Mirror
+from ha_core.plan.facts.verdict import Verdicts, error, listed
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, error, listed
 
 
 def one_copier(case: PreflightCase) -> Verdicts:

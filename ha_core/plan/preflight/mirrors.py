@@ -9,11 +9,11 @@ from ha_core.model.extent import Extents, identity
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
 from ha_core.plan.preflight.copy_lag import NOBODY, CopyLagBound, behind, by_notes
-from ha_core.plan.preflight.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 
 
 def mirrored(case: PreflightCase) -> Verdicts:

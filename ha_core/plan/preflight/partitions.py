@@ -7,9 +7,9 @@ from collections.abc import Collection
 from ha_core.model import Topic
 from ha_core.model.scope import format_topic
 from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.verdict import Verdicts, duration, error, listed, warning
 from ha_core.plan.move.partitions import moving
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, duration, error, listed, warning
 
 
 def named(case: PreflightCase) -> Verdicts:

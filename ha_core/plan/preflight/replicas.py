@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ha_core.plan.facts.verdict import Verdicts, error, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, error, listed, warning
 
 
 def in_sync(case: PreflightCase) -> Verdicts:

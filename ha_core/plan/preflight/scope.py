@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ha_core.model import Identity, Lock, Scope
+from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.move.closure import lock_keys
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.routing.resolve import cluster_for_user
 
 

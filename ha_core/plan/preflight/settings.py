@@ -14,8 +14,8 @@ from ha_core.plan.facts.settings import (
     settings_of,
     to_create,
 )
+from ha_core.plan.facts.verdict import Verdicts, amount, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, amount, error, info, listed, warning
 
 _HARMLESS = OUTDATED | {DIFFERENCE}
 """Settings that newer brokers do not know, and that they go by all the same or need no more."""

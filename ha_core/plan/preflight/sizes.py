@@ -6,9 +6,9 @@ of documents as they are stored, and rather too high than too low.
 
 from __future__ import annotations
 
+from ha_core.plan.facts.verdict import Verdicts, amount, error
 from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, amount, error
 
 REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""

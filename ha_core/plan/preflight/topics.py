@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Topic
 from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.plan.mirror.mirrored_topics import internal_topics
 from ha_core.plan.move.partitions import left_in
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 
 
 def damaged(case: PreflightCase) -> Verdicts:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.verdict import Verdicts, duration, error, info, listed, warning
 
 
 def producers(case: PreflightCase) -> Verdicts:

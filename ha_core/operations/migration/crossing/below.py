@@ -18,9 +18,9 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import by_topic
 from ha_core.operations.migration.crossing.ends import CrossingProgress
 from ha_core.plan.facts.clusters import Partition, ProducerFacts
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.plan.move.carry_over import below_cut
-from ha_core.plan.preflight.verdict import listed
 
 READ_S = 60.0
 ATTEMPTS = 3

@@ -16,10 +16,10 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.move.cluster_admins import admin_of, described
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing import added
 from ha_core.plan.migration.crossing_stages import Stage, crossing_partitions, crossings, stages, went_back
 from ha_core.plan.migration.cuts import reached_words
-from ha_core.plan.preflight.verdict import amount, listed
 
 ENDS_S = 30.0
 NAMED = 5

@@ -21,9 +21,9 @@ from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients, r
 from ha_core.operations.move.fenced_reads import quiet_ends, require_unmoved
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
+from ha_core.plan.facts.verdict import amount
 from ha_core.plan.migration.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.migration.crossing_stages import BEHIND_FENCE, Stage
-from ha_core.plan.preflight.verdict import amount
 
 
 class CrossingEnd:

@@ -22,6 +22,7 @@ from ha_core.operations.migration.crossing.fence import lift
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.move.common_steps import MoveKind
 from ha_core.plan.engine.revision import FINAL, fenced
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing_stages import (
     BACK,
     crossing_partitions,
@@ -30,7 +31,6 @@ from ha_core.plan.migration.crossing_stages import (
     plan_without_origin,
     stages,
 )
-from ha_core.plan.preflight.verdict import amount, listed
 
 
 class Migrate(MoveKind):

@@ -31,6 +31,7 @@ from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.made_settings import follow_origin
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing import (
     open_change,
     propose_change,
@@ -40,7 +41,6 @@ from ha_core.plan.migration.crossing import (
     withdraw_change,
 )
 from ha_core.plan.migration.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
-from ha_core.plan.preflight.verdict import amount, listed
 
 LEADERS_S = 180.0
 """Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""

@@ -16,8 +16,8 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import KnownGroup
 from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.syncing import OffsetsDue, offsets_due, offsets_gone
-from ha_core.plan.preflight.verdict import amount, listed
 
 Commits = Mapping[str, Mapping[Partition, Committed]]
 

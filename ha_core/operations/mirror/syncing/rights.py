@@ -14,6 +14,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import (
     EVERYBODY,
     Guard,
@@ -29,7 +30,6 @@ from ha_core.plan.mirror.copy_guard import (
     writers_of,
 )
 from ha_core.plan.mirror.syncing import covers, rules_due, writers
-from ha_core.plan.preflight.verdict import listed
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 

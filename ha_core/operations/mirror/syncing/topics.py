@@ -13,7 +13,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.operations.mirror.syncing.rights import sync_rights
 from ha_core.plan.facts.settings import TOGETHER, Settings, SettingsDue, as_copy, as_writer, keeps_all
-from ha_core.plan.preflight.verdict import listed
+from ha_core.plan.facts.verdict import listed
 
 SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
 """How long brokers may need to show a setting that their controller has taken."""
