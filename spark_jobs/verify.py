@@ -274,7 +274,7 @@ _WHY = f"""case
     when lacking > 0 then concat('lacks ', format_number(lacking, 0), ' records of its source')
     when compared = 0 and (behind > 0 or ranges < of_ranges) then '{_NOTHING}'
 end"""
-"""The problem of a partition, as `state_of` of `ha_core.operations.mirror.comparing` says; null: none."""
+"""The problem of a partition, as `state_of` of `ha_core.operations.copies.comparing` says; null: none."""
 _WRONG: Mapping[str, str] = {
     "differing": "count_if(first_difference is not null)",
     "failed": "count_if(error is not null)",

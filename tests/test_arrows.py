@@ -75,7 +75,7 @@ RULES = (
         None,
     ),
     # What mirrors need besides records is kept by the job and by hand alike.
-    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.mirror.syncing"), None),
+    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.copies.syncing"), None),
     Rule(
         "gateway",
         (
@@ -275,7 +275,7 @@ DAGS = OF["dags"]
         (OF["ha_core/datacache/core"], "from ha_core.store.tree import Tree"),
         (OF["ha_core/mirror"], "import socket"),
         (OF["ha_core/mirror"], "from ha_core.kafka.admin import Admin"),
-        (JOBS, "from ha_core.operations.engine.engine import run"),
+        (JOBS, "from ha_core.operations.running.engine import run"),
         (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),

@@ -160,7 +160,10 @@ class HelperProcess(ABC):
 
 
 class OrphanRecoveryProcess(HelperProcess):
-    doing, module = "taking care of operations without an executor", "ha_core.operations.engine.orphan_recovery_process"
+    doing, module = (
+        "taking care of operations without an executor",
+        "ha_core.operations.running.orphan_recovery_process",
+    )
     ability, most = "takes_care", 2
 
     def heard(self, said: Mapping[str, Any]) -> bool:
@@ -177,7 +180,7 @@ LOOK_S = 300.0
 
 
 class RecorderProcess(HelperProcess):
-    doing, module = "recording what is known of clusters", "ha_core.operations.absence.recorder_process"
+    doing, module = "recording what is known of clusters", "ha_core.operations.clusters.recorder_process"
     ability, most = "records_facts", 1
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:

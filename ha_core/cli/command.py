@@ -21,12 +21,12 @@ from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import MoveRequest
 from ha_core.model.shown import ShownFormatter
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import Proposal
 from ha_core.operations.engine.report import BaseProposal, Report
 from ha_core.operations.mirror.linking import LinkProposal
+from ha_core.operations.proposal.proposal import Proposal
+from ha_core.operations.running import engine
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
 from ha_core.store.errors import NoStateError, StoreUnavailableError

@@ -126,8 +126,8 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
     def finish_own(self) -> tuple[Report, ...]:
         """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
         from ha_core.model import SingleOperation
-        from ha_core.operations.engine import engine
-        from ha_core.operations.overview.clusters import running_operations
+        from ha_core.operations.clusters.registered import running_operations
+        from ha_core.operations.running import engine
 
         owner = run_owner(self.context)
         reports = [

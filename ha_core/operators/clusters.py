@@ -12,7 +12,7 @@ from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestE
 
 if TYPE_CHECKING:
     from ha_core.operations.absence.given_up import GivingUp
-    from ha_core.operations.absence.masking import MaskOutcome
+    from ha_core.operations.clusters.masking import MaskOutcome
 
 
 class _ClusterOperator(SwitchyardOperator):
@@ -37,7 +37,7 @@ class LookAtClusterOperator(_ClusterOperator):
     change: Any = FormField()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.absence.masking import objections, stands_already, who_depends
+        from ha_core.operations.clusters.masking import objections, stands_already, who_depends
         from ha_core.operations.engine.errors import RefusedError
         from ha_core.present.state import depends_lines
 
@@ -84,7 +84,7 @@ class MaskClusterOperator(_ChangeClusterOperator):
     """
 
     def change(self) -> MaskOutcome:
-        from ha_core.operations.absence.masking import mask_cluster
+        from ha_core.operations.clusters.masking import mask_cluster
 
         return mask_cluster(self.environment, self.cluster, self.reason, force=self.force)
 
@@ -93,7 +93,7 @@ class UnmaskClusterOperator(_ChangeClusterOperator):
     """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
 
     def change(self) -> MaskOutcome:
-        from ha_core.operations.absence.masking import unmask_cluster
+        from ha_core.operations.clusters.masking import unmask_cluster
 
         return unmask_cluster(self.environment, self.cluster, self.reason)
 

@@ -50,7 +50,7 @@ def base_of(context: Any, kind: str) -> str:
 
 def started_by(context: Any, environment: Environment) -> list[str]:
     """The attempts of this run at its one operation, of whatever kind that is."""
-    from ha_core.operations.engine.kinds import KINDS
+    from ha_core.operations.running.kinds import KINDS
 
     return [found for kind in KINDS for found in known_ids(base_of(context, kind), environment.operation)]
 

@@ -43,7 +43,7 @@ class ReleaseOperator(SwitchyardOperator):
         super().__init__(**{**STEADY, "on_failure_callback": warn_of_fence, **kwargs})
 
     def work(self) -> list[str]:
-        from ha_core.operations.engine import engine
+        from ha_core.operations.running import engine
         from ha_core.plan.facts.verdict import listed
 
         self.environment.store.end_approval(run_owner(self.context))

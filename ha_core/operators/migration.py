@@ -64,8 +64,8 @@ class PlanMigrationOperator(SwitchyardOperator):
     groups: Any = FormField("leave")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.engine.requests import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
+        from ha_core.operations.proposal.requests import parse_cuts
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
 
@@ -122,10 +122,10 @@ class MigrateBatchOperator(SwitchyardOperator):
 
     def work(self) -> str:
         from ha_core.model import MoveOperation
-        from ha_core.operations.engine import engine
         from ha_core.operations.engine.errors import StepFailedError
         from ha_core.operations.migration.planning import MigrationBatch
         from ha_core.operations.move.dependents import failure
+        from ha_core.operations.running import engine
         from ha_core.plan.facts.verdict import stands
 
         key = batch_key(int(self.batch))
@@ -181,7 +181,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         self.defer(trigger=trigger, method_name="execute_complete", kwargs={"until": until.isoformat()}, timeout=left)
 
     def poke(self) -> bool:
-        from ha_core.operations.migration.settling import wait_for
+        from ha_core.operations.running.settling import wait_for
         from ha_core.present.moves import crossed
 
         looks = wait_for(self.environment, self.operation_ids, timeout_s=0.0)
@@ -206,8 +206,8 @@ class RollbackMigrationOperator(SwitchyardOperator):
     operation_id: Any = Text(name="operation")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.engine import engine
         from ha_core.operations.migration.crossing.migrate import would_roll_back
+        from ha_core.operations.running import engine
 
         if self.dry_run:
             words = would_roll_back(self.environment, self.operation_id)

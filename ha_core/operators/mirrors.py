@@ -69,7 +69,7 @@ class LinkMirrorOperator(PlanMirrorOperator):
     told_before = "the proposal is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.engine import engine
+        from ha_core.operations.running import engine
         from ha_core.plan.facts.verdict import amount
 
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
@@ -190,7 +190,7 @@ class ReconcileOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.absence.reconciling import reconcile
-        from ha_core.operations.mirror.comparing import verify_of
+        from ha_core.operations.copies.comparing import verify_of
         from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import nothing_left_in, reconciled_attention, reconciled_page
 
@@ -251,7 +251,7 @@ class SyncMirrorsOperator(SwitchyardOperator):
     target: Any = Text("", name="to")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
+        from ha_core.operations.copies.syncing.by_hand import sync_mirrors
         from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import synced_page
 

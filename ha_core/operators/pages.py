@@ -44,7 +44,7 @@ class MirrorsPage:
 
 def _look() -> str:
     from ha_core.kafka.errors import SecurityProfileError
-    from ha_core.operations.mirror.status import mirrors_now, synced
+    from ha_core.operations.clusters.mirrors import mirrors_now, synced
     from ha_core.operations.overview.health import left_behind
     from ha_core.present.mirror_picture import document
     from ha_core.present.mirrors import below_mirrors

@@ -27,8 +27,8 @@ from ha_core.operators.outcome import DONE, FAILED, RunOutcome
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
     from ha_core.operations.engine.creating import Startable
-    from ha_core.operations.engine.proposal import Proposal
     from ha_core.operations.engine.report import Report
+    from ha_core.operations.proposal.proposal import Proposal
 
 MOVE = "move"
 """Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
@@ -52,8 +52,8 @@ class _PlanOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.model import MoveOperation
-        from ha_core.operations.engine import engine
-        from ha_core.operations.engine.proposal import Proposal, plan
+        from ha_core.operations.proposal.proposal import Proposal, plan
+        from ha_core.operations.running import engine
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
         own = newest_operation(self.context, self.environment)
@@ -117,7 +117,7 @@ class PlanSwitchOperator(_PlanOperator):
     verify: Any = FormField("sample")
 
     def request(self) -> MoveRequest:
-        from ha_core.operations.engine.requests import chosen_scope, make_request
+        from ha_core.operations.proposal.requests import chosen_scope, make_request
 
         return make_request(**{**self.asked, "scope": chosen_scope(self.environment, self.scope)})
 
@@ -135,7 +135,7 @@ class PlanFaultMigrationOperator(_PlanOperator):
     force: Any = Flag()
 
     def request(self) -> MoveRequest:
-        from ha_core.operations.engine.requests import fault_request
+        from ha_core.operations.proposal.requests import fault_request
 
         return fault_request(self.environment, **self.asked)
 
@@ -149,7 +149,7 @@ class AcquireOperator(SwitchyardOperator):
     told_before = "the proposal is in the log of the task before"
 
     def work(self) -> str:
-        from ha_core.operations.engine import engine
+        from ha_core.operations.running import engine
 
         shown = self.proposed()
         operation_id = current_id(base_of(self.context, shown.kind), self.environment.operation)
@@ -164,7 +164,7 @@ class AcquireOperator(SwitchyardOperator):
 
     def proposed(self) -> Startable:
         """What was shown, of whatever kind the operation is to be."""
-        from ha_core.operations.engine.proposal import Proposal
+        from ha_core.operations.proposal.proposal import Proposal
 
         move = self.proposal(MOVE)
         moves = {"reasons": dict.fromkeys(move["moves"], "")}
@@ -181,7 +181,7 @@ class StepOperator(SwitchyardOperator):
     operation_id: Any = FormField("", name="operation")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.engine import engine
+        from ha_core.operations.running import engine
 
         newest = newest_operation(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
@@ -302,7 +302,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
     verify: Any = FormField("sample")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.move.whole_cluster import plan_cluster
+        from ha_core.operations.running.whole_cluster import plan_cluster
         from ha_core.present.moves import cluster_page, objections, would_move_cluster
 
         asked = {**self.asked, "topics_per_batch": int(self.topics_per_batch)}

@@ -42,7 +42,7 @@ class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not type
                     return
 
     def _due(self) -> bool:
-        from ha_core.operations.migration.settling import anything_due
+        from ha_core.operations.running.settling import anything_due
 
         with SwitchyardHook(self.zookeeper_conn_id).get_conn("airflow:trigger") as environment:
             return anything_due(environment, self.operation_ids)

@@ -82,7 +82,7 @@ class SettleMigrationsOperator(SwitchyardOperator):
 
     def work(self) -> list[dict[str, Any]]:
         from ha_core.operations.migration.listing import migrations
-        from ha_core.operations.migration.settling import crossing_operations, wait_for
+        from ha_core.operations.running.settling import crossing_operations, wait_for
         from ha_core.present.state import migrations_page
 
         if not (crossing := crossing_operations(self.environment)):
@@ -104,7 +104,7 @@ class RecordKnownOperator(SwitchyardOperator):
 
     def work(self) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
-        from ha_core.operations.absence.last_seen import record
+        from ha_core.operations.clusters.last_seen import record
 
         looks = record(self.environment)
         names = self.environment.store.load().clusters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ha_core.operations.mirror.comparing import WELL, MirrorsCompared, PartitionCompared, State
+from ha_core.operations.copies.comparing import WELL, MirrorsCompared, PartitionCompared, State
 from ha_core.plan.facts.verdict import amount
 from ha_core.present.page import Mark, Marked, Page, Table, number
 

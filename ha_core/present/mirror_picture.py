@@ -11,7 +11,7 @@ from html import escape
 from typing import NamedTuple
 
 from ha_core.model.shown import shown
-from ha_core.operations.mirror.status import MirrorRow, MirrorsNow
+from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
 from ha_core.present.mirrors import LEVEL_S, copied_of, lag_of, level, mirrors_page, partitions_of, rpo_of

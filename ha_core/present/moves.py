@@ -7,12 +7,12 @@ from typing import Any
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation, SwitchOperation
 from ha_core.model.scope import format_topic
-from ha_core.operations.engine.proposal import Preview, Proposal
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
 from ha_core.operations.move.outcome import CUT_OVER
 from ha_core.operations.move.verifying import compared_words
-from ha_core.operations.move.whole_cluster import ClusterProposal
+from ha_core.operations.proposal.proposal import Preview, Proposal
+from ha_core.operations.running.whole_cluster import ClusterProposal
 from ha_core.plan.facts.verdict import Level, Verdict, amount, listed
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table
 

@@ -10,11 +10,11 @@ from ha_core.model.gateway import by_gateway
 from ha_core.operations.access.bindings import BindingsPlan
 from ha_core.operations.access.bindings_file import said
 from ha_core.operations.access.caches import CacheStanding
+from ha_core.operations.clusters.inventory import Overview
+from ha_core.operations.clusters.registered import ClusterState
+from ha_core.operations.engine.problem import Problem
 from ha_core.operations.migration.listing import TopicMigration
-from ha_core.operations.migration.settling import CrossingStatus
-from ha_core.operations.overview.clusters import ClusterState
-from ha_core.operations.overview.inventory import Overview
-from ha_core.operations.overview.problem import Problem
+from ha_core.operations.running.settling import CrossingStatus
 from ha_core.plan.absence.masking import Affected
 from ha_core.plan.access.usage_age import Churn
 from ha_core.plan.facts.lag import GroupLag

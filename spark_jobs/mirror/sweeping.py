@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.operations.mirror.syncing.rights import sweep
+from ha_core.operations.copies.syncing.rights import sweep
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 

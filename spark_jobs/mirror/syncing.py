@@ -20,9 +20,9 @@ from typing import Self
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Mirror, MirrorSync
-from ha_core.operations.mirror.syncing.groups import Memory
-from ha_core.operations.mirror.syncing.pair import Synced
-from ha_core.operations.mirror.syncing.passes import PARTS, Part, as_document, keep, sync
+from ha_core.operations.copies.syncing.groups import Memory
+from ha_core.operations.copies.syncing.pair import Synced
+from ha_core.operations.copies.syncing.passes import PARTS, Part, as_document, keep, sync
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 from spark_jobs.mirror.sweeping import Sweeping

@@ -175,7 +175,7 @@ def _go_on(workload: Workload) -> None:
 
 def _until_copied(environment: Environment, target: str, lag_records: int) -> int:
     """Until all partitions are copied to `target` and together lag by so little; the lag. Raises StackError."""
-    from ha_core.operations.mirror.status import mirrors_now
+    from ha_core.operations.clusters.mirrors import mirrors_now
 
     deadline = time.monotonic() + MIRRORED_TIMEOUT_S
     while True:

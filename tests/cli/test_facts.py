@@ -12,7 +12,7 @@ import pytest
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
-from ha_core.operations.absence import last_seen
+from ha_core.operations.clusters import last_seen
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.store.commits import StateChange

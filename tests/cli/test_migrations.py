@@ -10,10 +10,10 @@ from ha_core.cli.commands import moves
 from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import Extents
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch
-from ha_core.operations.move.whole_cluster import ClusterProposal
+from ha_core.operations.running import engine
+from ha_core.operations.running.whole_cluster import ClusterProposal
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use

@@ -18,5 +18,5 @@ def loaded() -> frozenset[str]:
 
 @pytest.mark.parametrize("library", ["kafka", "httpx", "sqlalchemy", "pyspark", "airflow", "matplotlib"])
 def test_a_command_starts_without_what_only_some_need(loaded: frozenset[str], library: str) -> None:
-    assert "ha_core.operations.engine.engine" in loaded
+    assert "ha_core.operations.running.engine" in loaded
     assert library not in loaded

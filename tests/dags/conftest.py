@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from ha_core.operations.engine.environment import EnvironmentSettings, Environment, connect
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.clusters.registered import declare_usage
 from stack.harness import Stack
 
 PARTITIONS, RECORDS = 2, 20

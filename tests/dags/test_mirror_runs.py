@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ha_core.kafka.admin import Admin
-from ha_core.operations.absence.last_seen import record
+from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.engine.environment import Environment
 from stack.harness import Stack
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload

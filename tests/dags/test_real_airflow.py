@@ -19,7 +19,7 @@ from tests.dags.conftest import Workload
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.airflow,
-    pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/engine/engine.py"),
+    pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/running/engine.py"),
 ]
 
 

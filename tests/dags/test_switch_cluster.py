@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_level
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.move.whole_cluster import plan_cluster
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.running import engine
+from ha_core.operations.running.whole_cluster import plan_cluster
 from stack.harness import Stack
 from tests.dags.conftest import Outcome
 from tests.kit.running import create_topic

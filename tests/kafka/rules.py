@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Document, Mirror
-from ha_core.operations.mirror.syncing.groups import Memory
-from ha_core.operations.mirror.syncing.pair import Synced
-from ha_core.operations.mirror.syncing.passes import sync
+from ha_core.operations.copies.syncing.groups import Memory
+from ha_core.operations.copies.syncing.pair import Synced
+from ha_core.operations.copies.syncing.passes import sync
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore

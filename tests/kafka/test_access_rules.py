@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
-from ha_core.operations.mirror.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import let_writers_in
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.mirror.copy_guard import guard, guards
 from stack.harness import Stack

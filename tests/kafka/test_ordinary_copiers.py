@@ -12,7 +12,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Cluster, Mirror
-from ha_core.operations.mirror.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import let_writers_in
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.mirror.copy_guard import guard, marked
 from ha_core.wire.sasl import SecurityProfile

@@ -12,14 +12,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.operations.engine import engine
+from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
 from ha_core.operations.mirror.unlinking import unlink
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.plan.mirror.copy_guard import guards, marked
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack

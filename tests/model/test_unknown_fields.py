@@ -24,8 +24,8 @@ from ha_core.model import (
     View,
 )
 from ha_core.operations.access.bindings_file import compare, parse
+from ha_core.operations.clusters.registered import add_cluster
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.overview.clusters import add_cluster
 from ha_core.plan.facts.clusters import PartitionEnds, ProducerFacts
 from ha_core.plan.migration.crossing import propose_change
 from ha_core.plan.move.planner import cut_change, fence_change

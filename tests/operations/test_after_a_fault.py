@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ha_core.model import Extent
-from ha_core.operations.absence.last_seen import record
 from ha_core.operations.absence.returned import check_origins
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import fault_request, make_request
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import fault_request, make_request
+from ha_core.operations.running import engine
 from ha_core.plan.migration.cuts import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack

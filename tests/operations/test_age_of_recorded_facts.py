@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import KnownTopic, Mirror, MirrorReport, MoveSet, PartitionReport
-from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange, key_of
 from stack.memory_store import MemoryStore

@@ -13,16 +13,16 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.model import Document, Mirror
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration.aging import Aging, age
 from ha_core.operations.migration.crossing import cuts
 from ha_core.operations.migration.planning import plan_migration
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

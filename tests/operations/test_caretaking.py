@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ha_core.model import Crossing, Document, Operation, Topic
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report
+from ha_core.operations.running import engine
 from ha_core.plan.move.identity_maps import pinned_map
 from ha_core.plan.move.planner import fence_change
 from ha_core.store.commits import StateChange, key_of

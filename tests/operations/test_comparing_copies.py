@@ -15,9 +15,8 @@ from ha_core.kafka.verifying import PartitionRanges
 from ha_core.mirror.key_states import Compacted
 from ha_core.mirror.partition_diff import Compared, Range, RecordDifference
 from ha_core.model import Mirror
-from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror import comparing
-from ha_core.operations.mirror.comparing import (
+from ha_core.operations.copies import comparing
+from ha_core.operations.copies.comparing import (
     RANGE_S,
     SIDE_BY_SIDE,
     MirrorsCompared,
@@ -26,6 +25,7 @@ from ha_core.operations.mirror.comparing import (
     compare_all,
     coverage,
 )
+from ha_core.operations.engine.environment import Environment
 from ha_core.plan.mirror.copy_findings import MAX_TOPICS, copies_differ, not_compared
 from ha_core.present.comparing import compared_page
 from ha_core.present.page import Table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.operations.migration.crossing.ends import CrossingProgress, PartitionProgress, remaining_words
-from ha_core.operations.migration.settling import CrossingStatus
+from ha_core.operations.running.settling import CrossingStatus
 from tests.kit.operations import a_migration
 
 CROSSING = a_migration(state="crossing")

@@ -11,7 +11,7 @@ from ha_core.model.extent import identity
 from ha_core.operations.absence.given_up import plan_giving_up
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.requests import chosen_topics, make_request
+from ha_core.operations.proposal.requests import chosen_topics, make_request
 from ha_core.plan.facts.clusters import Facts
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import PreflightCase, preflight

@@ -10,11 +10,11 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror, Topic
 from ha_core.model.extent import identity
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import beginning, commit_single
 from ha_core.operations.mirror import unlinking
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
 from stack.memory_store import MemoryStore
 

@@ -27,14 +27,14 @@ from ha_core.model import (
     Use,
 )
 from ha_core.model.extent import identity
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.inventory import CommittedOffsets
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import begin
-from ha_core.operations.engine.proposal import plan
 from ha_core.operations.migration import gone_topics, requested_deletions, topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
-from ha_core.operations.overview.inventory import CommittedOffsets
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import NotServedError
 from ha_core.operations.migration.aging import age
@@ -23,9 +23,9 @@ from ha_core.operations.migration.crossing import cuts
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration
-from ha_core.operations.migration.settling import advance_once, crossing_operations
 from ha_core.operations.move import dependents, switch_steps
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.running import engine
+from ha_core.operations.running.settling import advance_once, crossing_operations
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
 from tests.operations.dying import (

@@ -46,8 +46,8 @@ def test_copiers_of_ended_mirrors_are_refused_and_their_guards_go_also_where_a_g
     clusters = {name: Cluster(name) for name in ("east", "west", "north")}
     north = clusters["north"]
     north.there = {*guards(["orders", "bills"])}
-    monkeypatch.setattr("ha_core.operations.move.copies.admin_of", lambda _, name: clusters[name])
-    monkeypatch.setattr("ha_core.operations.move.writers.admin_of", lambda _, name: clusters[name])
+    monkeypatch.setattr("ha_core.operations.copies.taken.admin_of", lambda _, name: clusters[name])
+    monkeypatch.setattr("ha_core.operations.copies.writers.admin_of", lambda _, name: clusters[name])
     monkeypatch.setattr("ha_core.operations.engine.journal.admin_of", lambda _, name: clusters[name])
     monkeypatch.setattr("ha_core.operations.move.switch_steps.become_sources", lambda _: None)
     clock = [0.0]

@@ -18,18 +18,18 @@ from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import LostTail, Mirror
-from ha_core.operations.absence.last_seen import record
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.absence.returned import check_origins
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import plan
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import Settings
 from tests.kafka.mirroring import caught_up, content, wait_until

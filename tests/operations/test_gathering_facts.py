@@ -9,11 +9,11 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Group, KnownGroup, MoveSet
-from ha_core.operations.engine.collect_facts import gather
+from ha_core.operations.clusters.collect_facts import gather
+from ha_core.operations.clusters.inventory import lag_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.overview.inventory import lag_of
+from ha_core.operations.proposal.requests import make_request
 from ha_core.store.commits import StateChange
 
 NOW, SEEN = "2026-11-21T10:01:30Z", "2026-11-21T10:00:00Z"

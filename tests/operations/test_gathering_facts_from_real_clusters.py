@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ha_core.model import MoveSet
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.engine.collect_facts import gather
+from ha_core.operations.clusters.collect_facts import gather
+from ha_core.operations.clusters.inventory import lag_of, overview
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.overview.clusters import declare_usage
-from ha_core.operations.overview.inventory import lag_of, overview
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.facts.limits import LIMITS
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic

@@ -6,8 +6,8 @@ import pytest
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror
-from ha_core.operations.mirror.syncing.pair import MirrorPair, SyncOvertakenError
-from ha_core.operations.mirror.syncing.rights import let_writers_in, sync_rights
+from ha_core.operations.copies.syncing.pair import MirrorPair, SyncOvertakenError
+from ha_core.operations.copies.syncing.rights import let_writers_in, sync_rights
 from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore

@@ -10,9 +10,9 @@ import pytest
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster, MoveSet, View
-from ha_core.operations.engine.collect_facts import JUST_NOW_S, gather
+from ha_core.operations.clusters.collect_facts import JUST_NOW_S, gather
+from ha_core.operations.engine.cluster_admins import last_words
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.move.cluster_admins import last_words
 
 PATIENCE_S = 0.4
 

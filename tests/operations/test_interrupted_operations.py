@@ -8,19 +8,19 @@ import pytest
 
 from ha_core.model import MoveSet, Scope, SwitchOperation
 from ha_core.model.operation import Driver, OperationState
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import begin
-from ha_core.operations.engine.engine import interrupted_twins
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.proposal import Proposal
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration.judging import scoped
 from ha_core.operations.migration.planning import MigrationBatch
-from ha_core.operations.overview.clusters import running_operations
 from ha_core.operations.overview.health import problems
+from ha_core.operations.proposal.proposal import Proposal
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
+from ha_core.operations.running.engine import interrupted_twins
 from ha_core.plan.facts.verdict import error
 from stack.memory_store import MemoryStore
 

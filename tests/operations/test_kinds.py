@@ -7,12 +7,12 @@ from typing import get_args
 import pytest
 
 from ha_core.model.operation import AnyKind
-from ha_core.operations.absence.crossing_without_origin import StepsWithoutOrigin
-from ha_core.operations.engine.kinds import KINDS
 from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
 from ha_core.operations.migration.crossing.fence import BehindFence
+from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.operations.running.kinds import KINDS
 from ha_core.plan.migration import crossing_stages
 from ha_core.plan.move import planner
 from tests.plan import replay, replay_crossing

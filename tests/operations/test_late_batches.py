@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ha_core.model import MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import append, identity
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.migration.planning import MigrationBatch
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 

@@ -10,11 +10,11 @@ import pytest
 from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.model import Topic
 from ha_core.model.extent import identity
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.migration.aging import delete_left_behind
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError, refusal
+from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.errors import StepFailedError
-from ha_core.operations.move.writers import open_to_writers
 from ha_core.wire.codes import ErrorCode
 
 SILENT = ClusterUnreachableError("west", "127.0.0.1:1", "does not answer within 5 s.")

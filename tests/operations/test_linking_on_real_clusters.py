@@ -17,16 +17,16 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import LinkOperation, Operation, UserBindings
-from ha_core.operations.engine import engine
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal, holding
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.mirror.linking import LinkSteps, link_request, plan_link
 from ha_core.operations.mirror.unlinking import Unlink, unlink
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.plan.mirror.linking import STEPS
 from ha_core.store.commits import StateChange
 from stack.harness import Stack

@@ -15,13 +15,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ha_core.model import MigrateOperation, Operation
 from ha_core.model.extent import live
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.crossing import below, cuts
 from ha_core.operations.migration.crossing.ends import look
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.planning import plan_migration
+from ha_core.operations.running import engine
 from ha_core.plan.facts.clusters import ProducerFacts
 from ha_core.plan.move.carry_over import below_cut
 from stack.harness import Stack

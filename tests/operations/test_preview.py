@@ -15,7 +15,7 @@ from ha_core.model import (
     View,
 )
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.proposal import expected_fence, preview
+from ha_core.operations.proposal.proposal import expected_fence, preview
 from ha_core.plan.facts.clusters import Facts, GroupFacts, TopicFacts
 from ha_core.present.moves import preview_lines
 from tests.kit.operations import a_switch

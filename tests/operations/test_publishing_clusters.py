@@ -9,8 +9,8 @@ import pytest
 
 from ha_core.operations.access import publishing_clusters
 from ha_core.operations.access.publishing_clusters import ClusterPublisher, PublishingClusters
+from ha_core.operations.clusters.registered import add_cluster
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.overview.clusters import add_cluster
 from ha_core.platform.changing import put
 from ha_core.platform.kinds.clusters import RegisteredCluster
 from ha_core.platform.platform import Platform

@@ -13,11 +13,11 @@ from ha_core.model.extent import append, identity
 from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration import planning
 from ha_core.operations.migration.crossing import ends
 from ha_core.operations.migration.crossing.cuts import from_summary
 from ha_core.operations.migration.planning import PartitionPlan
+from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.migration.cuts import Rate
 

@@ -19,10 +19,10 @@ from ha_core.kafka.fencing import fence
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Document, Mirror
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.copies.reversal import reversed_mirror, turn_round
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.mirror.comparing import compare_mirrors
-from ha_core.operations.mirror.reversal import reversed_mirror, turn_round
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Scope
+from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.requests import chosen_scope, parse_scope
-from ha_core.operations.overview import clusters
+from ha_core.operations.proposal.requests import chosen_scope, parse_scope
 
 names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
 
@@ -31,7 +31,7 @@ def test_a_topic_in_the_scope_is_resolved_to_the_instances_that_use_it_with_the_
     environment: Environment,
 ) -> None:
     # Given an instance that uses a topic, and another topic without known users
-    clusters.declare_usage(environment, "a+b", ("orders",), (), "till#1")
+    registered.declare_usage(environment, "a+b", ("orders",), (), "till#1")
     said: list[str] = []
     environment.progress = said.append
     # When an operator names both topics beside other entries

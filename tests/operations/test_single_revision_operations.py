@@ -4,15 +4,16 @@ from unittest.mock import Mock
 import pytest
 
 from ha_core.model import Cluster, GatewayRecord, SingleOperation, Use, UserBindings, View
-from ha_core.operations.absence.masking import mask_cluster, unmask_cluster
 from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_client_ids, with_level
 from ha_core.operations.access.bindings_file import parse
-from ha_core.operations.engine import engine, one_revision
+from ha_core.operations.clusters import registered
+from ha_core.operations.clusters.masking import mask_cluster, unmask_cluster
+from ha_core.operations.engine import one_revision
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report
-from ha_core.operations.overview import clusters
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from ha_core.store.errors import ConflictError, LockedError, StoreUnavailableError
 from ha_core.store.usage import Sighting
@@ -277,12 +278,12 @@ def test_binding_a_user_in_use_gives_a_warning_because_a_binding_moves_no_record
 
 
 def test_registering_a_cluster_twice_changes_nothing_and_a_second_default_is_refused(environment: Environment) -> None:
-    revision, changed = clusters.add_cluster(environment, "north", "127.0.0.1:9092")
+    revision, changed = registered.add_cluster(environment, "north", "127.0.0.1:9092")
     assert changed
-    assert clusters.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
+    assert registered.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
 
     with pytest.raises(RefusedError, match="east is the default"):
-        clusters.add_cluster(environment, "south", "127.0.0.1:9092", default=True)
+        registered.add_cluster(environment, "south", "127.0.0.1:9092", default=True)
 
 
 @pytest.mark.parametrize(("name", "bootstrap"), [("North!", "a:1"), ("north", "a"), ("north", "a:x"), ("north", "a:0")])
@@ -290,21 +291,21 @@ def test_an_invalid_name_or_address_of_a_cluster_is_refused(
     environment: Environment, name: str, bootstrap: str
 ) -> None:
     with pytest.raises(RefusedError):
-        clusters.add_cluster(environment, name, bootstrap)
+        registered.add_cluster(environment, name, bootstrap)
 
 
 def test_a_cluster_that_a_binding_refers_to_is_not_removed(environment: Environment) -> None:
     apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "west")))
 
     with pytest.raises(RefusedError, match="binding of bob"):
-        clusters.remove_cluster(environment, "west")
+        registered.remove_cluster(environment, "west")
 
-    clusters.remove_cluster(environment, "east")
+    registered.remove_cluster(environment, "east")
     assert environment.store.read(Cluster, "east") is None
 
 
 def test_declared_usage_is_kept_with_its_instance(environment: Environment) -> None:
-    clusters.declare_usage(environment, "alice", ("orders",), ("billing",), "app-1")
+    registered.declare_usage(environment, "alice", ("orders",), ("billing",), "app-1")
 
     usage = environment.store.usage()["alice"]
 

@@ -22,18 +22,18 @@ from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Document, LastSequences, Member, Topic, UserBindings
 from ha_core.model.extent import append as extents_append
 from ha_core.model.extent import identity, skipping
-from ha_core.operations.absence.masking import mask_cluster
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.masking import mask_cluster
+from ha_core.operations.clusters.registered import add_cluster, declare_usage
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
-from ha_core.operations.engine.proposal import plan
 from ha_core.operations.engine.report import report_of
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.move import adoption, common_steps, switch_steps
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.operations.move.fenced_reads import FencedReads
 from ha_core.operations.move.switch_steps import SwitchSteps
-from ha_core.operations.overview.clusters import add_cluster, declare_usage
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.plan.move.planner import TASKS
 from ha_core.store.commits import StateChange
 from stack.harness import Stack

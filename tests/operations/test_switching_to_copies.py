@@ -15,16 +15,16 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.split import fields
 from ha_core.model import Mirror, Operation, Topic
-from ha_core.operations.engine import engine
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.journal import holding
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.operations.move.switch_steps import SwitchSteps
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.plan.move.planner import steps
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce

@@ -10,15 +10,15 @@ import pytest
 
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import KnownGroup, Mirror, SyncFinding, UserBindings
-from ha_core.operations.engine import engine
+from ha_core.operations.copies.syncing.by_hand import MirrorsSynced, sync_mirrors
+from ha_core.operations.copies.syncing.groups import Memory
+from ha_core.operations.copies.syncing.pair import Synced
+from ha_core.operations.copies.syncing.passes import sync
+from ha_core.operations.copies.syncing.topics import become_writers
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced, sync_mirrors
-from ha_core.operations.mirror.syncing.groups import Memory
-from ha_core.operations.mirror.syncing.pair import Synced
-from ha_core.operations.mirror.syncing.passes import sync
-from ha_core.operations.mirror.syncing.topics import become_writers
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.platform import soon
@@ -259,7 +259,7 @@ def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more
     group, west = f"g-{topic}", admin_of(environment, "west")
     commit(environment, "east", group, topic, 8, 8)
     alter(environment, "east", topic, retention_ms="1000000")
-    monkeypatch.setattr("ha_core.operations.mirror.syncing.pair.FRESH_S", 0.0)
+    monkeypatch.setattr("ha_core.operations.copies.syncing.pair.FRESH_S", 0.0)
 
     def ended_before(name: str) -> None:
         goes_on = getattr(west, name)

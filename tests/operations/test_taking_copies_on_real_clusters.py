@@ -12,11 +12,11 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror
+from ha_core.operations.copies.taken import require_usable, take_over
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import StepFailedError
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.move.cluster_admins import admin_of
-from ha_core.operations.move.copies import require_usable, take_over
+from ha_core.operations.proposal.requests import make_request
 from stack.harness import Stack
 from tests.kafka.clients import produce
 

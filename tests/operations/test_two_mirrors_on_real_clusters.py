@@ -11,14 +11,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror, MoveRequest
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import content
@@ -28,7 +28,7 @@ from tests.kit.running import bootstrap
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
-        "ha_core/operations/move", "ha_core/operations/mirror/reversal.py", "ha_core/plan/mirror/standby.py"
+        "ha_core/operations/move", "ha_core/operations/copies/reversal.py", "ha_core/plan/mirror/standby.py"
     ),
 ]
 TOPIC, PARTITIONS, RECORDS = "orders", 2, 300

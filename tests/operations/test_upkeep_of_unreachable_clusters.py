@@ -6,15 +6,15 @@ import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic
 from ha_core.model.extent import append, identity
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.absence.masking import mask_cluster
 from ha_core.operations.absence.returned import check_origins
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.clusters.masking import mask_cluster
+from ha_core.operations.clusters.registered import declare_usage
+from ha_core.operations.copies.syncing.by_hand import sync_mirrors
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.requests import chosen_topics, fault_request
 from ha_core.operations.migration.aging import age
-from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.proposal.requests import chosen_topics, fault_request
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.store.commits import StateChange
 

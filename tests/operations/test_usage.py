@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Usage, Use
-from ha_core.operations.access.usage import DAYS_VARIABLE, counts_days, expire_usage, forget_usage, known_usage
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.proposal.usage import DAYS_VARIABLE, counts_days, expire_usage, forget_usage, known_usage
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 

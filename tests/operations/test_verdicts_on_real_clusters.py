@@ -12,12 +12,12 @@ from confluent_kafka import Producer
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import SwitchOperation
-from ha_core.operations.engine import engine
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import Proposal, plan
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import Proposal, plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from ha_core.plan.facts.verdict import Verdict
 from stack.harness import Stack
 from tests.kafka.clients import Settings

@@ -13,13 +13,13 @@ from ha_core.cli.app import build
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveOperation
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.clusters.registered import declare_usage
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import produce
 from tests.kafka.mirroring import content, wait_until
@@ -30,7 +30,7 @@ from tests.operations.real_clusters import held
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/move/whole_cluster.py", "ha_core/operations/move"),
+    pytest.mark.long("ha_core/operations/running/whole_cluster.py", "ha_core/operations/move"),
     pytest.mark.timeout(900),
 ]
 TOPICS, PARTITIONS, RECORDS, MORE = ("orders", "payments"), 2, 60, 11

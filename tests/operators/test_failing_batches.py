@@ -15,10 +15,10 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from airflow.sdk.exceptions import AirflowFailException  # noqa: E402
 
 from ha_core.model import MoveRequest, MoveSet, Scope  # noqa: E402
-from ha_core.operations.engine import engine  # noqa: E402
 from ha_core.operations.engine.errors import StepFailedError  # noqa: E402
 from ha_core.operations.engine.report import Report  # noqa: E402
 from ha_core.operations.migration.planning import MigrationBatch  # noqa: E402
+from ha_core.operations.running import engine  # noqa: E402
 from ha_core.operators.migration import MigrateBatchOperator  # noqa: E402
 from ha_core.operators.outcome import TOLD  # noqa: E402
 from ha_core.operators.switch import SwitchBatchOperator  # noqa: E402

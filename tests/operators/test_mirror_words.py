@@ -17,13 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  #
 from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFinding  # noqa: E402
 from ha_core.operations.absence import reconciling  # noqa: E402
 from ha_core.operations.absence.reconciled import Reconciled, TailFound  # noqa: E402
+from ha_core.operations.copies.comparing import MirrorsCompared  # noqa: E402
+from ha_core.operations.copies.syncing import by_hand  # noqa: E402
+from ha_core.operations.copies.syncing.by_hand import MirrorsSynced  # noqa: E402
+from ha_core.operations.copies.syncing.pair import Synced  # noqa: E402
 from ha_core.operations.engine.errors import RefusedError  # noqa: E402
 from ha_core.operations.mirror import linking, throttling, unlinking  # noqa: E402
-from ha_core.operations.mirror.comparing import MirrorsCompared  # noqa: E402
 from ha_core.operations.mirror.linking import LinkProposal  # noqa: E402
-from ha_core.operations.mirror.syncing import by_hand  # noqa: E402
-from ha_core.operations.mirror.syncing.by_hand import MirrorsSynced  # noqa: E402
-from ha_core.operations.mirror.syncing.pair import Synced  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
     PlanMirrorOperator,
     ReconcileOperator,

@@ -7,8 +7,8 @@ import pytest
 from ha_core.model import MoveRequest, MoveSet, Scope
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import Proposal
-from ha_core.operations.engine.requests import make_request
+from ha_core.operations.proposal.proposal import Proposal
+from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.facts.verdict import Verdict
 from stack.memory_store import MemoryStore
 from tests.dags import airflow_home

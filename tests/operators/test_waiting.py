@@ -18,7 +18,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from airflow.sdk.exceptions import AirflowSensorTimeout, TaskDeferred  # noqa: E402
 
 from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
-from ha_core.operations.migration import settling  # noqa: E402
+from ha_core.operations.running import settling  # noqa: E402
 from ha_core.operators.migration import AwaitCutsSensor  # noqa: E402
 from ha_core.operators.triggers import CrossingTrigger  # noqa: E402
 from ha_core.store.errors import StoreUnavailableError  # noqa: E402

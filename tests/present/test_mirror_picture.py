@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from ha_core.model import Mirror, PartitionReport
-from ha_core.operations.mirror.status import MirrorRow, MirrorsNow, State
+from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow, State
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.colours import GREEN, GREY, ORANGE, VERMILION
 from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_TITLE, document, svg

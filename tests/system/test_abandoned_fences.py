@@ -15,7 +15,7 @@ from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/engine/orphan_recovery.py", "ha_core/operations/engine/engine.py"),
+    pytest.mark.long("ha_core/operations/engine/orphan_recovery.py", "ha_core/operations/running/engine.py"),
 ]
 AT_MOST_S = 5.0
 SLOW_MACHINE_S = 2.0

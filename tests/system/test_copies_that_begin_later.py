@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import SwitchOperation
-from ha_core.operations.absence.last_seen import record
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.health import lacking
 from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import produce
 from tests.kit.consumed import place_of

@@ -14,8 +14,8 @@ from ha_core.operations.absence.given_up import give_up, plan_giving_up
 from ha_core.operations.absence.returned import check_origins
 from ha_core.operations.access.bindings import apply_bindings, plan_bindings
 from ha_core.operations.access.bindings_file import parse
+from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.overview import clusters
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
@@ -26,7 +26,7 @@ from tests.system.watching import acked, assert_ascending, given, led_from, unti
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
-        "ha_core/operations/absence/crossing_without_origin.py",
+        "ha_core/operations/migration/crossing/without_origin.py",
         "ha_core/operations/absence",
         "ha_core/operations/absence/given_up.py",
     ),
@@ -266,8 +266,8 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     # When nothing refers to it any more, it can be removed; if it comes back all the same, nothing of it is served
     with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
-        clusters.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
-        clusters.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
+        registered.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
+        registered.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
         stack.restart("cluster/east")
         assert check_origins(environment, [name]).found == ()
     west = held_by(run, name, "west")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.operations.engine import engine as moves
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine as moves
 from ha_core.plan.move.planner import TASKS
 from stack.harness import Stack
 from tests.kit.running import Run, bind

@@ -9,10 +9,10 @@ import pytest
 
 from ha_core.model import UserBindings
 from ha_core.operations.access import bindings
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.overview import clusters
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
@@ -41,7 +41,7 @@ def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_nobody_
 ) -> None:
     # Given a mirrored topic, and a reader behind a gateway in the zone of its copy
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
-    clusters.add_cluster(environment, "west", bootstrap(stack, "west"), zone="zone-1")
+    registered.add_cluster(environment, "west", bootstrap(stack, "west"), zone="zone-1")
     link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", "west", "a standby")))
     assert engine.resume(environment, link.id).result == "succeeded"
     declared = bindings.with_read(environment.store.load(), "user:anonymous", "nearest")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.operations.access import bindings
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.overview import clusters
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
@@ -47,7 +47,7 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
     user has the topic's name."""
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
     for cluster, zone in NEAR.items():
-        clusters.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
+        registered.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
         link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", cluster, "a standby")))
         assert engine.resume(environment, link.id).result == "succeeded"
     declared = bindings.with_read(environment.store.load(), f"user:{TOPIC}", "nearest")

@@ -25,10 +25,10 @@ from tests.system.watching import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/absence/recorder_process.py", "ha_core/operations/absence/last_seen.py"),
+    pytest.mark.long("ha_core/operations/clusters/recorder_process.py", "ha_core/operations/clusters/last_seen.py"),
 ]
 SESSION_S, STARTING_S = 6.0, 15.0
-RECORDER = b"ha_core.operations.absence.recorder_process"
+RECORDER = b"ha_core.operations.clusters.recorder_process"
 
 
 @pytest.fixture(scope="module")

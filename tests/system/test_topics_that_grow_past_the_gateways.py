@@ -12,15 +12,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveRequest
-from ha_core.operations.absence.last_seen import record
 from ha_core.operations.access import bindings
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.last_seen import record
+from ha_core.operations.copies.comparing import compare_mirrors
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
-from ha_core.operations.mirror.comparing import compare_mirrors
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.move.cluster_admins import admin_of
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap
@@ -28,7 +28,7 @@ from tests.system.reading_near import Reader
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/mirror/syncing", "gateway/composed/topics_admin.py"),
+    pytest.mark.long("ha_core/operations/copies/syncing", "gateway/composed/topics_admin.py"),
 ]
 TOPIC, NEW, RECORDS = "orders", 2, 200
 """It has two partitions, and gets a third one."""

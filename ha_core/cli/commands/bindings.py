@@ -13,8 +13,8 @@ from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations.access import bindings_file
 from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_client_ids, with_level, with_read
 from ha_core.operations.access.bindings_file import Declared
-from ha_core.operations.access.usage import forget_usage
-from ha_core.operations.overview import clusters
+from ha_core.operations.clusters import registered
+from ha_core.operations.proposal.usage import forget_usage
 from ha_core.plan.access.usage_age import by_instance, churning
 from ha_core.plan.move.wide_users import widths
 from ha_core.present.moves import single_page
@@ -119,7 +119,7 @@ def declare(
     topics, groups = tuple(topic or ()), tuple(group or ())
     if not topics and not groups:
         raise BadParameter("name at least one --topic or --group")
-    clusters.declare_usage(session.environment, user, topics, groups, instance)
+    registered.declare_usage(session.environment, user, topics, groups, instance)
     uses = ", ".join([*topics, *(f"group {name}" for name in groups)])
     return CommandResult({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
 

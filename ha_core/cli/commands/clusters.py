@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, DryRun, Reason, code_of, command, option
-from ha_core.operations.absence.masking import MaskOutcome, mask_cluster, unmask_cluster, who_depends
-from ha_core.operations.overview import clusters
+from ha_core.operations.clusters import registered
+from ha_core.operations.clusters.masking import MaskOutcome, mask_cluster, unmask_cluster, who_depends
 from ha_core.present.moves import single_page
 from ha_core.present.state import clusters_page, depends_lines
 
 
 @command("clusters list", "All clusters, and whether they answer.")
 def list_clusters(session: CommandRun) -> CommandResult:
-    states = clusters.cluster_states(session.environment)
+    states = registered.cluster_states(session.environment)
     return CommandResult({"clusters": states}, clusters_page(states))
 
 
@@ -38,8 +38,8 @@ def add(
 ) -> CommandResult:
     session.found_state()
     if not unprobed:
-        session.out.progress(f"{name}: {clusters.require_alive(session.environment, name, bootstrap, security)}")
-    revision, changed = clusters.add_cluster(
+        session.out.progress(f"{name}: {registered.require_alive(session.environment, name, bootstrap, security)}")
+    revision, changed = registered.add_cluster(
         session.environment, name, bootstrap, security, default, reason, zone, super_user
     )
     text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
@@ -53,7 +53,7 @@ def remove(
     force: Annotated[bool, option("Even if topics that never moved are written there.", "--force")] = False,
     reason: Reason = "removed by hand",
 ) -> CommandResult:
-    revision = clusters.remove_cluster(session.environment, name, reason, force)
+    revision = registered.remove_cluster(session.environment, name, reason, force)
     return CommandResult({"cluster": name, "revision": revision}, [f"Cluster {name} is removed (revision {revision})."])
 
 

@@ -8,7 +8,7 @@ from typer import Argument
 
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
 from ha_core.cli.platform import Database, changed, opened
-from ha_core.operations.overview.clusters import declare_usage
+from ha_core.operations.clusters.registered import declare_usage
 from ha_core.present.registry import entries_page
 
 _User = Annotated[str, Argument(metavar="USER")]

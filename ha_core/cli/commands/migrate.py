@@ -24,15 +24,15 @@ from ha_core.cli.command import (
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.requests import parse_cuts
 from ha_core.operations.migration.crossing.migrate import would_roll_back
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch, plan_migration, whole_request
-from ha_core.operations.migration.settling import crossing_operations, wait_for
 from ha_core.operations.move.dependents import failure, words
+from ha_core.operations.proposal.requests import parse_cuts
+from ha_core.operations.running import engine
+from ha_core.operations.running.settling import crossing_operations, wait_for
 from ha_core.plan.facts.verdict import amount
 from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page

@@ -9,7 +9,7 @@ from typer import Argument
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.operations.mirror.comparing import SAMPLE, compare_mirrors
+from ha_core.operations.copies.comparing import SAMPLE, compare_mirrors
 from ha_core.present.comparing import compared_page
 
 

@@ -25,11 +25,11 @@ from ha_core.cli.command import (
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciling import reconcile
+from ha_core.operations.clusters.mirrors import mirrors_now, synced
+from ha_core.operations.copies.comparing import verify_of
+from ha_core.operations.copies.syncing.by_hand import sync_mirrors
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.mirror.comparing import verify_of
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.mirror.status import mirrors_now, synced
-from ha_core.operations.mirror.syncing.by_hand import sync_mirrors
 from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle
 from ha_core.operations.mirror.unlinking import judged, unlink
 from ha_core.operations.overview.health import left_behind

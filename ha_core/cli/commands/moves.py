@@ -22,12 +22,12 @@ from ha_core.cli.command import (
 )
 from ha_core.cli.commands.migrate import carry_out_batches
 from ha_core.model import MoveRequest
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import chosen_scope, fault_request, make_request
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH
-from ha_core.operations.move.whole_cluster import continue_interrupted, plan_cluster, require_whole
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import chosen_scope, fault_request, make_request
+from ha_core.operations.running import engine
+from ha_core.operations.running.whole_cluster import continue_interrupted, plan_cluster, require_whole
 from ha_core.present.moves import cluster_page, proposal_page
 
 DAMAGED = (

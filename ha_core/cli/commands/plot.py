@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from ha_core.cli.command import CommandResult, CommandRun, OperationId, command, option
 from ha_core.model import HistoryEntry, MigrateOperation
+from ha_core.operations.clusters.registered import known_operation
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.overview.clusters import known_operation
 from ha_core.plan.facts.verdict import amount
 from ha_core.present.colours import COLOURS, FAINT, INK
 

@@ -9,12 +9,12 @@ from typer import Argument
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.model import KnownGroup, KnownTopic, Mirror, Operation
-from ha_core.operations.absence.last_seen import record, record_always
 from ha_core.operations.access.caches import caches
-from ha_core.operations.mirror.status import mirrors_now, synced
-from ha_core.operations.overview import clusters
+from ha_core.operations.clusters import registered
+from ha_core.operations.clusters.inventory import lag_of, lags, look_at_groups, overview
+from ha_core.operations.clusters.last_seen import record, record_always
+from ha_core.operations.clusters.mirrors import mirrors_now, synced
 from ha_core.operations.overview.health import problems
-from ha_core.operations.overview.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.overview.notices import notices
 from ha_core.present.state import (
     caches_page,
@@ -37,8 +37,8 @@ def status(
 ) -> CommandResult:
     environment = session.environment
     store = environment.store
-    view, states, gateways = store.load(left_out=(Mirror,)), clusters.cluster_states(environment), store.gateways()
-    running, locks = clusters.running_operations(environment), store.locks()
+    view, states, gateways = store.load(left_out=(Mirror,)), registered.cluster_states(environment), store.gateways()
+    running, locks = registered.running_operations(environment), store.locks()
     mirrors = mirrors_now(environment)
     found = problems(environment, view, states, gateways, running)
     known = [*notices(environment, view, running, found)]
@@ -80,7 +80,7 @@ def history(
         operations = store.operations(limit, before)
         older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
         return CommandResult({"operations": operations}, [*operations_page(operations), *older])
-    found = clusters.known_operation(session.environment, operation, Operation)
+    found = registered.known_operation(session.environment, operation, Operation)
     entries = store.history(operation)
     document = {"operation": found, "history": entries}
     return CommandResult(document, history_page(found, entries))

@@ -1,1 +1,1 @@
-"""What becomes of an origin after the cut: it returns, ages, and is deleted."""
+"""A cluster that was away: its extents close when it returns, its lost tail is reconciled, or it is given up."""

@@ -13,9 +13,9 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.verifying import MirrorEnd, plan_ended
 from ha_core.model import LostTail, Mirror
 from ha_core.model.operation import Verify
+from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage
-from ha_core.operations.move.cluster_admins import admin_of
 
 
 def compare_below(

@@ -9,16 +9,16 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster, KnownTopic, Topic, View
 from ha_core.model.operation import SingleKind
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.inventory import commits
+from ha_core.operations.clusters.registered import references, running_operations
+from ha_core.operations.engine.cluster_admins import PROBE_S, answering, no_such_cluster
 from ha_core.operations.engine.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.requests import chosen_by, is_pattern, parse_topic
-from ha_core.operations.move.cluster_admins import PROBE_S, answering, no_such_cluster
-from ha_core.operations.overview.clusters import references, running_operations
-from ha_core.operations.overview.inventory import commits
+from ha_core.operations.proposal.requests import chosen_by, is_pattern, parse_topic
+from ha_core.operations.running import engine
 from ha_core.plan.absence.given_up import Loss, UnreadGroup, losses, still_written, unread, without
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.aging import locked_topics, worked_on

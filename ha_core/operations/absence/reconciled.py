@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ha_core.model.cluster import NO_PROFILE
+from ha_core.operations.copies.comparing import MirrorsCompared
 from ha_core.operations.engine.report import Report
-from ha_core.operations.mirror.comparing import MirrorsCompared
 
 LOGIN = "LOGIN.properties"
 """Where a cluster wants one: in place of the file with a client's settings for it, which nobody here knows."""

@@ -2,7 +2,7 @@
 
 A forced switch to a copy leaves a `LostTail` for each topic. What lies there is in no extent: nobody is ever led to it,
 whatever comes of this. It is counted, said with how to fetch it, and kept with the document. Then the mirror is turned
-round (`operations/mirror/reversal`), so that the cluster gets what was written since, and a switch back is one as
+round (`operations/copies/reversal`), so that the cluster gets what was written since, and a switch back is one as
 any other.
 
 Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then nothing but
@@ -25,14 +25,14 @@ from ha_core.model.operation import Verify
 from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Outcome, Reconciled, TailFound, summary_of
+from ha_core.operations.copies.comparing import MirrorsCompared
+from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.engine.requests import chosen_by, require_named
-from ha_core.operations.mirror.comparing import MirrorsCompared
-from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
-from ha_core.operations.move.cluster_admins import admin_of, no_such_cluster
+from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.facts.verdict import Verdict, error, listed
 from ha_core.store.errors import ConflictError, LockedError
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.requests import chosen_by, require_named
-from ha_core.operations.move.cluster_admins import PROBE_S
+from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.returned import Return, confirmed, gone_for_good, look_at, read_again, unconfirmed
 from ha_core.plan.migration.aging import locked_topics
 

@@ -14,7 +14,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.requests import parse_scope
+from ha_core.operations.proposal.requests import parse_scope
 from ha_core.plan.facts.verdict import amount
 
 MAX_CHANGES = 5_000

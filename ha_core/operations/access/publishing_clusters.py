@@ -16,9 +16,9 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster
 from ha_core.model.cluster import NO_PROFILE
 from ha_core.operations.access.platform_entries import PlatformEntries
+from ha_core.operations.clusters.registered import add_cluster, require_alive, require_same
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
-from ha_core.operations.overview.clusters import add_cluster, require_alive, require_same
 from ha_core.store.errors import ConflictError, LockedError
 from ha_core.store.store import Store
 

@@ -1,1 +1,1 @@
-"""Runs operations: start, continue, undo, release; one revision at a time, by the executor that holds the operation."""
+"""One operation: its environment, kind, journal, revisions, report, and the gateways that it waits for."""

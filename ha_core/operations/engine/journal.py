@@ -13,9 +13,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from ha_core.kafka.admin import Admin
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation
 from ha_core.model.operation import OperationState, Outcome
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.engine.revision import FINAL, entering
 from ha_core.store.errors import StillHeldError, UnknownOperationError
 

@@ -10,15 +10,15 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Extent, KnownTopic, SingleOperation, Topic
+from ha_core.operations.clusters.inventory import CommittedOffsets, commits
+from ha_core.operations.clusters.registered import MAX_LISTED
+from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment, ms_of
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import OneRevision, begin, write_maps
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.engine.requests import chosen_by, require_named
-from ha_core.operations.move.cluster_admins import admin_of, answering
-from ha_core.operations.overview.clusters import MAX_LISTED
-from ha_core.operations.overview.inventory import CommittedOffsets, commits
+from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.migration.aging import (

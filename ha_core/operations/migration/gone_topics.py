@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import KnownTopic, View
+from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.move.cluster_admins import answering
 
 WAITS_S = 60.0
 """A client's wish for a deletion is taken up within a second."""

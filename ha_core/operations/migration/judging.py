@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ha_core.model import MoveRequest, View
-from ha_core.operations.engine.collect_facts import PATIENCE_S, gather
+from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.proposal import created
-from ha_core.operations.move.made_topics import with_trials
+from ha_core.operations.proposal.made_topics import with_trials
+from ha_core.operations.proposal.proposal import created
 from ha_core.plan.facts.clusters import TopicFacts
 from ha_core.plan.facts.verdict import Verdict, by_level, refused
 from ha_core.plan.move.closure import closure

@@ -8,11 +8,11 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Crossing, MigrateOperation, MoveOperation, Operation, Topic, View
+from ha_core.operations.clusters.registered import MAX_LISTED
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
 from ha_core.operations.migration.crossing.ends import CrossingProgress, PartitionProgress, overdue, progress_of
 from ha_core.operations.move.dependents import failure, words
-from ha_core.operations.overview.clusters import MAX_LISTED
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.verdict import amount

@@ -21,13 +21,13 @@ from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, Pla
 from ha_core.model.portions import portions
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.proposal import Proposal, expected_fence
 from ha_core.operations.engine.report import BaseProposal, require_no_errors
-from ha_core.operations.engine.requests import make_request, migrating_topics
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, by_topic
 from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
 from ha_core.operations.migration.judging import JudgedTopics, Moving, scoped
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
+from ha_core.operations.proposal.proposal import Proposal, expected_fence
+from ha_core.operations.proposal.requests import make_request, migrating_topics
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import amount, error
 from ha_core.plan.migration.cuts import Rates, cut_ahead, doubled_records, reached_words

@@ -30,15 +30,15 @@ from ha_core.model import (
 )
 from ha_core.model.portions import portions
 from ha_core.model.topic import Deletion
+from ha_core.operations.clusters.inventory import commits
+from ha_core.operations.copies.taken import refuse_copiers
+from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import BaseProposal, Report, report_of
-from ha_core.operations.move.cluster_admins import admin_of, answering
-from ha_core.operations.move.copies import refuse_copiers
-from ha_core.operations.move.writers import open_what_ended
-from ha_core.operations.overview.inventory import commits
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.aging import locked_topics
 from ha_core.plan.migration.topic_deletion import DeletionFacts, TopicInCluster, judge

@@ -1,1 +1,1 @@
-"""Mirrors: linked, synced, compared, throttled, reversed, ended."""
+"""Mirrors: linked, throttled, unlinked, watched."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ha_core.model import View
+from ha_core.operations.clusters.mirrors import mirrors_now, synced
+from ha_core.operations.copies.lacking import lacking_copies
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.lacking_copies import lacking_copies
-from ha_core.operations.mirror.status import mirrors_now, synced
-from ha_core.operations.overview.problem import Problem
+from ha_core.operations.engine.problem import Problem
 from ha_core.plan.facts.verdict import Code, amount, listed
 
 MAX_SYNC_PROBLEMS = 20

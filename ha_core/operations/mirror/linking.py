@@ -9,20 +9,20 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation, View
 from ha_core.model.extent import live
 from ha_core.model.portions import portions
-from ha_core.operations.access.usage import known_usage
-from ha_core.operations.engine.collect_facts import PATIENCE_S, gather
+from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
+from ha_core.operations.copies.syncing.groups import Memory
+from ha_core.operations.copies.syncing.passes import sync
+from ha_core.operations.copies.syncing.topics import make_copies
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
 from ha_core.operations.engine.report import BaseProposal
-from ha_core.operations.engine.requests import is_pattern, make_request
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
-from ha_core.operations.mirror.syncing.groups import Memory
-from ha_core.operations.mirror.syncing.passes import sync
-from ha_core.operations.mirror.syncing.topics import make_copies
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.move.made_topics import with_trials
+from ha_core.operations.proposal.made_topics import with_trials
+from ha_core.operations.proposal.requests import is_pattern, make_request
+from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.linking import BACK, link_change, mirrors, resume, unlink_change

@@ -23,15 +23,15 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, SingleOperation, View
 from ha_core.model.portions import portions
+from ha_core.operations.copies.syncing.pair import now_s
+from ha_core.operations.copies.taken import refuse_copiers
+from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.mirror.syncing.pair import now_s
-from ha_core.operations.move.cluster_admins import admin_of
-from ha_core.operations.move.copies import refuse_copiers
-from ha_core.operations.move.writers import open_what_ended
 from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.syncing import homes

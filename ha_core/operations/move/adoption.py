@@ -8,8 +8,8 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
 from ha_core.model import MoveOperation
 from ha_core.model.operation import AdoptedGroup
+from ha_core.operations.engine.cluster_admins import in_origin, in_target
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.move.cluster_admins import in_origin, in_target
 
 
 def adopt_groups(journal: Journal[MoveOperation]) -> None:

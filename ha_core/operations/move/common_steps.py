@@ -17,16 +17,16 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
 from ha_core.model.operation import PlannedCuts, Verify
+from ha_core.operations.copies.open_transactions import require_none_open
+from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
+from ha_core.operations.engine.cluster_admins import DYING_S, described, in_origin, last_words, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import Kind, Steps
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
 from ha_core.operations.move import dependents
-from ha_core.operations.move.cluster_admins import DYING_S, described, in_origin, last_words, origin_of
-from ha_core.operations.move.made_topics import as_made
-from ha_core.operations.move.open_transactions import require_none_open
-from ha_core.operations.move.writers import open_to_writers
+from ha_core.operations.proposal.made_topics import as_made
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.move.bypass import past_gateways

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import KnownTopic, LostTail, Mirror, SwitchOperation
+from ha_core.operations.copies.syncing.topics import become_writers
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.mirror.syncing.topics import become_writers
 from ha_core.plan.facts.settings import Settings, settings_of
 from ha_core.plan.facts.verdict import listed
 

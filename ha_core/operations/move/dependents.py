@@ -21,13 +21,13 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
 from ha_core.model.operation import DependentGroups
-from ha_core.operations.engine.collect_facts import gather_all
+from ha_core.operations.clusters.collect_facts import gather_all
 from ha_core.operations.engine.creating import await_free, begin
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.proposal import plan
 from ha_core.operations.engine.report import Report
+from ha_core.operations.proposal.proposal import plan
 from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.move.closure import closure, users_at

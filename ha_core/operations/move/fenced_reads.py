@@ -18,10 +18,10 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.model.operation import AdoptedGroup
-from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.clusters.last_seen import LastKnown
+from ha_core.operations.engine.cluster_admins import DYING_S, last_words
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError, StepFailedError
-from ha_core.operations.move.cluster_admins import DYING_S, last_words
 from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.move.bypass import past_gateways

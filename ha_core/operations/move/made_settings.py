@@ -12,9 +12,9 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation
+from ha_core.operations.copies.syncing.topics import alter
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.mirror.syncing.topics import alter
 from ha_core.plan.facts.settings import Settings, SettingsDue, as_writer
 from ha_core.plan.facts.verdict import listed
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ha_core.model import LostTail, Mirror, SwitchOperation, Tail
+from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
-from ha_core.operations.mirror.reversal import FAILURES, reversed_mirror, turn_round
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copies import unturned

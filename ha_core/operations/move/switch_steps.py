@@ -19,26 +19,26 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from ha_core.model import Group, SwitchOperation, Topic, Usage
-from ha_core.operations.absence.last_seen import LastKnown
-from ha_core.operations.access.usage import counts_days
+from ha_core.operations.clusters.last_seen import LastKnown
+from ha_core.operations.copies.catch_up import OwnCopies
+from ha_core.operations.copies.taken import Taken, refuse_copiers, require_usable, take_over
+from ha_core.operations.copies.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
 from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
+from ha_core.operations.engine.cluster_admins import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
 from ha_core.operations.engine.kind import patiently
 from ha_core.operations.engine.revisions import Touched, by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.move.catch_up import OwnCopies
-from ha_core.operations.move.cluster_admins import DYING_S, described, in_target, last_words, origin_of
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.move.copies import Taken, refuse_copiers, require_usable, take_over
 from ha_core.operations.move.copy_settings import become_sources, without_settings
 from ha_core.operations.move.fenced_reads import FencedReads
 from ha_core.operations.move.made_settings import Shapes, carry_last, follow_origin
 from ha_core.operations.move.mirror_reversal import leave_unturned, turn_all_round, without_copy
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.verifying import compare_copies, compared_words
-from ha_core.operations.move.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
+from ha_core.operations.proposal.usage import counts_days
 from ha_core.plan.access.usage_age import split
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import listed

@@ -10,9 +10,9 @@ from __future__ import annotations
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import SwitchOperation
 from ha_core.model.operation import ComparedCopies
+from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, compare_all, coverage, plan_mirrors
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.mirror.comparing import SAMPLE_S, MirrorsCompared, compare_all, coverage, plan_mirrors
 from ha_core.plan.mirror.copies import to_hold
 from ha_core.plan.mirror.copy_findings import copies_differ, not_compared
 

@@ -1,1 +1,1 @@
-"""The state of the installation for operators: clusters, groups, topics, problems, notices."""
+"""Problems and notices for operators."""

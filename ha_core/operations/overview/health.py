@@ -21,14 +21,14 @@ from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
 from ha_core.operations.absence.reconciling import uncounted
 from ha_core.operations.access.caches import caches
+from ha_core.operations.clusters.registered import ClusterState
 from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
+from ha_core.operations.engine.problem import Problem
 from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirror.health import copied_by_nobody, lacking, not_in_sync
-from ha_core.operations.overview.clusters import ClusterState
-from ha_core.operations.overview.problem import Problem
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s

@@ -12,7 +12,7 @@ import pytest
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Mirror, SyncFinding
-from ha_core.operations.mirror.syncing.pair import Synced
+from ha_core.operations.copies.syncing.pair import Synced
 from ha_core.store.store import Store
 from spark_jobs.mirror import syncing as module
 from spark_jobs.mirror.syncing import Syncing

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ha_core.model import Operation
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.proposal import plan
-from ha_core.operations.engine.requests import make_request
 from ha_core.operations.migration.planning import plan_migration
-from ha_core.operations.migration.settling import wait_for
+from ha_core.operations.proposal.proposal import plan
+from ha_core.operations.proposal.requests import make_request
+from ha_core.operations.running import engine
+from ha_core.operations.running.settling import wait_for
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.system.nemesis.schedule import Kind
 

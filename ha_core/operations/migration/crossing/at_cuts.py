@@ -14,12 +14,12 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import MigrateOperation, MoveSet
 from ha_core.model.operation import UnreadPolicy
-from ha_core.operations.absence.last_seen import LastKnown
+from ha_core.operations.clusters.last_seen import LastKnown
+from ha_core.operations.engine.cluster_admins import DYING_S
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import by_topic
 from ha_core.operations.migration.crossing.fence import FencedEnd
-from ha_core.operations.move.cluster_admins import DYING_S
 from ha_core.plan.absence.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts.clusters import Partition, Surplus
 from ha_core.plan.migration.crossing_stages import WITHOUT_ORIGIN, Stage, crossings

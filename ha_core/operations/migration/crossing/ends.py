@@ -12,9 +12,9 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.model import MigrateOperation, Topic
 from ha_core.model.scope import format_topic
 from ha_core.model.topic import client_end
+from ha_core.operations.engine.cluster_admins import admin_of, described
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
-from ha_core.operations.move.cluster_admins import admin_of, described
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing import added

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
 from ha_core.model.operation import UnreadPolicy
-from ha_core.operations.absence.crossing_without_origin import StepsWithoutOrigin, afterwards, require_lost
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
@@ -20,6 +19,7 @@ from ha_core.operations.engine.revisions import Touched
 from ha_core.operations.migration.crossing.ends import overdue, read_ends, way_on
 from ha_core.operations.migration.crossing.fence import lift
 from ha_core.operations.migration.crossing.steps import CrossingSteps
+from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin, afterwards, require_lost
 from ha_core.operations.move.common_steps import MoveKind
 from ha_core.plan.engine.revision import FINAL, fenced
 from ha_core.plan.facts.verdict import amount, listed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import (

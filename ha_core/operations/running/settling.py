@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MigrateOperation, MoveOperation
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.registered import known_operation, running_operations
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
 from ha_core.operations.migration.crossing.below import unread_below
 from ha_core.operations.migration.crossing.ends import CrossingProgress, look, overdue
 from ha_core.operations.move.dependents import failure
-from ha_core.operations.overview.clusters import known_operation, running_operations
+from ha_core.operations.running import engine
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 

@@ -6,16 +6,16 @@ from collections.abc import Collection
 from typing import Any
 
 from ha_core.model import KnownGroup, MoveOperation, View
-from ha_core.operations.access.usage import known_usage
-from ha_core.operations.engine import engine
+from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import interrupted
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
-from ha_core.operations.engine.proposal import expected_fence, plan
 from ha_core.operations.engine.report import BaseProposal, Report
-from ha_core.operations.engine.requests import make_request, written_in
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationBatch
-from ha_core.operations.overview.clusters import running_operations
+from ha_core.operations.proposal.proposal import expected_fence, plan
+from ha_core.operations.proposal.requests import make_request, written_in
+from ha_core.operations.proposal.usage import known_usage
+from ha_core.operations.running import engine
 from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, info, warning
 from ha_core.plan.move.whole_cluster import parts
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.model import Mirror
+from ha_core.operations.copies.syncing.rights import let_writers_in
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.mirror.syncing.rights import let_writers_in
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import marked
 

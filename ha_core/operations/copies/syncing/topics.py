@@ -9,9 +9,9 @@ from ha_core.kafka.copying import KEYLESS, LEVEL_MS
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Mirror
+from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.operations.copies.syncing.rights import sync_rights
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
-from ha_core.operations.mirror.syncing.rights import sync_rights
 from ha_core.plan.facts.settings import TOGETHER, Settings, SettingsDue, as_copy, as_writer, keeps_all
 from ha_core.plan.facts.verdict import listed
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
 from ha_core.model import Mirror, MirrorSync, MoveOperation, MoveRequest, PartitionReport, SyncFinding, View
+from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.overview.clusters import running_operations
 from ha_core.plan.facts.clusters import CopyLag
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.store.store import Store

@@ -12,9 +12,9 @@ from dataclasses import replace
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import LinkRequest, MoveRequest
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.facts.settings import OF_A_COPY, STAMPS, settings_of, to_create
 from ha_core.plan.preflight import PreflightCase
 

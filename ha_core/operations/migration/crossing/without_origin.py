@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ha_core.model import MigrateOperation
 from ha_core.model.operation import UnreadPolicy
+from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import write_all
 from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps
-from ha_core.operations.move.cluster_admins import PROBE_S
 
 
 class StepsWithoutOrigin(CrossingSteps):

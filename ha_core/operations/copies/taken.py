@@ -12,9 +12,9 @@ from ha_core.kafka.takeover import CopyPartition, PartlyDamagedError
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, MoveRequest
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_findings import copies_damaged

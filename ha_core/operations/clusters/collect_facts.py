@@ -9,10 +9,10 @@ from functools import reduce
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.model import Cluster, MoveSet, View, legal_name
-from ha_core.operations.absence.last_seen import with_last_known
+from ha_core.operations.clusters.last_seen import with_last_known
+from ha_core.operations.clusters.transactions import Transactions
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.move.transactions import Transactions
 from ha_core.plan.facts.clusters import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.facts.limits import LIMITS
 from ha_core.plan.facts.settings import mattering

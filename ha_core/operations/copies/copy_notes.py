@@ -17,9 +17,9 @@ from ha_core.mirror.partition_diff import visible
 from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError, Progress
 from ha_core.model import LostTail
 from ha_core.model.mirror import begins_at
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.move.cluster_admins import admin_of
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE
 from ha_core.plan.preflight import PreflightCase

@@ -8,13 +8,13 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import SyncFinding, View
+from ha_core.operations.copies.syncing.groups import Memory
+from ha_core.operations.copies.syncing.pair import SyncChange, Synced
+from ha_core.operations.copies.syncing.passes import PARTS, keep, sync
+from ha_core.operations.copies.syncing.rights import sweep
+from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.mirror.syncing.groups import Memory
-from ha_core.operations.mirror.syncing.pair import SyncChange, Synced
-from ha_core.operations.mirror.syncing.passes import PARTS, keep, sync
-from ha_core.operations.mirror.syncing.rights import sweep
-from ha_core.operations.move.cluster_admins import answering
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 

@@ -12,15 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from ha_core.model import KnownTopic, MoveRequest, MoveSet, SwitchOperation, View
 from ha_core.model.operation import UnreadPolicy
 from ha_core.model.topic import client_end
-from ha_core.operations.access.usage import known_usage
-from ha_core.operations.engine.collect_facts import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.clusters.collect_facts import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.clusters.mirrors import findings, reported_lags
+from ha_core.operations.copies.copy_notes import committed_tails, noted_copies
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.report import BaseProposal
-from ha_core.operations.mirror.copy_notes import committed_tails, noted_copies
-from ha_core.operations.mirror.status import findings, reported_lags
-from ha_core.operations.move.made_topics import with_trials
+from ha_core.operations.proposal.made_topics import with_trials
+from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Facts
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight

@@ -9,11 +9,11 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, View
-from ha_core.operations.absence.last_seen import groups_last_seen
-from ha_core.operations.engine.collect_facts import groups_of
+from ha_core.operations.clusters.collect_facts import groups_of
+from ha_core.operations.clusters.last_seen import groups_last_seen
+from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.move.cluster_admins import PROBE_S
 from ha_core.plan.facts.clusters import GroupFacts, Partition
 from ha_core.plan.facts.lag import GroupLag, LogRange, TopicRow, by_topic, group_lag, topic_row
 from ha_core.plan.migration.aging import CommittedOffset, counts

@@ -18,14 +18,14 @@ from typing import Any
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.model.operation import UnreadPolicy
+from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import Startable, await_free, begin, interrupted
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import NOTHING_CHANGED, MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal, holding
-from ha_core.operations.engine.kinds import KINDS
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.overview.clusters import running_operations
+from ha_core.operations.running.kinds import KINDS
 from ha_core.plan.engine.abandoned import AT_ONCE_S
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import Verdict

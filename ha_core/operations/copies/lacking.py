@@ -14,9 +14,9 @@ from ha_core.kafka.verifying import Coverage, plan_all
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import KnownTopic, Mirror, Run, View
 from ha_core.model.mirror import begins_at
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.move.cluster_admins import admin_of
 
 MAX_MIRRORS = 200
 """Examined in one check: each mirror may have its notes in another partition of the copy log."""

@@ -1,5 +1,5 @@
 """The process that takes care of operations on behalf of a gateway: `python -m
-ha_core.operations.engine.orphan_recovery_process`.
+ha_core.operations.running.orphan_recovery_process`.
 
 It also deletes the moved topics that clients want deleted, which no gateway does by itself.
 
@@ -15,12 +15,12 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ha_core.operations.access.usage import expire_usage
-from ha_core.operations.engine import engine
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.helper_process import say, serve
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.migration import requested_deletions
+from ha_core.operations.proposal.usage import expire_usage
+from ha_core.operations.running import engine
 from ha_core.store.errors import StoreError
 
 EVERY_S = 0.4

@@ -14,7 +14,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import KnownGroup
-from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.syncing import OffsetsDue, offsets_due, offsets_gone

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
-from ha_core.operations.absence.masking import move_first, who_depends
-from ha_core.operations.engine.collect_facts import gather
+from ha_core.operations.clusters.collect_facts import gather
+from ha_core.operations.clusters.masking import move_first, who_depends
+from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
-from ha_core.operations.move.cluster_admins import no_such_cluster
 from ha_core.plan.absence.returned import gone_for_good
 from ha_core.plan.engine.revision import FINAL, AnyOperation
 from ha_core.plan.facts.clusters import ClusterFacts

@@ -1,5 +1,5 @@
 """The process that looks at all clusters on behalf of a gateway: `python -m
-ha_core.operations.absence.recorder_process`.
+ha_core.operations.clusters.recorder_process`.
 
 Each round of looks is a line on standard output.
 """
@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from ha_core.operations.absence.last_seen import record_always
+from ha_core.operations.clusters.last_seen import record_always
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.helper_process import say, serve
 

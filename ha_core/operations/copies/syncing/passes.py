@@ -7,9 +7,9 @@ from typing import Literal, get_args
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import MirrorSync
-from ha_core.operations.mirror.syncing.groups import Memory, sync_groups
-from ha_core.operations.mirror.syncing.pair import MirrorPair, Synced
-from ha_core.operations.mirror.syncing.topics import sync_topics
+from ha_core.operations.copies.syncing.groups import Memory, sync_groups
+from ha_core.operations.copies.syncing.pair import MirrorPair, Synced
+from ha_core.operations.copies.syncing.topics import sync_topics
 from ha_core.store.store import Store
 
 Part = Literal["topics", "groups"]

@@ -18,10 +18,10 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MirrorReport, MoveSet, View
 from ha_core.model.mirror import COPY_LOG
+from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.revisions import by_topic
-from ha_core.operations.move.cluster_admins import no_such_cluster
 from ha_core.plan.facts.clusters import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
 from ha_core.plan.facts.settings import mattering
 from ha_core.plan.facts.verdict import amount

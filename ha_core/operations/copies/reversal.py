@@ -18,10 +18,10 @@ from ha_core.mirror.notes import Note, Notes
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.mirror.reversing import copied_below, last_mirrored, turned_round
 from ha_core.model import Mirror
+from ha_core.operations.copies.open_transactions import require_none_open
+from ha_core.operations.copies.syncing.topics import make_copies
+from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.syncing.topics import make_copies
-from ha_core.operations.move.cluster_admins import admin_of
-from ha_core.operations.move.open_transactions import require_none_open
 from ha_core.plan.facts.clusters import Partition
 
 OPEN_S = 5.0

@@ -1,0 +1,1 @@
+"""Clusters: registered, masked, asked what they hold, and last seen."""

@@ -1,0 +1,1 @@
+"""Copies, as moves and mirrors handle them: taken over, synced, compared, reversed, opened to writers."""
