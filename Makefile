@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/model tests/wire \
+PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/test_words.py tests/test_subjects.py tests/model tests/wire \
 	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
 	tests/system/nemesis/test_schedule.py
 # To collect eight thousand tests for two hundred takes a minute.
@@ -55,6 +55,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/subjects.py
 
 bench: setup
 	$(BIN)/python -m bench $(ARGS)

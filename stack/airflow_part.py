@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from stack.kafka_part import SERVICE_MECHANISM
 from stack.layout import PROJECT
-from stack.parts import LOOPBACK, PartNotReadyError, Program, get_json
+from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, get_json
 
 Component = Literal["api-server", "scheduler", "dag-processor", "triggerer"]
 USER = "admin"
@@ -168,7 +168,7 @@ class AirflowPart:
         # A task that starts before the api-server answers ends as failed.
         return () if self.component == "api-server" else ("airflow/api-server",)
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         if self.component != "api-server":
             return ()
         settings = self.settings
@@ -180,11 +180,13 @@ class AirflowPart:
             database.execute("pragma journal_mode=wal")  # kept in the file: readers do not wait for the writer
         return (self._airflow("db", "migrate"), self._airflow("pools", "set", *POOL))
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         return self._airflow(self.component)
 
-    def _airflow(self, *arguments: str) -> Program:
-        return Program((sys.executable, "-m", "airflow", *arguments), self.settings.environment(), self.settings.home)
+    def _airflow(self, *arguments: str) -> PartProgram:
+        return PartProgram(
+            (sys.executable, "-m", "airflow", *arguments), self.settings.environment(), self.settings.home
+        )
 
     def probe(self, started_at: float) -> None:
         key = _HEALTH_KEYS[self.component]

@@ -21,7 +21,7 @@ from stack.jars import Say
 from stack.java import SHORT_LIVED, Java
 from stack.kafka_part import BrokerAddress, BrokerPart, KafkaCluster, new_cluster_id
 from stack.layout import cache_dir
-from stack.parts import PartNotReadyError, Program, environment
+from stack.parts import PartNotReadyError, PartProgram, environment
 from stack.ports import claim
 from stack.processes import die_with_parent
 
@@ -56,7 +56,7 @@ def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | No
         options = {"SPARK_SUBMIT_OPTS": " ".join((*SHORT_LIVED, *flags))}
         submit = str(Path(spark["SPARK_HOME"]) / "bin" / "spark-submit")
         asked = ("--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
-        _run(Program(("bash", submit, *asked), {**spark, **options}, home))
+        _run(PartProgram(("bash", submit, *asked), {**spark, **options}, home))
 
     return _made("spark", jars, java, run)
 
@@ -110,7 +110,7 @@ def _of_java(java: Java, archive: Path) -> tuple[str, ...]:
     with _making(archive) as missing:
         if missing:
             unfinished = archive.with_suffix(".unfinished")
-            _run(Program((java.binary, *SHORT_LIVED, "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}")))
+            _run(PartProgram((java.binary, *SHORT_LIVED, "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}")))
             unfinished.rename(archive)
     return (f"-XX:SharedArchiveFile={archive}",)
 
@@ -157,7 +157,7 @@ def _await_ready(broker: BrokerPart, process: subprocess.Popen[bytes]) -> None:
             time.sleep(_POLL_S)
 
 
-def _run(command: Program) -> None:
+def _run(command: PartProgram) -> None:
     done = subprocess.run(
         command.argv,
         cwd=command.cwd,

@@ -14,7 +14,7 @@ import yaml
 from ha_core.wire.sasl import PLAIN
 from ha_core.wire.sasl_scram import HASHES
 from stack.kafka_part import SERVICE_MECHANISM
-from stack.parts import LOOPBACK, REGISTRATION, Program, get_json
+from stack.parts import LOOPBACK, REGISTRATION, PartProgram, get_json
 from stack.platform_part import PlatformPart
 from stack.tls import CLIENT_RULE, StackTls
 
@@ -62,7 +62,7 @@ class GatewayPart:
     def http(self) -> str:
         return f"http://{LOOPBACK}:{self.http_port}"
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         sasl = self.service_password is not None
         profiles: dict[str, dict[str, Any]] = {"none": {}}
@@ -123,8 +123,8 @@ class GatewayPart:
     def _config(self) -> Path:
         return self.home / "gateway.yaml"
 
-    def command(self) -> Program:
-        return Program((sys.executable, "-m", "gateway", "--config", str(self._config)))
+    def command(self) -> PartProgram:
+        return PartProgram((sys.executable, "-m", "gateway", "--config", str(self._config)))
 
     def probe(self, started_at: float) -> None:
         get_json(f"{self.http}/readyz")

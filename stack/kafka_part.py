@@ -13,7 +13,7 @@ from typing import Any
 
 from stack.jars import class_path
 from stack.java import SHORT_LIVED, Java
-from stack.parts import LOOPBACK, PartNotReadyError, Program, listens
+from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, listens
 from stack.tls import StackTls
 from stack.zookeeper_part import LOG4J1, LOG4J2
 
@@ -164,7 +164,7 @@ class BrokerPart:
             settings |= cluster.tls.java(cluster.tls.broker) | {"ssl.client.auth": "required"}
         return {key: str(value) for key, value in settings.items()}
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         _write_properties(self._properties, self.settings())
         (self.home / "log4j.properties").write_text(LOG4J1, "utf-8")
@@ -183,12 +183,12 @@ class BrokerPart:
         password = self.cluster.service_password
         scram = (f"{mechanism}=[name={SERVICE_USER},password={password}]" for mechanism in _SCRAM)
         accounts = () if password is None else tuple(text for one in scram for text in ("--add-scram", one))
-        return (Program((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
+        return (PartProgram((*self._java(SHORT_LIVED), *format_storage, *accounts), cwd=self.home),)
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         heap_mb = 512 if len(self.cluster.brokers) == 1 else 256
         flags = (f"-Xmx{heap_mb}m", f"-Xms{heap_mb}m", *(_FULL_SPEED if self.full_speed else SHORT_LIVED))
-        return Program((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
+        return PartProgram((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
 
     def _java(self, flags: tuple[str, ...]) -> Iterator[str]:
         yield self.java.binary

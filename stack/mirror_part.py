@@ -14,7 +14,7 @@ from pathlib import Path
 from ha_core.store.security import StoreSecurity
 from stack.java import SHORT_LIVED
 from stack.layout import PROJECT
-from stack.parts import REGISTRATION, PartNotReadyError, Program
+from stack.parts import REGISTRATION, PartNotReadyError, PartProgram
 from stack.processes import command_line, descendants, members
 
 EXECUTOR = "mirror/executor"
@@ -43,11 +43,11 @@ class MirrorPart:
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 120.0
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         return ()
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         options = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -73,7 +73,7 @@ class MirrorPart:
         )
         tasks = () if self.master is None else ("--tasks", "1")
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
-        return Program(
+        return PartProgram(
             (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks),
             {**self.environment, **self.security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
         )

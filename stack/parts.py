@@ -25,7 +25,7 @@ class PartNotReadyError(Exception):
 
 
 @dataclass(frozen=True)
-class Program:
+class PartProgram:
     """A program to run."""
 
     argv: tuple[str, ...]
@@ -55,10 +55,10 @@ class StackPart(Protocol):
     @property
     def ready_timeout_s(self) -> float: ...
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         """Write the configuration; returns what has to run to its end before the first start. Called in a thread."""
 
-    def command(self) -> Program: ...
+    def command(self) -> PartProgram: ...
 
     def probe(self, started_at: float) -> None:
         """One short look from outside at the part that was started then (seconds since 1970).

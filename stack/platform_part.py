@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.certificates import write_private
-from stack.parts import LOOPBACK, Program, listens
+from stack.parts import LOOPBACK, PartProgram, listens
 from stack.tls import StackTls
 
 OPERATOR = "stack"
@@ -54,7 +54,7 @@ class PlatformPart:
     def gateway_token_file(self) -> Path:
         return self.home / "gateway-token"
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         from ha_core.platform.changing import put
         from ha_core.platform.kinds.users import UserEntry
         from ha_core.platform.platform import Platform
@@ -91,14 +91,14 @@ class PlatformPart:
         }
         return section | ({} if self.tls is None else {"tls": {"ca_file": str(self.tls.authority)}})
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         where = ("--host", LOOPBACK, "--port", str(self.port), "--tokens", str(self._tokens))
         state = ("--database", self.database, "--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
         tls: tuple[str, ...] = ()
         if self.tls is not None:
             tls = ("--certificate", str(self.tls.gateway.certificate), "--key", str(self.tls.gateway.key))
         program = "from ha_core.cli import main; main()"
-        return Program((sys.executable, "-c", program, "platform", "serve", *where, *state, *tls), self.security)
+        return PartProgram((sys.executable, "-c", program, "platform", "serve", *where, *state, *tls), self.security)
 
     def probe(self, started_at: float) -> None:
         listens(self.port)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stack.errors import StackError
-from stack.parts import PartNotReadyError, Program, StackPart, environment
+from stack.parts import PartNotReadyError, PartProgram, StackPart, environment
 from stack.processes import ProcessIdentity, die_with_parent, identity, members, send, stopped
 
 State = Literal["waiting", "starting", "ready", "paused", "killed", "ended", "died"]
@@ -72,7 +72,7 @@ class RunningPart:
         self._watch = asyncio.create_task(self._watch_end(process))
         self.changed()
 
-    async def _spawn(self, command: Program) -> asyncio.subprocess.Process:
+    async def _spawn(self, command: PartProgram) -> asyncio.subprocess.Process:
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             return await asyncio.create_subprocess_exec(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stack.java import SHORT_LIVED
-from stack.parts import LOOPBACK, PartNotReadyError, Program, get_json, listens
+from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, get_json, listens
 
 DAEMON_MEMORY_MB = 256
 WORKER_MEMORY_MB = 1024
@@ -53,12 +53,12 @@ class SparkSettings:
     def document(self) -> dict[str, str | None]:
         return {"master": self.master, "ui": self.ui, "connect": self.connect}
 
-    def run(self, home: Path, memory_mb: int, program: str, *arguments: str) -> Program:
+    def run(self, home: Path, memory_mb: int, program: str, *arguments: str) -> PartProgram:
         """One of Spark's own programs. To its servers, Connect too, their memory is told by the environment alone."""
         binary = Path(self.environment["SPARK_HOME"]) / "bin" / program
         quick = f"{' '.join(SHORT_LIVED)} -Dlog4j2.configurationFile={home / 'log4j2.properties'}"
         memory = {"SPARK_DAEMON_MEMORY": f"{memory_mb}m", "SPARK_DAEMON_JAVA_OPTS": quick}
-        return Program(("bash", str(binary), *arguments), {**self.environment, **memory}, home)
+        return PartProgram(("bash", str(binary), *arguments), {**self.environment, **memory}, home)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SparkPart:
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 120.0
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "log4j2.properties").write_text(_LOG4J2, "utf-8")
         return ()
@@ -85,7 +85,7 @@ class MasterPart(SparkPart):
     def port(self) -> int:
         return self.settings.master_port
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         settings = self.settings
         address = (
             "--host",
@@ -114,7 +114,7 @@ class WorkerPart(SparkPart):
     def port(self) -> int:
         return self.settings.worker_port
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         settings = self.settings
         address = (
             "--host",
@@ -148,7 +148,7 @@ class ConnectPart(SparkPart):
     def port(self) -> int | None:
         return self.settings.connect_port
 
-    def command(self) -> Program:
+    def command(self) -> PartProgram:
         options = {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(self.settings.connect_port),

@@ -11,7 +11,7 @@ from ha_core.store.security import OPEN, StoreSecurity
 from stack.errors import StackError
 from stack.jars import pyspark_jars
 from stack.java import SHORT_LIVED, Java
-from stack.parts import LOOPBACK, PartNotReadyError, Program, listens
+from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, listens
 from stack.tls import StackTls
 
 _NEEDED = (
@@ -59,7 +59,7 @@ class ZooKeeperPart:
     def address(self) -> str:
         return f"{LOOPBACK}:{self.port}"
 
-    def prepare(self) -> tuple[Program, ...]:
+    def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
         port = "clientPort" if self.tls is None else "secureClientPort"
         settings = {
@@ -77,8 +77,8 @@ class ZooKeeperPart:
         (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
         return ()
 
-    def command(self) -> Program:
-        return Program(
+    def command(self) -> PartProgram:
+        return PartProgram(
             (
                 self.java.binary,
                 "-Xmx256m",
