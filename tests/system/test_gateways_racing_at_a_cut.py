@@ -29,7 +29,7 @@ from tests.system.watching import assert_no_client_has_failed, until
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/runtime/time_sliced_sweep.py")]
 GATEWAYS = 6
 KILLED = 2
-SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "20"))
+SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "6"))
 PREPARATION_S = 2.0
 READING_S = 400.0
 """Half a million records, each of which the reader writes down: minutes beside another load."""

@@ -13,7 +13,7 @@ from tests.system.nemesis.play import Play
 from tests.system.nemesis.schedule import drawn
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway", "ha_core/operations", "ha_core/plan")]
-ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("ANY_ORDER_ROUNDS", "12"))
 SHORT = (3, 111, 1080, 1122)
 """An executor that stops behind its fence, one that is killed there, a gateway that sleeps past its session, and a
 cluster that dies between the halves of requests."""
