@@ -283,7 +283,7 @@ DAGS = OF["dags"]
         (SESSION, "from time import monotonic"),
         (SESSION, "from gateway.composed.ask import Ask"),
         (SESSION, "from gateway.process.gateway import Gateway"),
-        (COMPOSED, "from gateway.session.produce.duplicate_offsets import Recalled"),
+        (COMPOSED, "from gateway.session.produce.duplicate_offsets import DuplicateOffsets"),
         (COMPOSED, "from gateway.session import commands"),
         (COMPOSED, "from ha_core.store import connect"),
         (PRESENT, "import rich"),

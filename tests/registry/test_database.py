@@ -25,9 +25,9 @@ _PRINT_USERS = "print(*(one.key for one in opened.read.page('users').stored))"
 def _in_another_process(url: str, statement: str) -> str:
     """Run the statement on a registry that the process opens and closes. → its output."""
     program = (
-        "from ha_core.platform.kinds.users import User\n"
-        "from ha_core.platform.platform import Registry\n"
-        f"with Registry.open({url!r}) as opened:\n    {statement}"
+        "from ha_core.platform.kinds.users import UserEntry\n"
+        "from ha_core.platform.platform import Platform\n"
+        f"with Platform.open({url!r}) as opened:\n    {statement}"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.strip()
@@ -67,7 +67,7 @@ def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_fi
             with Platform.open(url) as second:
                 assert second.database.migrate() == ("0001", "0001")
         # When another process writes and closes, and the first one writes after it
-        _in_another_process(url, "opened.create(User.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
+        _in_another_process(url, "opened.create(UserEntry.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
         held.create(UserEntry.read({"name": "erin", "owner": "shop"}), "a", "held open")
         # Then a third process sees both changes, and the first one too
         assert _in_another_process(url, _PRINT_USERS) == "erin zoe"

@@ -197,7 +197,7 @@ ON_A_SERVER = """
 import sys
 from spark_jobs import session
 from spark_jobs.mirror import job
-from spark_jobs.mirror.task import Settings
+from spark_jobs.mirror.task import TaskSettings
 
 patient, session._TRIES = session._TRIES, {"max_retries": 3, "max_backoff": 100}
 zookeeper, remote = sys.argv[1:]
@@ -209,7 +209,7 @@ def tell(ask):
         print(error, flush=True)
 
 def lose():
-    with job._session(Settings(zookeeper, "/switchyard", {}, 5.0, 6.0, ""), 1, remote) as spark:
+    with job._session(TaskSettings(zookeeper, "/switchyard", {}, 5.0, 6.0, ""), 1, remote) as spark:
         spark.cancel("lead", 0)  # from its first answer on the session is this server's
         print("open", flush=True)
         input()

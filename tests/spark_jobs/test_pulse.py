@@ -19,10 +19,10 @@ from stack.spark_java import spark_environment
 
 JOB = """
 import time
-from spark_jobs.driver_watchdog import Pulse
+from spark_jobs.driver_watchdog import DriverWatchdog
 from spark_jobs.session import open_session
 with open_session() as session:
-    pulse = Pulse(lambda: session.sparkContext.defaultParallelism, patience_s=2, every_s=0.2)
+    pulse = DriverWatchdog(lambda: session.sparkContext.defaultParallelism, patience_s=2, every_s=0.2)
     print(session.sparkContext._gateway.proc.pid, flush=True)
     while True:
         pulse.answer()

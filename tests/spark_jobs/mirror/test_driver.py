@@ -40,7 +40,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver.RESTART_S", 0.05)
     monkeypatch.setattr("spark_jobs.mirror.driver.SETTLE_S", 0.5)
     monkeypatch.setattr(task_module, "LOOK_S", 0.02)
-    monkeypatch.setattr(task_module, "Pair", FakePair)
+    monkeypatch.setattr(task_module, "CopyPair", FakePair)
 
 
 class FakePair:
