@@ -1,7 +1,7 @@
 """The clock that leases, and everything that is fed into sessions, go by.
 
 It goes on while the process is stopped, and, unlike the monotonic clock, while the machine sleeps: ZooKeeper does not
-sleep with it. What no clock of the machine counts is a pause of the whole virtual machine (see the design, "Lease").
+sleep with it. What no clock of the machine counts is a pause of the whole virtual machine (docs/design/leases.md).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class RecordTimes:
     first_ms: int | None
     """Of the first record that has one."""
     newest_ms: int | None
-    """The largest; see `docs/design.md` §8 for whose clock that is."""
+    """The largest; `docs/design/spark-jobs.md`, *Timestamps*, says whose clock that is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ LIST_OFFSETS with a time answers the first record that is not older; with time 0
 timestamp at all. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it answers the record with the largest
 one. An older broker would take that word for a time, so it is not asked, and tells the first record alone.
 
-What a timestamp is worth says `docs/design.md` §8. A broker looks for the largest in what is left of its
-files, which go on for a while below a start that was raised; an answer from there is none.
+`docs/design/spark-jobs.md`, *Timestamps*, says how far to trust one. A broker looks for the largest in what is left
+of its files, which go on for a while below a start that was raised; an answer from there is none.
 
 Answering costs a broker reads from its files, cold ones for the first record: requests are small, one after another
 for each leader, and those that find no time are left out.

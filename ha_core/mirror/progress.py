@@ -44,7 +44,7 @@ A fence holds as long as brokers remember it: the coordinator forgets a transact
 `transactional.id.expiration.ms` (7 days) and gives out another producer id then, and a partition forgets a producer
 that wrote nothing for `producer.id.expiration.ms` (1 day). So a copier takes its own copy over again long before that.
 Partitions judge that by the times of records, and copies have those of their sources: behind older ones the fence ends
-at the broker's next look, and so do the sequences. What stands in its place there says docs/design.md §9.
+at the broker's next look, and so do the sequences. docs/design/mirrors-takeover.md has the rules that take its place.
 
 What producers of the source had in the part that is copied (id, epoch, last sequence) is in the intents as well, so it
 is known exactly up to the data end: a producer that repeats a batch after a failover gets the answer that it deserves.

@@ -2,7 +2,7 @@
 
 Its log says where it truly ends, and the extent is closed there. A log that ends below what was known, or goes on above
 the cut, concludes nothing: readers keep waiting, the extent is marked, and an operator decides. (Above a cut that lay
-ahead it is surplus, and nothing to tell.) Why: docs/design.md, *Return*.
+ahead it is surplus, and nothing to tell.) Why: docs/design/client-offsets-and-extents.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A crossing: what each revision of a migration without a fence writes, and how to go on after an interruption.
 
-The cut `c` of each partition lies ahead of the origin's log end; the log runs into it by itself (docs/design.md §7).
+The cut `c` of each partition lies ahead of the origin's log end; the log runs into it by itself
+(docs/design/crossing.md).
 The invariant, at every point, however often it is interrupted:
 
 1. No record that a gateway acknowledged at or above c lies in the origin only. Who does not know c acknowledges what
