@@ -52,7 +52,7 @@ def parse(line: str) -> None:
 
 
 def shown() -> list[tuple[str, str]]:
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [(file.name, line) for file in files for line in commands_in(file.read_text("utf-8"))]
 
 
