@@ -10,7 +10,7 @@ PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/te
 LONG = $(shell grep -rlE --include='test_*.py' 'mark\.long' tests)
 SOAK = $(shell grep -rlE --include='test_*.py' 'mark\.soak' tests)
 
-.PHONY: setup demo test long again quick soak lint bench lock clean
+.PHONY: setup demo test long again quick soak lint docs bench lock clean
 
 setup: $(STAMP)
 
@@ -57,6 +57,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python .ci/subjects.py
+
+# The documentation as a site in `site/`; fails on links that lead nowhere. `.venv/bin/zensical serve` shows it.
+docs: setup
+	$(BIN)/zensical build --clean --strict
 
 bench: setup
 	$(BIN)/python -m bench $(ARGS)

@@ -70,3 +70,10 @@ def test_a_planted_dead_link_and_a_planted_missing_module_are_found() -> None:
         "session/gone",
         "gone.py",
     ]
+
+
+def test_each_page_is_in_the_navigation_of_the_site() -> None:
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    navigation = set(re.findall(r": ([a-z/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+
+    assert navigation == pages
