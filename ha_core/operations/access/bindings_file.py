@@ -52,7 +52,7 @@ class _BindingsDocument(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file declares; a user with empty bindings is to have none."""
+    """The bindings that a file declares; a user with empty bindings is to have none."""
 
     bindings: Mapping[str, UserBindings]
     complete: bool
@@ -78,8 +78,8 @@ class BindingDifference:
 
 
 def levels(bindings: UserBindings | None) -> dict[str, str]:
-    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster; and where
-    mirrored topics are read, written `user reads`."""
+    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster; and the
+    cluster for reads of mirrored topics, written `user reads`."""
     if bindings is None:
         return {}
     user = bindings.user
@@ -141,7 +141,7 @@ def read(path: Path) -> Declared:
 
 
 def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[BindingDifference, ...]:
-    """What has to change in `stored` so that it is as `declared`, by user name."""
+    """The changes that turn `stored` into `declared`, by user name."""
     wanted: dict[str, UserBindings | None] = {
         user: (None if bindings.empty else bindings) for user, bindings in declared.bindings.items()
     }
@@ -155,7 +155,7 @@ def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[Bin
 
 
 def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindings | None:
-    """`after` with what this version does not know of `before`."""
+    """`after` with fields of `before` that this version does not know."""
     if before is None or after is None:
         return after
     return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})

@@ -1,4 +1,4 @@
-"""The process that looks at all clusters on behalf of a gateway: `python -m
+"""The process that records facts about all clusters on behalf of a gateway: `python -m
 ha_core.operations.clusters.recorder_process`.
 
 Each round of looks is a line on standard output.
@@ -25,4 +25,4 @@ def _record(environment: Environment, told: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(_record, "nothing can be recorded"))
+    sys.exit(serve(_record, "facts cannot be recorded"))

@@ -1,4 +1,4 @@
-"""The transactional producers of topics: what leaders remember of them, and what their coordinators say."""
+"""The transactional producers of topics: states that leaders remember, and answers of their coordinators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ha_core.mirror.notes import COPIERS
 from ha_core.plan.facts.clusters import OpenTransaction, Partition, ProducerFacts
 
 HANGING_S = 900.0
-"""A broker as it comes gives no transaction longer (`transaction.max.timeout.ms`): then its coordinator ends it."""
+"""By default a broker allows no longer transactions (`transaction.max.timeout.ms`): then its coordinator ends it."""
 MAX_ASKED = 1_000
-"""Producers of the topics that are looked at together of which coordinators are asked."""
+"""Producers to ask coordinators about, for the topics of one look."""
 MAX_NAMED = 100
 """Transactional ids, and open transactions, of a topic."""
 _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
@@ -22,8 +22,8 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 @dataclass(frozen=True, slots=True)
 class Transactions:
     """:ivar producers: the transactional ones, by partition.
-    :ivar told: producer id → transactional id and state, as the coordinators say.
-    :ivar asked: producers of which all coordinators have told what they know.
+    :ivar told: producer id → transactional id and state, from the coordinators.
+    :ivar asked: producers that all coordinators have answered about.
     """
 
     producers: Mapping[Partition, tuple[ProducerFacts, ...]]
@@ -34,13 +34,13 @@ class Transactions:
     def read(
         cls, admin: Admin, producers: Mapping[Partition, tuple[ProducerFacts, ...]], timeout_s: float
     ) -> Transactions:
-        """:param producers: what leaders remember, read before."""
+        """:param producers: states that leaders remember, read before."""
         found = {
             key: some
             for key, all_of in producers.items()
             if (some := tuple(one for one in all_of if one.transactional))
         }
-        # Those whose transactions are open first: of many not all are asked for.
+        # Open transactions first: the number of producers to ask about is limited.
         ids = dict.fromkeys(one.producer_id for some in found.values() for one in some if one.in_transaction)
         ids |= dict.fromkeys(one.producer_id for some in found.values() for one in some)
         asked = [*ids][:MAX_ASKED]
@@ -48,7 +48,7 @@ class Transactions:
             told = admin.transactions(asked, timeout_s=timeout_s)
         except KafkaAdminError:
             return cls(found, {}, frozenset())
-        # A topic that was a copy has the markers of its copiers: nobody's transactions.
+        # A topic that was a copy has markers of its copiers, which are no client's transactions.
         copiers = {one for one, (name, _) in told.items() if name.startswith(COPIERS)}
         clients = ((key, tuple(one for one in some if one.producer_id not in copiers)) for key, some in found.items())
         return cls({key: some for key, some in clients if some}, told, frozenset(asked))
@@ -62,7 +62,7 @@ class Transactions:
         return tuple(sorted({name for name in known if name}))[:MAX_NAMED]
 
     def open(self, topic: str, now_ms: int) -> tuple[OpenTransaction, ...]:
-        """Those that hang first, then the oldest."""
+        """Hanging ones first, then the oldest."""
         found = []
         for partition, one in self._of(topic):
             if not one.in_transaction:

@@ -1,8 +1,7 @@
-"""Writers let in where a topic goes: no rule that kept them out of a copy is left there when they come.
+"""Let writers into the target: remove the guard ACLs that kept them out of its copies.
 
-A client takes a refusal for want of rights for the end, so it is done before the cut, and looked for once more behind
-it: whoever stood still may have placed a rule since. Of what is taken back a sync of the mirrors places it anew.
-"""
+A client gives up on an authorization error, so the guards go before the cut. They are looked for again after it: a
+stalled copier may have placed one since. If the move is undone, the next sync of the mirrors places them again."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import marked
 
 RULES_S = 5.0
-"""Of each request; a forced move waits for it while its clients have nowhere to write."""
+"""For each request. Clients of a forced move have nowhere to write meanwhile."""
 BEHIND_CUT_S = 30.0
-"""The same when clients have been led there, and are refused until it is done: brokers may be slow by then."""
+"""For each request after the cut: clients are refused in the target until it is done, and brokers may be slow then."""
 
 
 def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_S) -> None:
-    """Safe to repeat. A target that refuses to tell its rules has none of ours: they could not have been placed. One
-    that does not answer may have some.
+    """Safe to repeat. A target that refuses to list its ACLs has no guard: it could not have been placed. A target that
+    does not answer may have some.
 
-    :param must: a guard that stays, or may stay, is a failure; else it is said.
-    :raises StepFailedError: the target does not take it away, or does not answer.
+    :param must: a guard that stays, or may stay, is a failure; else it is reported.
+    :raises StepFailedError: the target does not remove it, or does not answer.
     """
     target, topics, environment = journal.target, journal.moves.topics, journal.environment
     try:
@@ -57,8 +56,8 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
 
 
 def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
-    """Take the guards of what is no copy any more away: its mirror has ended, and who writes there next is refused by
-    no rule of ours. Safe to repeat. Where that cannot be now, it is said: the job that copies looks after it."""
+    """Remove the guards of copies whose mirror has ended, so that no ACL of ours refuses the next writer. Safe to
+    repeat. A cluster that does not answer is reported; the copy job removes its guards later."""
     by_target: dict[str, list[str]] = {}
     for mirror in mirrors:
         by_target.setdefault(mirror.target, []).append(mirror.topic)

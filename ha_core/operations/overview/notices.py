@@ -28,7 +28,7 @@ MAX_ROWS, MAX_NOTICES = 10_000, 20
 def notices(
     environment: Environment, view: View, running: Collection[Operation], alarming: Collection[Problem]
 ) -> Iterator[Problem]:
-    """:param alarming: problems that are told anyway; their subjects are left out."""
+    """:param alarming: problems that are reported anyway; their subjects are left out."""
     yield from _without_executor(environment, running, alarming)
     yield from islice(_approvals(environment), MAX_NOTICES)
     yield from _super_users(view)
@@ -89,8 +89,8 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
 
 
 def _super_users(view: View) -> Iterator[Problem]:
-    """Super users that gateways lead away from their clusters: declared or bound before it was refused, or by another
-    default cluster."""
+    """Super users that gateways route away from their clusters: declared or bound before that was refused, or because
+    the default cluster changed."""
     for user in sorted(view.super_users):
         homes, led = view.super_user_of(user), cluster_for_user(view, Identity(user, ""))
         if led is not None and led not in homes:
