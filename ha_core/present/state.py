@@ -1,4 +1,4 @@
-"""What there is: clusters, gateways, operations and their history, migrations, topics, groups, and what is known."""
+"""Clusters, gateways, operations and their history, migrations, topics, groups, and recorded facts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def status_page(
     yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
     alive = [_gateway_row(revision, name, workers) for name, workers in by_gateway(gateways).items()]
     yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
-    # Of a gateway's workers, each that says so: its brokers may be away from one of them only.
+    # For each worker of a gateway that reports it: brokers may be unreachable from one of them only.
     old = [(g.id, cluster, at) for g in gateways for cluster, at in g.out_of_date.items()]
     if old:
         yield Table(("gateway", "cluster", "is served as it was known at"), old, title="out of date")
@@ -51,7 +51,7 @@ def status_page(
 
 
 def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> tuple[str, str, int, int, int, str]:
-    """A gateway is as far as the last of its workers, and has drained what all of them have."""
+    """A gateway is as far as its slowest worker, and has drained what all of them have."""
     one, oldest = workers[0], min(worker.revision for worker in workers)
     drained = [operation for operation in one.drained if all(operation in worker.drained for worker in workers)]
     named = f"{name} ({_of_workers(workers)})" if one.worker_of else name
@@ -59,7 +59,7 @@ def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> 
 
 
 def _of_workers(workers: Sequence[GatewayRecord]) -> str:
-    """One that hangs or is away has no record."""
+    """A worker that hangs or is away has no record."""
     there, all_of_them = len(workers), max(worker.workers for worker in workers)
     return f"{there} of {all_of_them} workers" if there < all_of_them else amount(there, "worker")
 
@@ -72,7 +72,7 @@ def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayR
         (
             one.cache,
             one.committed,
-            len({whole.get(node, node) for node in one.gateways}),  # each worker follows for itself
+            len({whole.get(node, node) for node in one.gateways}),  # each worker is a node of its own
             ", ".join(one.behind),
             ", ".join(sorted(one.cannot_read)),
         )
@@ -83,7 +83,7 @@ def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayR
 
 def problems_page(problems: Collection[Problem]) -> Page:
     rows = [(one.about, one.text, one.remedy) for one in problems]
-    yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
+    yield Table(("waits for an operator", "", "what to do"), rows) if rows else "nothing waits for an operator"
 
 
 def notices_page(notices: Collection[Problem]) -> Page:
@@ -150,14 +150,14 @@ def usage_page(usage: Mapping[str, Usage], churn: Collection[Churn] = ()) -> Pag
     yield Table(columns, rows) if rows else "No usage is known."
     if churn:
         made = [(one.user, one.thing, one.family, one.instances) for one in churn]
-        title = "client ids that are made anew at each start: give each client one that stays"
+        title = "client ids that change at each start: give each client a stable one"
         yield Table(("user", "uses", "ids", "of them"), made, title=title)
 
 
 def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: bool) -> Page:
     """:param gone: topic or group, its name, instance."""
     yield Table(("of user", "uses", "instance"), [(user, f"{what} {name}", instance) for what, name, instance in gone])
-    yield f"Withdrawn{', if this were no dry run' if dry_run else ''}: {amount(len(gone), 'use')}."
+    yield f"{'Would withdraw' if dry_run else 'Withdrawn'}: {amount(len(gone), 'use')}."
 
 
 def wide_users_page(found: Collection[Width]) -> Page:
