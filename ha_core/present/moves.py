@@ -288,7 +288,7 @@ def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[s
     copy do not wait, and records that were not copied are lost for them."""
     if request.mode != "forced":
         return []
-    unread = "skip its records that they have not read" if request.unread == "skip" else "wait for what it holds"
+    unread = "skip its records that they have not read" if request.unread == "skip" else "wait for its records"
     readers = []
     if to_copies:
         which = "" if to_copies >= topics else f" of {amount(to_copies, 'topic')}"

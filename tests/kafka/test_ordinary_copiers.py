@@ -108,7 +108,7 @@ def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_o
         # Then it gets none, which is told, and the copier goes on
         assert of(west, topic) == set[TopicAcl]()
         told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
-        assert "the first rule there would keep it out" in told
+        assert "the first rule there would deny it" in told
         assert "allow.everyone.if.no.acl.found" in told
         copied(running, east, copier, mirror, 1)
 

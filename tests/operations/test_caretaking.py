@@ -191,7 +191,7 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     # When every attempt to end it fails
     while clock.now < 600:
         for name in caretaking.look():
-            assert engine.attend(caretaking, name) == "cannot be brought to its end: no"
+            assert engine.attend(caretaking, name) == "cannot be ended: no"
         clock.sleep(0.4)
     # Then pauses grow up to a minute
     pauses = [round(after - before, 1) for before, after in pairwise(at)]

@@ -84,7 +84,7 @@ def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed
     assert west.deleted == ([] if west.groups else ["orders"])
     # And who says it again is told who needs it
     if west.groups:
-        assert "judged more than 30 s ago. Say `mirror unlink" in report.error
+        assert "is older than 30 s. Run `mirror unlink" in report.error
 
 
 def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_ended_before(

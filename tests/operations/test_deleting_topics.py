@@ -285,7 +285,7 @@ def test_a_topic_that_somebody_creates_meanwhile_past_the_gateways_stays(
 
 @pytest.mark.parametrize(
     ("topic", "why"),
-    [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no name of a topic")],
+    [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no topic name")],
 )
 @pytest.mark.usefixtures("clusters")
 def test_what_is_no_topic_of_users_is_refused_by_name(environment: Environment, topic: str, why: str) -> None:

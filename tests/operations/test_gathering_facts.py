@@ -119,5 +119,5 @@ def test_a_group_of_an_unreachable_and_never_recorded_cluster_is_shown_as_unknow
 
     assert found.partitions == ()
     assert "Nothing was recorded of the group" in found.unasked["east"]
-    with pytest.raises(RefusedError, match="nobody has seen it"):
+    with pytest.raises(RefusedError, match="now or when last seen"):
         lag_of(environment, "no-such-group")

@@ -262,7 +262,7 @@ def test_what_stands_and_has_no_executor_is_interrupted_in_reports_and_in_the_st
 
         assert report_of(environment, operation).result == "interrupted"
         assert [one.text for one in found if one.about == "operation switch-1"] == [
-            "It was interrupted: nobody works on it, the last was done 6 h ago; it is planned."
+            "It was interrupted: no executor works on it, its last step was 6 h ago; it is planned."
         ]
 
 

@@ -295,7 +295,7 @@ def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for
     west.delete_topics(west.topic_ids([topic]), lambda: None)
     west.create_topics([TopicSpec(topic, 2, 1)])
     # Then it is not deleted
-    with pytest.raises(RefusedError, match="another one than that which was copied"):
+    with pytest.raises(RefusedError, match="is not the topic that was copied"):
         unlink(environment, [topic], "west", "not needed", delete_copy=True)
 
 

@@ -342,7 +342,7 @@ def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environ
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
     # When it is to be undone while a gateway does not drain
-    with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="goes on as before"):
+    with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="continues as before"):
         engine.undo(environment, operation.id)
     # Then its maps are as they were
     assert environment.store.load().topics == before

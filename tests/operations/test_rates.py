@@ -98,7 +98,7 @@ LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as it was planned)"),
+        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as planned)"),
         ("2026-11-21T10:00:30Z", "orders-0 lacks 740, reached in about 6 min at 2.0 records/s (measured since"),
     ],
 )

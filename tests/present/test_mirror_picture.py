@@ -110,7 +110,7 @@ def test_why_a_partition_has_stopped_stands_above_those_that_are_well() -> None:
 def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:
     picture = svg(now(*(row(f"t-{number:03}", 0, "copying", 1) for number in range(MAX_MIRRORS + 5))), AT)
     assert len(cells(picture)) == MAX_MIRRORS
-    assert "… and 5 more that stand better" in words(picture)
+    assert "… and 5 more in a better state" in words(picture)
     assert "no topic is mirrored" in words(svg(now(), AT))
 
 
@@ -135,7 +135,7 @@ def test_what_is_copied_and_far_behind_is_not_marked_as_well_below_its_picture()
 
 
 def test_of_a_mirror_that_nobody_reports_no_rate_is_told() -> None:
-    alone = row("alone", None, "nobody", reason="look whether the job `mirror` is running")
+    alone = row("alone", None, "nobody", reason="check that the job `mirror` is running")
     found = MirrorsNow([alone], [(Mirror.of("alone", "east", "west", "link-1", AT, "test"), MirrorTotal.of(()))])
 
     page = document(found, [], AT)
