@@ -16,7 +16,7 @@ from ha_core.store.store import Store
 
 UNREPORTED = "no task reports it: one begins within a minute; else check that the job `mirror` is running"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
-"""`waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an operation copies it
+"""States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an operation copies it
 itself. `nobody`: no task reports it. `unreported`: a task may copy it whose report is full. `unreadable`: this version
 cannot read its document, so no task begins it."""
 

@@ -130,7 +130,7 @@ def quiet_s(environment: Environment, operation: Operation) -> float:
 
 
 def way_out(operation_id: str, by: str = "") -> str:
-    """What to do about an operation that stands in the way."""
+    """The way out when an operation stands in the way."""
     whose = "its run is over" if by.startswith("airflow:") else "its executor is dead"
     return (
         f"Wait for its end (`switchyard history {operation_id}`). If {whose}: "

@@ -64,7 +64,7 @@ class Old:
 
 @dataclass(frozen=True, slots=True)
 class Aging:
-    """What one run has found and done."""
+    """The result of one run."""
 
     extents: tuple[Old, ...] = ()
     left_over: tuple[str, ...] = ()

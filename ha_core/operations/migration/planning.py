@@ -210,7 +210,7 @@ def _rates(
     if summary is None:
         return looked
     if len(left) == len(keys):
-        return replace(looked, words=f"{looked.words} (they have no recorded history)")
+        return replace(looked, words=f"{looked.words} (nothing is recorded about them)")
     return Rates(
         {**looked.known, **recorded.known},
         f"{recorded.words}; for {len(left)} partitions without it, {looked.words}",

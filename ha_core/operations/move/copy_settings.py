@@ -41,7 +41,7 @@ def become_sources(journal: Journal[SwitchOperation]) -> None:
 
 
 def without_settings(operation: SwitchOperation) -> str:
-    """What the operator has to set by hand; empty: nothing."""
+    """Settings that the operator has to set by hand; empty: none."""
     unset = operation.evidence.unset
     if not unset:
         return ""
