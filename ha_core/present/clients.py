@@ -107,11 +107,11 @@ def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
         by.setdefault(_BY.get(leading["by"], leading["by"]), []).append(answer["gateway"])
         copies.setdefault(answer["moved"]["read_from"] or "the writer's cluster", []).append(answer["gateway"])
     if len(by) > 1:
-        said = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
-        yield Marked(f"all choose it, for different reasons: {said}", "dim")
+        groups = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
+        yield Marked(f"all choose it, for different reasons: {groups}", "dim")
     if len(copies) > 1:
-        said = "; ".join(f"{cluster} at {', '.join(gateways)}" for cluster, gateways in copies.items())
-        yield f"gateways read from different clusters: {said}"
+        groups = "; ".join(f"{cluster} at {', '.join(gateways)}" for cluster, gateways in copies.items())
+        yield f"gateways read from different clusters: {groups}"
 
 
 def _led(leading: Mapping[str, Any]) -> Page:

@@ -21,7 +21,7 @@ MAX_MIRRORS = 100
 MAX_CELLS = 60
 """Cells of a line. If there are more partitions several share a cell, which shows the worst."""
 MAX_TITLE = 34
-"""Characters. Topics' names are shortened to it, never the clusters'; a tooltip shows the whole title."""
+"""Characters. Topics' names are shortened to it, never the clusters'; a tooltip shows it whole."""
 _STATES = (
     ("stopped", VERMILION, "!", "stopped: waits for an operator"),
     ("unknown", GREY, "?", "no task reports it, or an operation holds it"),
@@ -132,8 +132,8 @@ def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
     _, colour, sign, words = _STATES[_worst(worst)]
     which = "partitions" if worst.partition is None else f"partition {worst.partition}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
-    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(told))}</title></rect>'
+    text = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
+    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(text))}</title></rect>'
     if sign:
         yield _text(x + 2, y + 15, sign, 10, "#ffffff")
 

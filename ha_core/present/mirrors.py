@@ -37,7 +37,7 @@ def link_page(proposal: LinkProposal) -> Page:
     yield from verdicts_page(proposal.verdicts)
 
 
-_TOLD = {
+_OUTCOMES = {
     "differs": "below {mirrored}, its mirrored end, {cluster} has other records than the copy: the first difference "
     "among the compared records is at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
     "none of its records is needed there, delete the topic in {cluster} and link it again",
@@ -94,11 +94,11 @@ def reconciled_attention(result: Reconciled) -> list[str]:
 
 def _open(result: Reconciled) -> Iterator[str]:
     for one in result.open:
-        told = _TOLD[one.outcome].format(
+        text = _OUTCOMES[one.outcome].format(
             cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
         )
         more = "" if one.outcome == "unknown" else f". To accept the loss: --accept-loss with the topic {one.topic}"
-        yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
+        yield Marked(f"{one.topic}-{one.partition}: {text}{more}", "bad")
 
 
 def _left(result: Reconciled) -> Iterator[str]:

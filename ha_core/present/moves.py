@@ -152,10 +152,10 @@ def result_line(report: Report) -> str:
 
 def preview_lines(found: Preview) -> Iterator[str]:
     yield _created(found.creates)
-    told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
-    if told:
-        furthest = sorted(told, key=lambda group: -told[group])
-        lags = (f"{group} {amount(told[group], 'record')}" for group in furthest)
+    known_lags = {group: lag for group, lag in found.lag_records.items() if lag is not None}
+    if known_lags:
+        furthest = sorted(known_lags, key=lambda group: -known_lags[group])
+        lags = (f"{group} {amount(known_lags[group], 'record')}" for group in furthest)
         yield f"lag of its groups: {listed(lags)}"
     rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
     yield f"rate: {rate} ({found.rate_from})"
@@ -263,9 +263,9 @@ def _would_take_for_dead(proposal: Proposal) -> list[str]:
     if proposal.refused:  # copies were not looked at, and nothing would be done
         return []
     to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
-    said = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
-    lacked = _lacked(proposal.verdicts) if said else ""
-    return [*said, *([lacked] if lacked else [])]
+    dead = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
+    lacked = _lacked(proposal.verdicts) if dead else ""
+    return [*dead, *([lacked] if lacked else [])]
 
 
 def _lacked(verdicts: Iterable[Verdict]) -> str:

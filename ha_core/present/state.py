@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.access.bindings import BindingsPlan
-from ha_core.operations.access.bindings_file import said
+from ha_core.operations.access.bindings_file import display_levels
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
@@ -125,7 +125,7 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
 
 
 def bindings_page(bindings: Collection[UserBindings]) -> Page:
-    rows = [row for one in bindings for row in said(one).items()]
+    rows = [row for one in bindings for row in display_levels(one).items()]
     yield Table(("who", "cluster"), rows) if rows else "No bindings."
 
 
@@ -283,11 +283,11 @@ def known_page(
 ) -> Page:
     rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
     yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
-    told = []
+    commit_rows = []
     for g in groups:
         commits = "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(g.offsets.items()))
-        told.append((g.name, round(age_s(g.at)), g.state, commits))
-    yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
+        commit_rows.append((g.name, round(age_s(g.at)), g.state, commits))
+    yield Table(("group", "age s", "state", "committed"), commit_rows, title=f"groups of {cluster}")
 
 
 def age_words(seconds: float) -> str:

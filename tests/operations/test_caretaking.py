@@ -155,7 +155,7 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
         StateChange(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0)
     )
     # When another one begins something
-    engine.take_care(environment)
+    engine.recover_one(environment)
     # Then nothing of it is left
     ended = environment.operation(operation.id)
     assert ended is not None
@@ -170,7 +170,7 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
 def test_taking_care_does_not_wait_when_no_operation_is_due(environment: Environment, clock: Clock) -> None:
     begun(environment.store, an_operation("running"))
 
-    engine.take_care(environment)
+    engine.recover_one(environment)
 
     assert clock.now == 0
 
@@ -191,7 +191,7 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     # When every attempt to end it fails
     while clock.now < 600:
         for name in caretaking.look():
-            assert engine.attend(caretaking, name) == "cannot be ended: no"
+            assert engine.resume_orphan(caretaking, name) == "cannot be ended: no"
         clock.sleep(0.4)
     # Then pauses grow up to a minute
     pauses = [round(after - before, 1) for before, after in pairwise(at)]

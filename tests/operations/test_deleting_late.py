@@ -55,8 +55,8 @@ class West:
 def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
     monkeypatch.setattr(unlinking, "now_s", lambda: west.now_s)
-    monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(unlinking, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(unlinking, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(unlinking, "open_ended_copies", lambda *_: None)
     monkeypatch.setattr(unlinking, "_at_home", lambda *_: west.groups)
 
 

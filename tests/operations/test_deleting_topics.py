@@ -82,8 +82,8 @@ def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[
         monkeypatch.setattr(module, "answering", up)
     monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: found[name])
     monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
-    monkeypatch.setattr(topic_deletion, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(topic_deletion, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "open_ended_copies", lambda *_: None)
     return found
 
 

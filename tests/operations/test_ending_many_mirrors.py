@@ -27,8 +27,8 @@ def _west(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that does what it is asked for."""
     west = SimpleNamespace(cluster=SimpleNamespace(name="west"))
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
-    monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(unlinking, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(unlinking, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(unlinking, "open_ended_copies", lambda *_: None)
 
 
 def mirrored(store: MemoryStore, topics: Collection[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror
 from ha_core.operations.copies.syncing.pair import MirrorPair, SyncOvertakenError
-from ha_core.operations.copies.syncing.rights import let_writers_in, sync_rights
+from ha_core.operations.copies.syncing.rights import remove_guards, sync_rights
 from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
@@ -34,7 +34,7 @@ def switched(store: MemoryStore, west: Rules) -> None:
     store.client().commit(
         StateChange(change_id="cut", deletes=((Mirror, MIRROR.key),), expected={(Mirror, MIRROR.key): found[1]})
     )
-    let_writers_in(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
+    remove_guards(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("halted", [0, 1], ids=["before the marker", "before the rule"])

@@ -59,8 +59,8 @@ def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: 
     line = told(monkeypatch, gone, topics=[], mirror=True, accept_loss=False, dry_run=True)
     assert line == (
         "1 partition cannot be counted, or differs from its copy. The log has all of it. The first: orders-0: east "
-        "does not have it any more: its lost tail from 20 on cannot be counted. To accept the loss: --accept-loss with the topic "
-        "orders"
+        "does not have it any more: its lost tail from 20 on cannot be counted. To accept the loss: --accept-loss "
+        "with the topic orders"
     )
 
 

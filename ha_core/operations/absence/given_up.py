@@ -239,10 +239,10 @@ def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:
         name: {"known_lost": 0, "most_lost": 0, "extents": [], "groups": {}} for name in plan.before
     }
     for loss in plan.losses:
-        said = found[loss.topic]
-        said["known_lost"] += loss.known
-        said["most_lost"] += loss.most
-        said["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
+        entry = found[loss.topic]
+        entry["known_lost"] += loss.known
+        entry["most_lost"] += loss.most
+        entry["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
     for one in plan.unread:
         groups: dict[str, tuple[int, int, int]] = found[one.topic]["groups"]
         if one.group in groups or len(groups) < MAX_GROUPS:

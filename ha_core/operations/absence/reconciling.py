@@ -26,7 +26,7 @@ from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Outcome, Reconciled, TailFound, summary_of
 from ha_core.operations.copies.comparing import MirrorsCompared
-from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
@@ -93,10 +93,10 @@ def reconcile(
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
             if gone.cluster != cluster:
-                told = work.result().reports
+                earlier = work.result().reports
                 done = (
-                    f" Earlier operations stay in force: operations {listed(one.operation for one in told)}."
-                    if told
+                    f" Earlier operations stay in force: operations {listed(one.operation for one in earlier)}."
+                    if earlier
                     else ""
                 )
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
@@ -328,7 +328,7 @@ class _Reconciling:
                 if bases is not None:
                     new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
                     try:
-                        turn_round(environment, old_mirror(tail), bases, new, journal.still_ours)
+                        prepare_reversal(environment, old_mirror(tail), bases, new, journal.still_ours)
                         puts.append(new)
                         expected[Mirror, new.key] = None
                     except FAILURES as error:

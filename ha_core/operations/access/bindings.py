@@ -9,7 +9,7 @@ from typing import Any
 from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.instance import MAX_FORMS, NAMED_FORMS, FormError, read_forms
-from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, levels, said
+from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import Expected, run_single
@@ -35,7 +35,8 @@ class BindingsPlan:
         return {
             "revision": self.revision,
             "differences": [
-                {"user": d.user, "before": said(d.before), "after": said(d.after)} for d in self.differences
+                {"user": d.user, "before": display_levels(d.before), "after": display_levels(d.after)}
+                for d in self.differences
             ],
             "warnings": list(self.warnings),
         }
@@ -202,7 +203,7 @@ def _check_client_ids(after: UserBindings | None) -> None:
 
 
 def _bound(bindings: UserBindings | None) -> dict[str, str]:
-    return said(None if bindings is None else bindings.changed(read=None))
+    return display_levels(None if bindings is None else bindings.changed(read=None))
 
 
 def _warnings(differences: tuple[BindingDifference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:

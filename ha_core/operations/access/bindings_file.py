@@ -68,7 +68,7 @@ class BindingDifference:
 
     def lines(self) -> tuple[str, ...]:
         """`user+instance: east → west`, one line per level that changes."""
-        before, after = said(self.before), said(self.after)
+        before, after = display_levels(self.before), display_levels(self.after)
         keys = [*before, *(key for key in after if key not in before)]
         return tuple(
             f"{key}: {before.get(key, '(none)')} → {after.get(key, '(none)')}"
@@ -92,7 +92,7 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
     }
 
 
-def said(bindings: UserBindings | None) -> dict[str, str]:
+def display_levels(bindings: UserBindings | None) -> dict[str, str]:
     """`levels`, and the forms of client ids under the key `USER client ids`."""
     if bindings is None or not bindings.client_ids:
         return levels(bindings)
@@ -150,7 +150,7 @@ def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[Bin
     return tuple(
         BindingDifference(user, stored.get(user), _onto(stored.get(user), after))
         for user, after in sorted(wanted.items())
-        if said(stored.get(user)) != said(after)
+        if display_levels(stored.get(user)) != display_levels(after)
     )
 
 

@@ -92,7 +92,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
     )
     if not found.reachable:
         if not found.answers:
-            environment.found_silent(name)
+            environment.note_silent(name)
         return Facts({name: known})
     try:
         topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())

@@ -169,8 +169,8 @@ def _groups(
             asked = groups_of(admin, sorted(states), timeout_s)
             # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
             dead = {name: states[name] for name, one in asked.items() if one.state == "Dead" and states[name]}
-            told = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
-            return {name: one for name, one in told.items() if one.offsets or one.members}, ""
+            groups = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
+            return {name: one for name, one in groups.items() if one.offsets or one.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)
     return groups_last_seen(environment, cluster, wanted), error

@@ -209,11 +209,11 @@ class LastKnown:
         age = self.ages_s.get(key[0])
         if age is not None:
             age += environment.monotonic() - self.read_at
-        said, start = (None, 0) if origin is None else (origin.log_end, origin.start)
+        log_end, start = (None, 0) if origin is None else (origin.log_end, origin.start)
         starts = max(start, self.starts.get(key, 0))
         return PartitionEnds(
             target,
-            said,
+            log_end,
             seen=seen,
             seen_age_s=age,
             known=self.committed.get(key),

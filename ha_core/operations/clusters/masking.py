@@ -31,7 +31,7 @@ class MaskOutcome:
     """Topics, users and groups that stall while the cluster is masked."""
 
 
-def who_depends(environment: Environment, name: str) -> Affected:
+def dependents_of(environment: Environment, name: str) -> Affected:
     """The dependents that stall while the cluster is masked. Changes nothing.
 
     :raises RefusedError: unknown cluster.
@@ -66,7 +66,7 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     return ""
 
 
-def stands_already(environment: Environment, name: str, change: str) -> str:
+def already_done(environment: Environment, name: str, change: str) -> str:
     """Why the `change` ("mask" or "unmask") has nothing to do; empty if it has. Changes nothing."""
     mask = _read(environment, name)[0].masked
     if (mask is None) == (change == "mask"):
@@ -99,9 +99,9 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
 def _change(environment: Environment, name: str, mask: Mask | None, reason: str, force: bool = False) -> MaskOutcome:
     change: SingleKind = "unmask" if mask is None else "mask"
     before, version = _read(environment, name)
-    if done := stands_already(environment, name, change):
+    if done := already_done(environment, name, change):
         return MaskOutcome(done)
-    depends = Affected() if mask is None else who_depends(environment, name)
+    depends = Affected() if mask is None else dependents_of(environment, name)
     if against := objections(environment, name, change, depends, force):
         away = [error("unreachable-cluster", f"cluster {name}", against, cause="away")] if mask is None else []
         raise unchanged(f"{against}", away)

@@ -16,9 +16,9 @@ from ha_core.store.store import Store
 
 UNREPORTED = "no task reports it: one begins within a minute; else check that the job `mirror` is running"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
-"""States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an operation copies it
-itself. `nobody`: no task reports it. `unreported`: a task may copy it whose report is full. `unreadable`: this version
-cannot read its document, so no task begins it."""
+"""States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an
+operation copies it itself. `nobody`: no task reports it. `unreported`: a task may copy it whose report is full.
+`unreadable`: this version cannot read its document, so no task begins it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,19 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
     for report in reports:
         for one in report.partitions:
             # After a move to another task two may report the partition: the one that copies it knows more.
-            told = found.setdefault(one.mirror, {}).get(one.partition)
-            if told is None or one.state == "copying":
+            reported = found.setdefault(one.mirror, {}).get(one.partition)
+            if reported is None or one.state == "copying":
                 found[one.mirror][one.partition] = one
     left_out = any(report.left_out for report in reports)
     rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
     mirrors = environment.store.find_mirrors()
     for mirror in sorted(mirrors.readable, key=lambda one: one.key):
-        told_of = {} if mirror.held is not None else found.get(mirror.key, {})
-        partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
+        reports_of = {} if mirror.held is not None else found.get(mirror.key, {})
+        partitions = [_row(mirror, one) for _, one in sorted(reports_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
-        totals.append((mirror, MirrorTotal.of(told_of.values())))
+        totals.append((mirror, MirrorTotal.of(reports_of.values())))
     rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
-    rows += _turned_round(environment, {mirror.key for mirror in mirrors.readable})
+    rows += _being_reversed(environment, {mirror.key for mirror in mirrors.readable})
     rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
@@ -141,7 +141,7 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     return tuple(one for look in looks for one in look.findings)
 
 
-def _turned_round(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+def _being_reversed(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
     """Between its cut and its end a planned switch has ended mirrors and not yet linked the reversed ones. Without
     these rows an operator could think that there is none, and link it again."""
     for operation in running_operations(environment):
@@ -158,13 +158,13 @@ def _unreadable(key: str, why: str) -> MirrorRow:
     return MirrorRow(topic, None, "?", target, "unreadable", reason=f"its document cannot be read: {why}")
 
 
-def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:
-    where = mirror.topic, None if told is None else told.partition, mirror.source, mirror.target
+def _row(mirror: Mirror, reported: PartitionReport | None, left_out: bool = False) -> MirrorRow:
+    where = mirror.topic, None if reported is None else reported.partition, mirror.source, mirror.target
     if mirror.held is not None:
         return MirrorRow(*where, "held", reason=f"operation {mirror.held} copies it by itself until it is over")
-    if told is None and left_out:
+    if reported is None and left_out:
         return MirrorRow(*where, "unreported", reason="a task has more partitions than its report can hold")
-    if told is None:
+    if reported is None:
         return MirrorRow(*where, "nobody", reason=UNREPORTED)
-    lags = told.lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
-    return MirrorRow(*where, told.state, *lags, told.bytes_s, told.reason)
+    lags = reported.lag_records, reported.lag_bytes, reported.lag_ms, reported.rpo_s
+    return MirrorRow(*where, reported.state, *lags, reported.bytes_s, reported.reason)

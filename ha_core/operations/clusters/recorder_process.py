@@ -19,9 +19,9 @@ NICE = 10
 """The event loop of the gateway comes first on a core that they share."""
 
 
-def _record(environment: Environment, told: dict[str, Any]) -> None:
+def _record(environment: Environment, message: dict[str, Any]) -> None:
     os.nice(NICE)
-    record_always(environment, told["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
+    record_always(environment, message["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.clusters.collect_facts import gather
-from ha_core.operations.clusters.masking import move_first, who_depends
+from ha_core.operations.clusters.masking import dependents_of, move_first
 from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
@@ -153,8 +153,8 @@ def add_cluster(
     if wanted.super_users:
         detail["super_users"] = list(wanted.super_users)
     if found is not None:
-        told = {"bootstrap", "security", "default", "zone", "super_users"}
-        detail["before"] = found[0].model_dump(mode="json", include=told)
+        kept = {"bootstrap", "security", "default", "zone", "super_users"}
+        detail["before"] = found[0].model_dump(mode="json", include=kept)
     expected: Expected = {(Cluster, name): found[1] if found else None}
     report = run_single(environment, "add-cluster", reason, (wanted,), expected, detail)
     return _served(environment, report), True
@@ -175,7 +175,7 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
         raise RefusedError(
             f"Cluster {name} is still referred to by {listed(uses)}. Move them away first; {gone_for_good(name)}."
         )
-    written = () if force else who_depends(environment, name).written
+    written = () if force else dependents_of(environment, name).written
     if written:
         raise unchanged(
             f"{amount(len(written), 'topic', 'is', 'are')} written in {name} and never moved: {listed(written)}. "
@@ -209,16 +209,16 @@ def _wanted(
     """
     found = environment.store.read(Cluster, name)
     kept = found[0].model_dump(by_alias=True) if found else {}
-    said: dict[str, Any] = {
+    given: dict[str, Any] = {
         **({} if default is None else {"default": default}),
         **({} if zone is None else {"zone": zone or None}),
     }
     if super_users is not None:
-        said["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
+        given["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
     if name == NEAREST:
         raise RefusedError(f"No cluster can be called {name}: in bindings that means the one nearest to the gateway.")
     try:
-        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
+        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **given})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -22,12 +22,12 @@ _UNDER_WAY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 @dataclass(frozen=True, slots=True)
 class Transactions:
     """:ivar producers: the transactional ones, by partition.
-    :ivar told: producer id → transactional id and state, from the coordinators.
+    :ivar answers: producer id → transactional id and state, from the coordinators.
     :ivar asked: producers that all coordinators have answered about.
     """
 
     producers: Mapping[Partition, tuple[ProducerFacts, ...]]
-    told: Mapping[int, tuple[str, str]]
+    answers: Mapping[int, tuple[str, str]]
     asked: frozenset[int]
 
     @classmethod
@@ -45,20 +45,20 @@ class Transactions:
         ids |= dict.fromkeys(one.producer_id for some in found.values() for one in some)
         asked = [*ids][:MAX_ASKED]
         try:
-            told = admin.transactions(asked, timeout_s=timeout_s)
+            answers = admin.transactions(asked, timeout_s=timeout_s)
         except KafkaAdminError:
             return cls(found, {}, frozenset())
         # A topic that was a copy has markers of its copiers, which are no client's transactions.
-        copiers = {one for one, (name, _) in told.items() if name.startswith(COPIERS)}
+        copiers = {one for one, (name, _) in answers.items() if name.startswith(COPIERS)}
         clients = ((key, tuple(one for one in some if one.producer_id not in copiers)) for key, some in found.items())
-        return cls({key: some for key, some in clients if some}, told, frozenset(asked))
+        return cls({key: some for key, some in clients if some}, answers, frozenset(asked))
 
     @property
     def topics(self) -> frozenset[str]:
         return frozenset(topic for topic, _ in self.producers)
 
     def ids(self, topic: str) -> tuple[str, ...]:
-        known = (self._told(one)[0] for _, one in self._of(topic))
+        known = (self._answer(one)[0] for _, one in self._of(topic))
         return tuple(sorted({name for name in known if name}))[:MAX_NAMED]
 
     def open(self, topic: str, now_ms: int) -> tuple[OpenTransaction, ...]:
@@ -67,7 +67,7 @@ class Transactions:
         for partition, one in self._of(topic):
             if not one.in_transaction:
                 continue
-            (name, state), age_s = self._told(one), max(0.0, (now_ms - one.last_timestamp_ms) / 1000)
+            (name, state), age_s = self._answer(one), max(0.0, (now_ms - one.last_timestamp_ms) / 1000)
             hanging = one.producer_id in self.asked and state not in _UNDER_WAY and age_s > HANGING_S
             found.append(OpenTransaction(partition, one.transaction_start_offset, age_s, name, hanging))
         return tuple(sorted(found, key=lambda one: (not one.hanging, -one.age_s))[:MAX_NAMED])
@@ -77,5 +77,5 @@ class Transactions:
             if name == topic:
                 yield from ((partition, one) for one in some)
 
-    def _told(self, one: ProducerFacts) -> tuple[str, str]:
-        return self.told.get(one.producer_id, ("", ""))
+    def _answer(self, one: ProducerFacts) -> tuple[str, str]:
+        return self.answers.get(one.producer_id, ("", ""))

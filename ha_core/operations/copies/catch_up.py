@@ -83,7 +83,7 @@ class OwnCopies:
         """
         environment, begun = self._environment, self._environment.monotonic()
         nearest: dict[CopyId, _Nearest] = {}
-        said = begun
+        said_at = begun
         while far := self._far(standing := self._standing()):
             now = environment.monotonic()
             for id_, one in standing.items():
@@ -97,10 +97,10 @@ class OwnCopies:
                     f"Copies get no nearer to their source: {_words(standing, stuck)}. Look at `switchyard mirrors`, "
                     "and switch when they have caught up."
                 )
-            if now - said >= _SAY_S:
+            if now - said_at >= _SAY_S:
                 missing = _missing(standing)
                 environment.say(f"{len(far)} of {len(standing)} copies have to catch up, {missing} records are known")
-                said = now
+                said_at = now
             environment.sleep(_LOOK_S)
         self._read_notes(self._copies)
         return _missing(standing)

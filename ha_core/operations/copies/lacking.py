@@ -57,7 +57,7 @@ def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
     for cluster in {side for one in standing for side in (one.source, one.target)}:
         topics = {one.topic for one in standing if cluster in (one.source, one.target)}
         known[cluster] = environment.store.known(KnownTopic, cluster, topics)
-    told = {
+    reported = {
         (one.link, one.mirror, partition): copied.runs
         for document in environment.store.follow_mirror_copies().read()
         for one in document.mirrors
@@ -68,7 +68,7 @@ def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
         starts = {} if there is None else there.starts
         sources = {} if here is None else here.starts
         if any(
-            _may_lack(told.get((mirror.link, mirror.key, p), ()), sources.get(p, 0), start)
+            _may_lack(reported.get((mirror.link, mirror.key, p), ()), sources.get(p, 0), start)
             for p, start in starts.items()
         ):
             yield mirror

@@ -40,7 +40,7 @@ def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
     )
 
 
-def turn_round(
+def prepare_reversal(
     environment: Environment,
     old: Mirror,
     bases: Mapping[int, int],

@@ -87,14 +87,14 @@ def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) 
     raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
 
 
-def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
+def fence_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
     """Fence the copiers of ended mirrors: a stalled task, or one without a driver, may still copy from stale
     assignments. No process takes the copies over. Clusters that cannot be asked are reported."""
     by_target: dict[str, list[Mirror]] = {}
     for mirror in mirrors:
         by_target.setdefault(mirror.target, []).append(mirror)
     for name, some in by_target.items():
-        told: list[tuple[str, Exception] | None]
+        results: list[tuple[str, Exception] | None]
         try:
             target = admin_of(environment, name)
             there = target.topics([mirror.topic for mirror in some], offsets=False)
@@ -105,10 +105,10 @@ def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
                 for copy in copies_of(mirror, there[mirror.topic].partitions)
             ]
             logs = target.leaderships({copy.log for copy in copies})
-            told = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
+            results = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
         except (KafkaAdminError, RefusedError) as error:
-            told = [(mirror.topic, error) for mirror in some]
-        if failed := dict(one for one in told if one is not None):
+            results = [(mirror.topic, error) for mirror in some]
+        if failed := dict(one for one in results if one is not None):
             why = min(map(str, failed.values()))
             environment.say(
                 f"the copiers of {listed(failed)} could not be fenced in {name}: {why} A stalled job "

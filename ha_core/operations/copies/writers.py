@@ -10,7 +10,7 @@ from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.model import Mirror
-from ha_core.operations.copies.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import remove_guards
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
@@ -44,7 +44,7 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
         return
     try:
         with journal.step("writers") as seen:
-            seen["topics"] = let_writers_in(target, rules, left, journal.still_ours, timeout_s)
+            seen["topics"] = remove_guards(target, rules, left, journal.still_ours, timeout_s)
     except KafkaAdminError as error:
         text = (
             f"Rules of {target.cluster.name} keep all writers out of {listed(left)}, and stay: {error} Take them away "
@@ -55,7 +55,7 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
         environment.say(text)
 
 
-def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
+def open_ended_copies(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
     """Remove the guards of copies whose mirror has ended, so that no ACL of ours refuses the next writer. Safe to
     repeat. A cluster that does not answer is reported; the copy job removes its guards later."""
     by_target: dict[str, list[str]] = {}
@@ -64,7 +64,7 @@ def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
     for name, topics in by_target.items():
         try:
             target = admin_of(journal.environment, name)
-            let_writers_in(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
+            remove_guards(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
         except (KafkaAdminError, RefusedError) as error:
             journal.environment.say(
                 f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} The job that copies "

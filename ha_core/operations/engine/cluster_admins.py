@@ -73,11 +73,11 @@ def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
         return None
     found = admin.probe(timeout_s=PROBE_S)
     if not found.answers:
-        environment.found_silent(name)
+        environment.note_silent(name)
     return admin if found.reachable else None
 
 
-def last_words(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
+def ask_dying(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
     """The answer of an origin that is taken for dead, if it still gives one.
 
     An origin that hangs uses up all the time that it is given, so it is not asked a second time.
@@ -89,7 +89,7 @@ def last_words(environment: Environment, origin: Admin | None, ask: Callable[[Ad
     try:
         return ask(origin)
     except ClusterUnreachableError:
-        environment.found_silent(origin.cluster.name)
+        environment.note_silent(origin.cluster.name)
     except KafkaAdminError as error:
         environment.say(f"{origin.cluster.name} is done without: {error}")
     return None

@@ -60,7 +60,7 @@ class Startable(BaseModel):
         return (), "wait", False
 
     @property
-    def told(self) -> dict[str, Any]:
+    def history_detail(self) -> dict[str, Any]:
         """Detail of the history's first entry, besides user and reason."""
         return {}
 
@@ -86,7 +86,7 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
         if (found := environment.operation(operation.id)) is None:
             raise
         return found
-    evidence = {"by": operation.by, "reason": operation.reason, **chosen.told}
+    evidence = {"by": operation.by, "reason": operation.reason, **chosen.history_detail}
     Journal(environment, operation, epoch).append("start", "done", detail=evidence)
     return operation
 
@@ -98,14 +98,14 @@ LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
 def await_free(environment: Environment, keys: Collection[str]) -> None:
     """Wait until all of the locks are free, or `LOCK_PATIENCE_S` is over."""
     deadline = environment.monotonic() + LOCK_PATIENCE_S
-    said = False
+    announced = False
     while environment.monotonic() < deadline:
         held = [lock for lock in environment.store.locks() if lock.key in keys]
         if not held:
             break
-        if not said:
+        if not announced:
             environment.say(f"{held[0].key} is locked by operation {held[0].operation}: waiting for it")
-            said = True
+            announced = True
         environment.sleep(LOCK_PAUSE_S)
 
 

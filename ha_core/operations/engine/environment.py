@@ -98,7 +98,7 @@ class Environment:
             self._admins[reached] = Admin(cluster, profile)
         return self._admins[reached]
 
-    def found_silent(self, cluster: str) -> None:
+    def note_silent(self, cluster: str) -> None:
         """No broker of the cluster has answered just now."""
         self._silent[cluster] = self.monotonic()
 

@@ -85,7 +85,7 @@ class Kind(ABC):
                 verdicts = error.verdicts if isinstance(error, MoveError) else ()
                 raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
 
-    def asked_again(self, operation: Any, request: MoveRequest) -> bool:
+    def repeats(self, operation: Any, request: MoveRequest) -> bool:
         """Whether `request` equals the operation's own, apart from the reason."""
         return False
 

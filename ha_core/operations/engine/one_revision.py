@@ -194,10 +194,10 @@ def write_maps(
 
     reports = []
     for batch in in_batches(maps(), evidence):
-        said = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
+        note = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
         expected: Expected = {(Topic, topic.name): versions[topic.name] for topic in batch}
         try:
-            reports.append(run_single(environment, kind, reason, batch, expected, said))
+            reports.append(run_single(environment, kind, reason, batch, expected, note))
         except (LockedError, ConflictError) as error:
             put_off.append(f"{listed(topic.name for topic in batch)}: {error}")
     return tuple(reports)

@@ -129,9 +129,11 @@ def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
 
 def verdicts_of(history: Iterable[HistoryEntry]) -> tuple[Verdict, ...]:
     """The verdicts of the last failure that has some, with the fields that this version has."""
-    told = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
+    failed = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
     known = [field.name for field in fields(Verdict)]
-    return tuple(Verdict(**{name: row[name] for name in known if name in row}) for row in (told[-1] if told else ()))
+    return tuple(
+        Verdict(**{name: row[name] for name in known if name in row}) for row in (failed[-1] if failed else ())
+    )
 
 
 def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
@@ -173,7 +175,7 @@ def report_of(
         # The result is known, and has to be reported even if its details cannot be read now.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
-    said = error or ("" if quiet else operation.result)
+    text = error or ("" if quiet else operation.result)
     evidence = operation.evidence if isinstance(operation, MoveOperation) else MoveEvidence()
     stayed, compared = evidence.stayed, evidence.compared
-    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed, compared)
+    return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, stayed, compared)

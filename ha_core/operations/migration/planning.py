@@ -82,7 +82,7 @@ class MigrationBatch(PlannedCuts, Startable):
         return [f"user:{user}" for user in self.request.scope.named_users]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def history_detail(self) -> dict[str, Any]:
         return {} if self.kind == "switch" else {"topics": len(self.moves.topics)}
 
     def judged_again(self, environment: Environment) -> Startable:

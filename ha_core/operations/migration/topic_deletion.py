@@ -32,8 +32,8 @@ from ha_core.model import (
 from ha_core.model.portions import portions
 from ha_core.model.topic import Deletion
 from ha_core.operations.clusters.inventory import commits
-from ha_core.operations.copies.taken import refuse_copiers
-from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.copies.taken import fence_copiers
+from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
@@ -214,12 +214,12 @@ class Delete(OneRevision):
             # A gateway that does not serve the tombstones may send clients to a topic, and have it created again.
             journal.finish("failed", f"{why} Nothing is deleted yet. {again}")
             return
-        refuse_copiers(environment, evidence.mirrors)
-        open_what_ended(journal, evidence.mirrors)
+        fence_copiers(environment, evidence.mirrors)
+        open_ended_copies(journal, evidence.mirrors)
         left = _delete_in_clusters(journal)
         if left:
-            said = "; ".join(f"in {cluster}: {why}" for cluster, why in sorted(left.items()))
-            text = f"Clients see {listed(names)} as deleted. Not certainly deleted: {amount_of(names)} {said}"
+            failures = "; ".join(f"in {cluster}: {why}" for cluster, why in sorted(left.items()))
+            text = f"Clients see {listed(names)} as deleted. Not certainly deleted: {amount_of(names)} {failures}"
             journal.finish("failed", f"{text.rstrip('.')}. The name stays taken until then. {again}")
             return
         with journal.step("forget") as seen:

@@ -18,7 +18,7 @@ BEGINS_S = 60.0
 _BEGINS_LATER: Code = "copy-begins-later"
 
 
-def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
+def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that no job copies, and partitions that wait for an operator."""
     found = mirrors_now(environment)
     waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]

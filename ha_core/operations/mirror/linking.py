@@ -136,7 +136,7 @@ class LinkSteps(MoveSteps[LinkOperation]):
         self.journal.finish("succeeded", what)
         self._bring_rights()
 
-    def let_writers_in(self) -> None:
+    def remove_guards(self) -> None:
         """Clients do not write to a copy: guards may stay."""
 
     def _bring_rights(self) -> None:

@@ -24,8 +24,8 @@ from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, SingleOperation, View
 from ha_core.model.portions import portions
 from ha_core.operations.copies.syncing.pair import now_s
-from ha_core.operations.copies.taken import refuse_copiers
-from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.copies.taken import fence_copiers
+from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
@@ -144,8 +144,8 @@ class Unlink(OneRevision):
 
     def end(self, journal: Journal[SingleOperation]) -> None:
         why, evidence = unserved(journal), journal.operation.evidence
-        refuse_copiers(journal.environment, evidence.mirrors)
-        open_what_ended(journal, evidence.mirrors)
+        fence_copiers(journal.environment, evidence.mirrors)
+        open_ended_copies(journal, evidence.mirrors)
         if why or not evidence.deletes_in:
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
@@ -170,13 +170,13 @@ class Unlink(OneRevision):
 def _ended_words(journal: Journal[SingleOperation]) -> str:
     """The changes of an operation that could not delete all copies."""
     evidence = journal.operation.evidence
-    said = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
+    mirrors_words = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
     try:
         there = admin_of(journal.environment, evidence.deletes_in).topic_ids(evidence.topic_ids)
     except (KafkaAdminError, RefusedError):
-        return f"{said} {evidence.deletes_in} does not answer which copies are deleted by now."
+        return f"{mirrors_words} {evidence.deletes_in} does not answer which copies are deleted by now."
     gone = [name for name, topic_id in evidence.topic_ids.items() if there.get(name) not in {topic_id, ""}]
-    return f"{said} Copies of {listed(gone)} are deleted." if gone else said
+    return f"{mirrors_words} Copies of {listed(gone)} are deleted." if gone else mirrors_words
 
 
 def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:

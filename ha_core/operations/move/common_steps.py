@@ -20,7 +20,7 @@ from ha_core.model.operation import PlannedCuts, Verify
 from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
-from ha_core.operations.engine.cluster_admins import DYING_S, described, in_origin, last_words, origin_of
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import Kind, Steps
@@ -99,7 +99,7 @@ class MoveSteps(Steps[AnyMove]):
     def prepare(self) -> None:
         """Create the topics that are missing in the target; their names are stored before the first is created."""
         journal = self.journal
-        self.let_writers_in()
+        self.remove_guards()
         self._await_transactions_of_before()
         with journal.step("prepare") as seen:
             known = journal.operation.evidence
@@ -145,7 +145,7 @@ class MoveSteps(Steps[AnyMove]):
                 timeout_s = journal.request.drain_timeout_s
                 require_none_open(self.environment, journal.target, left, timeout_s, _WOULD_COMMIT_UNREAD)
 
-    def let_writers_in(self) -> None:
+    def remove_guards(self) -> None:
         """:raises StepFailedError: the target keeps a guard ACL on a moved topic. A forced move continues without."""
         open_to_writers(self.journal, must=self.journal.request.mode == "planned")
 
@@ -296,7 +296,7 @@ class MoveSteps(Steps[AnyMove]):
 class MoveKind(Kind):
     """A kind of move."""
 
-    def asked_again(self, operation: MoveOperation, request: MoveRequest) -> bool:
+    def repeats(self, operation: MoveOperation, request: MoveRequest) -> bool:
         """A migration of many topics is one request, and begins batch by batch (`migration/planning`). No request has
         cuts that were chosen by hand: a migration with such cuts is continued by its id."""
         if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
@@ -322,9 +322,9 @@ def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -
     if journal.request.mode == "planned":
         found = described(journal.origin, moves.topics)
         return [found[name] for name in moves.topics]
-    said = last_words(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
-    if said is not None:
-        return [said[name] for name in moves.topics]
+    answer = ask_dying(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+    if answer is not None:
+        return [answer[name] for name in moves.topics]
     store = journal.environment.store
     known = store.known(KnownTopic, journal.request.origin, moves.topics)
     some = []

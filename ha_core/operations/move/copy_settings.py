@@ -16,7 +16,7 @@ from ha_core.plan.facts.settings import Settings, settings_of
 from ha_core.plan.facts.verdict import listed
 
 
-def become_sources(journal: Journal[SwitchOperation]) -> None:
+def apply_source_settings(journal: Journal[SwitchOperation]) -> None:
     """Runs right after the cut: before it the copy keeps producers' timestamps even if the source's brokers would stamp
     records, and later it would revert changes that clients have made meanwhile. Best effort, and done once."""
     operation = journal.operation

@@ -19,7 +19,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.clusters.last_seen import LastKnown
-from ha_core.operations.engine.cluster_admins import DYING_S, last_words
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError, StepFailedError
 from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
@@ -150,10 +150,10 @@ class FencedReads:
             spots = origin.leaderships(self.here, timeout_s=DYING_S)
             return origin.ends([key for key, spot in spots.items() if spot.node >= 0], timeout_s=DYING_S)
 
-        ends = last_words(self.environment, self.origin, ends_of)
+        ends = ask_dying(self.environment, self.origin, ends_of)
         if ends is None:
             return {}, {}
-        producers = last_words(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
+        producers = ask_dying(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
         return ends, producers or {}
 
     def _read_groups(self) -> None:
@@ -161,10 +161,10 @@ class FencedReads:
             return
         found: Mapping[str, Mapping[Partition, Committed]]
         if self.forced or self.origin is None:
-            said = last_words(
+            answer = ask_dying(
                 self.environment, self.origin, lambda origin: origin.group_offsets(self.groups, timeout_s=DYING_S)
             )
-            found = self.known.group_offsets() if said is None else said
+            found = self.known.group_offsets() if answer is None else answer
         else:
             found = self.origin.group_offsets(self.groups)
         topics = {topic for committed in found.values() for topic, _ in committed}

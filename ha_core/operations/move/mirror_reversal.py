@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ha_core.model import LostTail, Mirror, SwitchOperation, Tail
-from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.plan.engine.revision import Documents
@@ -17,7 +17,7 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copies import unturned
 
 
-def turn_all_round(journal: Journal[SwitchOperation]) -> None:
+def reverse_all(journal: Journal[SwitchOperation]) -> None:
     """Prepare each reversal, then write all mirrors in one revision. Safe to repeat."""
     operation, environment = journal.operation, journal.environment
     if not operation.evidence.ended:
@@ -29,7 +29,7 @@ def turn_all_round(journal: Journal[SwitchOperation]) -> None:
             new = reversed_mirror(old, operation.id, environment.now(), operation.by)
             bases = {cut.partition: cut.base for cut in operation.evidence.cuts[topic]}
             try:
-                turn_round(environment, old, bases, new, journal.still_ours)
+                prepare_reversal(environment, old, bases, new, journal.still_ours)
             except FAILURES as error:
                 environment.say(f"the mirror of {topic} is not reversed: {error}")
                 left[topic] = str(error)
@@ -41,7 +41,7 @@ def turn_all_round(journal: Journal[SwitchOperation]) -> None:
         seen.update(mirrors=len(made) - len(left), left=left)
 
 
-def leave_unturned(journal: Journal[SwitchOperation]) -> None:
+def store_unreversed(journal: Journal[SwitchOperation]) -> None:
     """Store the facts that a later reversal needs."""
     operation, now = journal.operation, journal.environment.now()
     if operation.evidence.ended:

@@ -20,10 +20,10 @@ from functools import cached_property, partial
 from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.copies.catch_up import OwnCopies
-from ha_core.operations.copies.taken import Taken, refuse_copiers, require_usable, take_over
-from ha_core.operations.copies.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
+from ha_core.operations.copies.taken import Taken, fence_copiers, require_usable, take_over
+from ha_core.operations.copies.writers import BEHIND_CUT_S, open_ended_copies, open_to_writers
 from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
-from ha_core.operations.engine.cluster_admins import DYING_S, described, in_target, last_words, origin_of
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
 from ha_core.operations.engine.kind import patiently
@@ -31,10 +31,10 @@ from ha_core.operations.engine.revisions import Touched, by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.move.copy_settings import become_sources, without_settings
+from ha_core.operations.move.copy_settings import apply_source_settings, without_settings
 from ha_core.operations.move.fenced_reads import FencedReads
-from ha_core.operations.move.made_settings import Shapes, carry_last, follow_origin
-from ha_core.operations.move.mirror_reversal import leave_unturned, turn_all_round, without_copy
+from ha_core.operations.move.made_settings import Shapes, copy_late_changes, follow_origin
+from ha_core.operations.move.mirror_reversal import reverse_all, store_unreversed, without_copy
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.verifying import compare_copies, compared_words
 from ha_core.operations.proposal.usage import counts_days
@@ -249,28 +249,28 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
         journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
-        become_sources(journal)
-        carry_last(journal, self.settings)
+        apply_source_settings(journal)
+        copy_late_changes(journal, self.settings)
 
     def verify(self) -> None:
         """Done once: after the first step of `reverse` the origin grows by the records that are copied to it."""
         if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
             # Again in case the executor died after the cut. A reversed mirror has given the origin a copy's settings.
-            become_sources(self.journal)
+            apply_source_settings(self.journal)
             # Before it is verified: a failure there ends the operation, and no executor would return to these.
-            refuse_copiers(self.environment, self.journal.operation.evidence.ended_too)
-            open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
+            fence_copiers(self.environment, self.journal.operation.evidence.ended_too)
+            open_ended_copies(self.journal, self.journal.operation.evidence.ended_too)
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
 
     def reverse(self) -> None:
         """The former writer gets a copy. If that fails, it is linked later."""
-        turn_all_round(self.journal)
+        reverse_all(self.journal)
 
     def unverified(self) -> None:
-        leave_unturned(self.journal)
+        store_unreversed(self.journal)
 
     def record(self) -> None:
         words = [
@@ -315,8 +315,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         target, origin = journal.target, origin_of(environment, request)
         forced = request.mode == "forced"
         if forced:
-            said = last_words(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
-            found = said or described(target, moves.topics)
+            answer = ask_dying(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+            found = answer or described(target, moves.topics)
         else:
             found = described(journal.origin, moves.topics)
             renew_adoption(journal)

@@ -28,7 +28,7 @@ from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.problem import Problem
 from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
-from ha_core.operations.mirror.health import copied_by_nobody, lacking, not_in_sync
+from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
@@ -60,7 +60,7 @@ def problems(
         *_topics(view, running),
         *_ends(environment, view, running),
         *_returned(view, clusters),
-        *copied_by_nobody(environment),
+        *uncopied_mirrors(environment),
         *lacking(environment, view),
         *left_behind(environment),
         *not_in_sync(environment),
@@ -83,10 +83,10 @@ def _usage(environment: Environment) -> Iterator[Problem]:
 def _caches(environment: Environment) -> Iterator[Problem]:
     for one in caches(environment):
         if one.cannot_read:
-            said = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
+            failures = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
             yield Problem(
                 f"{one.cache} of the platform",
-                f"They cannot be read by {said}. The rows that were read last stay in force, whatever their age.",
+                f"They cannot be read by {failures}. The rows that were read last stay in force, whatever their age.",
                 "See whether the platform and its database run, and in a gateway's log why it cannot reach it.",
             )
         elif one.behind:
@@ -220,12 +220,12 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
 
 def _left(environment: Environment) -> frozenset[str]:
     """Operations that clients wait for, without executor, and that no process resumes."""
-    caretaking = OrphanRecovery(environment)
+    recovery = OrphanRecovery(environment)
     deadline = environment.monotonic() + LEFT_S
-    found = caretaking.look()
-    while caretaking.waiting and environment.monotonic() < deadline:
+    found = recovery.look()
+    while recovery.waiting and environment.monotonic() < deadline:
         environment.sleep(PAUSE_S)
-        found = caretaking.look()
+        found = recovery.look()
     return frozenset(found)
 
 

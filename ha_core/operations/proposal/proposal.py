@@ -52,7 +52,7 @@ class Proposal(BaseProposal, Startable):
         return sorted(set(self.crossings.values())), self.request.unread or "wait", self.request.force
 
     @property
-    def told(self) -> dict[str, Any]:
+    def history_detail(self) -> dict[str, Any]:
         return {"ended_without_origin": dict(self.crossings)} if self.crossings else {}
 
     def judged_again(self, environment: Environment) -> Proposal:

@@ -31,12 +31,12 @@ def counts_days() -> int:
 
     :raises RefusedError: the environment variable has no number of days.
     """
-    said = os.environ.get(DAYS_VARIABLE)
-    if said is None:
+    value = os.environ.get(DAYS_VARIABLE)
+    if value is None:
         return COUNTS_DAYS
-    days = whole_number(said, MAX_COUNTS_DAYS)
+    days = whole_number(value, MAX_COUNTS_DAYS)
     if not days:
-        raise RefusedError(f"{DAYS_VARIABLE}={said[:20]!r}: give a number of days from 1 to {MAX_COUNTS_DAYS}.")
+        raise RefusedError(f"{DAYS_VARIABLE}={value[:20]!r}: give a number of days from 1 to {MAX_COUNTS_DAYS}.")
     return days
 
 

@@ -47,7 +47,7 @@ def start(
     """
     if operation_id is not None and (created := environment.operation(operation_id)) is not None:
         return created
-    take_care(environment)
+    recover_one(environment)
     chosen.require_sound()
     await_free(environment, chosen.waits_for)
     if recheck:
@@ -74,7 +74,7 @@ def run_task(environment: Environment, operation_id: str, task: str) -> Operatio
     :raises StepFailedError: the task failed; the text says that the operation was undone.
     :raises RefusedError: no such operation, or a live executor works on it.
     """
-    take_care(environment)
+    recover_one(environment)
     with holding(environment, operation_id, resume) as journal:
         kind, state = KINDS[journal.operation.kind], journal.operation.state
         if task not in kind.tasks:
@@ -174,7 +174,7 @@ def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
     :raises RefusedError: another process continues one of them by now; nothing was continued.
     :raises StepFailedError: as RefusedError, after others were continued.
     """
-    take_care(environment)
+    recover_one(environment)
     found = Continued(dict.fromkeys(request.scope.entries))
     for twin in interrupted_twins(environment, request):
         environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
@@ -186,7 +186,7 @@ def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
             _take_out(found.left, twin)
     if found.reports:
         for one in running_operations(environment):
-            if one.state == "crossing" and KINDS[one.kind].asked_again(one, request):
+            if one.state == "crossing" and KINDS[one.kind].repeats(one, request):
                 _take_out(found.left, one)
     return found
 
@@ -206,28 +206,28 @@ def interrupted_twins(environment: Environment, request: MoveRequest) -> list[Op
         operation
         for operation in reversed(running_operations(environment))
         if operation.driver == "command"
-        and KINDS[operation.kind].asked_again(operation, request)
+        and KINDS[operation.kind].repeats(operation, request)
         and interrupted(environment, operation, BEGUN_S)
     ]
 
 
-def take_care(environment: Environment) -> None:
+def recover_one(environment: Environment) -> None:
     """Before an operation begins: resume one orphan that clients wait for."""
-    caretaking = OrphanRecovery(environment)
-    caretaking.look()
-    while caretaking.waiting:
+    recovery = OrphanRecovery(environment)
+    recovery.look()
+    while recovery.waiting:
         environment.sleep(AT_ONCE_S / 2)
-        for operation_id in caretaking.look():
+        for operation_id in recovery.look():
             environment.say(f"operation {operation_id} was left by its executor: continuing it")
-            environment.say(f"operation {operation_id}: {attend(caretaking, operation_id)}")
+            environment.say(f"operation {operation_id}: {resume_orphan(recovery, operation_id)}")
             return
 
 
-def attend(caretaking: OrphanRecovery, operation_id: str) -> str:
+def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:
     """Bring an orphan to its end as far as possible; returns the result in words."""
-    caretaking.attempted(operation_id)
+    recovery.attempted(operation_id)
     try:
-        report = resume(caretaking.environment, operation_id)
+        report = resume(recovery.environment, operation_id)
     except FAILURES as error:
         return f"cannot be ended: {error}"
     return report.words

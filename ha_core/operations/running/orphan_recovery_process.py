@@ -34,9 +34,9 @@ of usage."""
 _log = logging.getLogger(__name__)
 
 
-def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
+def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
     """Look repeatedly, without end; ZooKeeper may be away for a while."""
-    caretaking = OrphanRecovery(environment)
+    recovery = OrphanRecovery(environment)
     busy: dict[str, Future[str]] = {}
     deleting: dict[str, Future[str]] = {}
     said_at = float("-inf")
@@ -45,14 +45,14 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
     with ThreadPoolExecutor(AT_ONCE, "care") as pool:
         while True:
             try:
-                due = caretaking.look()
+                due = recovery.look()
                 asked = requested_deletions.due(environment)
             except StoreError as error:
                 _log.warning("operations could not be looked at: %s", error)
                 due, asked = (), ()
             for name in due:
                 if name not in busy:
-                    busy[name] = pool.submit(engine.attend, caretaking, name)
+                    busy[name] = pool.submit(engine.resume_orphan, recovery, name)
             for request in asked:
                 if request.name not in deleting:
                     deleting[request.name] = pool.submit(requested_deletions.carry_out, environment, request)
@@ -78,4 +78,4 @@ def _outcome(work: Future[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(take_care_always, "orphans are not recovered"))
+    sys.exit(serve(recover_always, "orphans are not recovered"))

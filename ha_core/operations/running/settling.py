@@ -98,7 +98,7 @@ def wait_for(
 ) -> list[CrossingStatus]:
     """Look until all operations have ended, or `timeout_s` is over; reports their progress."""
     deadline = None if timeout_s is None else environment.monotonic() + timeout_s
-    said: dict[str, object] = {}
+    reported: dict[str, object] = {}
     pause_s, say_at = FIRST_POLL_S, environment.monotonic()
     while True:
         looks = [advance_once(environment, operation_id) for operation_id in operation_ids]
@@ -107,11 +107,11 @@ def wait_for(
             words = one.words
             # Compares positions, not words: an estimate of time changes while nothing else does.
             at = words if one.error or one.ended else (one.progress.at if one.progress else "")
-            if words and said.get(one.operation.id) != at:
+            if words and reported.get(one.operation.id) != at:
                 moved = True
                 if one.ended or one.error or environment.monotonic() >= say_at:
                     environment.say(f"{one.operation.id}: {words}")
-                    said[one.operation.id] = at
+                    reported[one.operation.id] = at
         if environment.monotonic() >= say_at:
             say_at = environment.monotonic() + SAY_EVERY_S
         if all(one.ended for one in looks) or (deadline is not None and environment.monotonic() >= deadline):

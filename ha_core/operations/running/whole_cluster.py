@@ -91,7 +91,7 @@ def continue_interrupted(environment: Environment, origin: str, target: str) -> 
 
     :raises RefusedError: another process continues one of them by now.
     """
-    engine.take_care(environment)
+    engine.recover_one(environment)
     found = [
         operation
         for operation in reversed(running_operations(environment))

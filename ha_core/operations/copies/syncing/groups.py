@@ -57,7 +57,7 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
 
     :raises StoreError: without the store nothing is copied.
     """
-    pair.looked_anew()
+    pair.restart_age()
     commits: Commits = {}
     renewed = 0
     try:
@@ -73,9 +73,9 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
             memory.take(group, {key: offset for key, (offset, _) in committed.items()})
         memory.keep(commits, set(_delete(pair, commits, memory)))
     except KafkaAdminError as error:
-        pair.tell("offsets", f"cluster {error.cluster}", str(error), stop=True)
+        pair.add_finding("offsets", f"cluster {error.cluster}", str(error), stop=True)
     except SyncOvertakenError as error:
-        pair.tell("offsets", f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
+        pair.add_finding("offsets", f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
     return pair.synced("groups", len(commits), renewed)
 
 
@@ -102,7 +102,7 @@ def _renew(pair: MirrorPair, states: Mapping[str, str], everything: Commits, kno
             changed.append(
                 KnownGroup(cluster=source, name=group, at=pair.at, state=states.get(group, ""), offsets=offsets)
             )
-    pair.require_young()
+    pair.require_fresh()
     pair.store.renew_known(KnownGroup, source, changed)
     return len(changed)
 
@@ -116,22 +116,22 @@ def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
     for group, committed in sorted(commits.items()):
         about = f"group {group}"
         if why := pair.group_hold(group):
-            pair.tell("offsets", about, why)
+            pair.add_finding("offsets", about, why)
             continue
         found = offsets_due(committed, there[group], memory.of(group, committed), counts)
         live = group in states and bool(states[group]) and is_live(states[group])
         if live and (found.copy or found.ahead):
-            pair.tell("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
+            pair.add_finding("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
             continue
         for (topic, partition), (ours, theirs) in found.ahead.items():
             text = (
                 f"{target.cluster.name} has {theirs} of {topic}-{partition}, the source {ours}, and is not "
                 "known to have had more: it is left alone until the source gets there"
             )
-            pair.tell("offsets", about, text)
+            pair.add_finding("offsets", about, text)
         if found.lacking:
             named = listed(f"{topic}-{partition}" for topic, partition in found.lacking)
-            pair.tell("offsets", about, f"{target.cluster.name} does not have {named} yet")
+            pair.add_finding("offsets", about, f"{target.cluster.name} does not have {named} yet")
         if found.copy:
             due[group] = found
     if pair.dry_run:
@@ -141,7 +141,7 @@ def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
         failed = {group: why for group, why in zip(due, results, strict=True) if why}
     for group, one in due.items():
         if group in failed:
-            pair.tell("offsets", f"group {group}", failed[group])
+            pair.add_finding("offsets", f"group {group}", failed[group])
         else:
             pair.changed("offsets", f"group {group}", amount(len(one.copy), "partition"))
 
@@ -162,9 +162,9 @@ def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tupl
         if not keys:
             continue
         about, topics = f"group {group}", {topic for topic, _ in keys}
-        said = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
+        text = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
         if pair.dry_run:
-            pair.changed("offsets", about, said)
+            pair.changed("offsets", about, text)
             continue
         why = pair.group_hold(group)
         if not why and states.get(group) and is_live(states[group]):
@@ -176,15 +176,15 @@ def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tupl
             except (KafkaAdminError, SyncOvertakenError) as error:
                 why = f"{error} The next look tries again."
         if why:
-            pair.tell("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
+            pair.add_finding("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
             yield from ((group, key) for key in keys)
         else:
-            pair.changed("offsets", about, said)
+            pair.changed("offsets", about, text)
 
 
 def _name_shares(pair: MirrorPair) -> None:
     for group in sorted(pair.source.share_groups()):
-        pair.tell(
+        pair.add_finding(
             "offsets", f"group {group}", "it is a share group, whose position cannot be copied to another cluster"
         )
 

@@ -158,7 +158,7 @@ class MirrorPair:
             return f"its coordinator is in {target}, by the bindings of its users"
         return ""
 
-    def tell(self, what: str, about: str, reason: str, stop: bool = False) -> None:
+    def add_finding(self, what: str, about: str, reason: str, stop: bool = False) -> None:
         self.findings.append(SyncFinding.model_validate({"what": what, "about": about, "reason": reason, "stop": stop}))
 
     def changed(self, what: str, about: str, text: str) -> None:
@@ -168,12 +168,12 @@ class MirrorPair:
         names = self.source.cluster.name, self.target.cluster.name
         return Synced(*names, part, self.at, looked_at, tuple(self.changes), tuple(self.findings), renewed)
 
-    def require_young(self) -> None:
+    def require_fresh(self) -> None:
         """:raises SyncOvertakenError: the facts are too old."""
         if now_s() - self._begun_s > MAX_AGE_S:
             raise SyncOvertakenError(f"what was seen of {self.source.cluster.name} is more than {MAX_AGE_S:g} s old")
 
-    def looked_anew(self) -> None:
+    def restart_age(self) -> None:
         """The following facts are read now."""
         self._begun_s = now_s()
 
@@ -197,7 +197,7 @@ class MirrorPair:
 
     def _renew(self, fresh_s: float | None = None) -> None:
         """:raises SyncOvertakenError: the facts about the clusters are too old."""
-        self.require_young()
+        self.require_fresh()
         if now_s() - self._state.asked_s > (FRESH_S if fresh_s is None else fresh_s):
             self._state = _State.read(self.store, self._state)
 

@@ -43,7 +43,7 @@ def sync_rights(pair: MirrorPair, topics: Collection[str]) -> None:
     here, there = _without_left_behind(pair)
     for cluster, rules in ((pair.source.cluster.name, here), (pair.target.cluster.name, there)):
         if rules is None:
-            pair.tell("rights", f"cluster {cluster}", "it has no authoriser: there are no access rules to sync")
+            pair.add_finding("rights", f"cluster {cluster}", "it has no authoriser: there are no access rules to sync")
     if there is None:
         return
     guarded = _guard(pair, here or frozenset(), there, topics)
@@ -64,13 +64,13 @@ def sweep(store: Store, admin: Admin, at: str, dry_run: bool = False) -> Synced:
             text = (
                 f"an operation works on it: the next look decides whether it may be written to in {admin.cluster.name}"
             )
-            pair.tell("rights", f"topic {topic}", text)
+            pair.add_finding("rights", f"topic {topic}", text)
     except SyncOvertakenError as error:
-        pair.tell("rights", f"cluster {admin.cluster.name}", f"{error}: the next look continues")
+        pair.add_finding("rights", f"cluster {admin.cluster.name}", f"{error}: the next look continues")
     return pair.synced("topics", 0)
 
 
-def refuse_writers(
+def place_guards(
     target: Admin, wanted: Collection[Guard], still_ours: Callable[[], None], still_copies: Callable[[], None]
 ) -> None:
     """Place these guards, none of which may concern the account itself. Safe to repeat.
@@ -93,7 +93,7 @@ def refuse_writers(
     target.await_access_rules(there={*markers, *denials})
 
 
-def let_writers_in(
+def remove_guards(
     target: Admin, rules: Rules, topics: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
 ) -> list[str]:
     """Remove the guards of these topics, wait until brokers show that, and return the topics that had one.
@@ -118,7 +118,7 @@ def _without_left_behind(pair: MirrorPair) -> tuple[Rules, Rules]:
     found: list[Rules] = []
     failed: KafkaAdminError | None = None
     for admin in (pair.target, pair.source):
-        pair.looked_anew()
+        pair.restart_age()
         try:
             rules = admin.access_rules()
             _take_left_behind(pair, admin, rules)
@@ -137,7 +137,7 @@ def _take_left_behind(pair: MirrorPair, admin: Admin, rules: Rules) -> None:
     cluster = admin.cluster.name
     left = [topic for topic in sorted(marked(rules or ())) if pair.is_free(topic, cluster)]
     if left and not pair.dry_run:
-        let_writers_in(admin, rules, left, pair.still_free(left, cluster))
+        remove_guards(admin, rules, left, pair.still_free(left, cluster))
     for topic in left:
         pair.changed("rights", f"topic {topic}", f"it is no copy in {cluster} any more: its guard is removed")
 
@@ -153,7 +153,7 @@ def _guard(
             f"a rule that is no guard denies writing to it in {name} ({EVERYBODY}): it stays, and would keep writers "
             "out after a switch. Delete it there"
         )
-        pair.tell("rights", f"topic {topic}", text)
+        pair.add_finding("rights", f"topic {topic}", text)
     missing = [topic for topic in unguarded(there, topics) if topic not in elses]
     guarded = [topic for topic in topics if topic not in missing and topic not in elses]
     if not pair.copies:  # a super user must not lock out the account that the job has spared
@@ -166,9 +166,9 @@ def _guard(
                 return _guard_by_name(pair, here, there, guarded, missing)
             if missing:
                 wanted, unchanged = [guard(topic) for topic in missing], pair.topics_unchanged(missing)
-                refuse_writers(target, wanted, unchanged, pair.topics_unchanged(missing, fresh_s=0))
+                place_guards(target, wanted, unchanged, pair.topics_unchanged(missing, fresh_s=0))
     except KafkaAdminError as error:
-        pair.tell("rights", f"cluster {name}", f"no guard keeps writers out of copies there: {error}")
+        pair.add_finding("rights", f"cluster {name}", f"no guard keeps writers out of copies there: {error}")
         return []
     for topic in missing:
         pair.changed("rights", f"topic {topic}", f"only its copier may write to it in {name} as long as it is a copy")
@@ -190,12 +190,12 @@ def _guard_by_name(
     """
     target, name = pair.target, pair.target.cluster.name
     if guarded and pair.copies:
-        let_writers_in(target, guards(guarded), guarded, pair.topics_unchanged(guarded))
+        remove_guards(target, guards(guarded), guarded, pair.topics_unchanged(guarded))
         text = (
             f"a rule there denied all principals in {listed(sorted(guarded))}, the account that copies as well: some "
             "other process has a super user's account. Now others are denied by name. Use one account, or super users"
         )
-        pair.tell("rights", f"cluster {name}", text)
+        pair.add_finding("rights", f"cluster {name}", text)
         guarded, missing = (), [*guarded, *missing]
     found = {topic: writers_of(here, there, topic) for topic in missing}
     closed = {topic for topic, one in found.items() if one.closed}
@@ -211,7 +211,7 @@ def _guard_by_name(
             "(super.users); or allow it to write there by a rule of its own, and no principal by a rule for all: then "
             "the job that copies denies others by name"
         )
-        pair.tell("rights", f"cluster {name}", text)
+        pair.add_finding("rights", f"cluster {name}", text)
     return [*guarded, *sorted(closed)]
 
 
@@ -225,15 +225,15 @@ def _spare(pair: MirrorPair, found: Mapping[str, Writers]) -> set[str]:
     wanted = [one for topic in sorted(closed) for one in sparing(topic, closable[topic], copier)]
     if wanted:
         unchanged = pair.topics_unchanged(closed)
-        refuse_writers(target, wanted, unchanged, pair.topics_unchanged(closed, fresh_s=0))
+        place_guards(target, wanted, unchanged, pair.topics_unchanged(closed, fresh_s=0))
     if kept_out := sorted(topic for topic in closed if copier in closable[topic].denied):
         own = frozenset(rule for topic in kept_out for rule in guard(topic, copier))
-        let_writers_in(target, own, kept_out, pair.topics_unchanged(kept_out))
+        remove_guards(target, own, kept_out, pair.topics_unchanged(kept_out))
         text = (
             f"guards of another account there kept the account that copies out of {listed(kept_out)}: it was denied to "
             f"write by name. Now {copier} is spared"
         )
-        pair.tell("rights", f"cluster {name}", text)
+        pair.add_finding("rights", f"cluster {name}", text)
     for one in wanted:
         text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
         pair.changed("rights", f"topic {one.rule.name}", text)
@@ -262,7 +262,7 @@ def _bring(
             f"{rule.principal} {verb} {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
             f"{gone} in the source, delete the rule there too."
         )
-        pair.tell("rights", f"topic {rule.name}", text)
+        pair.add_finding("rights", f"topic {rule.name}", text)
 
 
 def _locking_out(pair: MirrorPair, there: frozenset[TopicAcl], missing: frozenset[TopicAcl]) -> frozenset[TopicAcl]:
@@ -276,7 +276,7 @@ def _locking_out(pair: MirrorPair, there: frozenset[TopicAcl], missing: frozense
         "the first rule there would deny it, so none is synced. Give it a rule for them (WRITE and READ), or "
         "make it a super user (super.users)"
     )
-    pair.tell("rights", f"cluster {pair.target.cluster.name}", text)
+    pair.add_finding("rights", f"cluster {pair.target.cluster.name}", text)
     return frozenset(rule for rule in missing if rule.name in bare)
 
 

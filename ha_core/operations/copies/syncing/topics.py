@@ -25,15 +25,15 @@ def sync_topics(pair: MirrorPair) -> Synced:
     :raises StoreError: the mirrors' present state is not known.
     """
     for topic, why in pair.held.items():
-        pair.tell("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
+        pair.add_finding("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
     for part in (_grow, _set, sync_rights):
-        pair.looked_anew()
+        pair.restart_age()
         try:
             part(pair, list(pair.mirrors))
         except KafkaAdminError as error:
-            pair.tell(_WHAT[part], f"cluster {error.cluster}", str(error), stop=True)
+            pair.add_finding(_WHAT[part], f"cluster {error.cluster}", str(error), stop=True)
         except SyncOvertakenError as error:
-            pair.tell(_WHAT[part], f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
+            pair.add_finding(_WHAT[part], f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
     return pair.synced("topics", len(pair.mirrors))
 
 
@@ -47,20 +47,20 @@ def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
         if not ours or not theirs:
             gone = source if not ours else target
             text = f"it does not exist in {gone}. `switchyard mirror unlink {topic} --to {target}` ends the mirror."
-            pair.tell("partitions", about, text, stop=True)
+            pair.add_finding("partitions", about, text, stop=True)
         elif theirs > ours:
             text = (
                 f"{target} has {theirs} partitions, {source} {ours}: none can be taken away. Give it as many in "
                 f"{source}; or unlink it, delete the copy, and link it again."
             )
-            pair.tell("partitions", about, text, stop=True)
+            pair.add_finding("partitions", about, text, stop=True)
         elif ours > theirs:
             wanted[topic] = ours
     refused = {} if pair.dry_run else pair.target.grow_topics(wanted, pair.topics_unchanged(wanted)) if wanted else {}
     for topic, count in wanted.items():
         if topic in refused:
             text = f"{source} has {count} partitions, and {target} refuses to have as many: {refused[topic]}"
-            pair.tell("partitions", f"topic {topic}", text, stop=True)
+            pair.add_finding("partitions", f"topic {topic}", text, stop=True)
         else:
             pair.changed("partitions", f"topic {topic}", f"{there[topic]} → {count} partitions")
 
@@ -70,7 +70,7 @@ def _set(pair: MirrorPair, topics: Collection[str]) -> None:
     for topic, one in due.items():
         if one.unknown:
             text = f"{pair.target.cluster.name} does not know {listed(one.unknown)}"
-            pair.tell("settings", f"topic {topic}", text)
+            pair.add_finding("settings", f"topic {topic}", text)
     changing = [topic for topic, one in due.items() if one.changes]
     refused = {} if pair.dry_run else alter(pair.target, due, pair.topics_unchanged(changing))
     for topic in changing:
@@ -78,20 +78,20 @@ def _set(pair: MirrorPair, topics: Collection[str]) -> None:
         for key, value in due[topic].changes.items():
             if key in failed:
                 text, stop = _refused(key, value, failed[key], key in due[topic].instead)
-                pair.tell("settings", f"topic {topic}", text, stop=stop)
+                pair.add_finding("settings", f"topic {topic}", text, stop=stop)
             else:
                 pair.changed("settings", f"topic {topic}", f"{key}{' removed' if value is None else f'={value}'}")
 
 
 def _refused(key: str, value: str | None, why: str, bearable: bool) -> tuple[str, bool]:
     """The text for a setting that the target refuses; and whether an operator has to look."""
-    said = f"{key} is not removed" if value is None else f"{key}={value} is not taken"
+    what = f"{key} is not removed" if value is None else f"{key}={value} is not taken"
     if bearable:
         return (
-            f"{said}: {why} The copy uses its source's value: one that the copy had before would stop it",
+            f"{what}: {why} The copy uses its source's value: one that the copy had before would stop it",
             False,
         )
-    return f"{said}: {why} Repair that, or leave the setting alone (`mirror link --leave-setting`).", True
+    return f"{what}: {why} Repair that, or leave the setting alone (`mirror link --leave-setting`).", True
 
 
 Keyless = Callable[[Mirror, Settings, int], bool]
@@ -104,11 +104,11 @@ def _by_reports(pair: MirrorPair) -> Keyless:
     reports = [one for report in pair.store.mirror_reports().values() for one in report.partitions]
 
     def keyless(mirror: Mirror, there: Settings, partitions: int) -> bool:
-        told = [one for one in reports if one.mirror == mirror.key]
-        if any(KEYLESS in one.reason for one in told):
+        reported = [one for one in reports if one.mirror == mirror.key]
+        if any(KEYLESS in one.reason for one in reported):
             return True
-        level = {one.partition for one in told if one.state == "copying" and one.lag_ms is not None}
-        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in told)
+        level = {one.partition for one in reported if one.state == "copying" and one.lag_ms is not None}
+        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in reported)
         return keeps_all(there) and (behind or len(level) < partitions)
 
     return keyless

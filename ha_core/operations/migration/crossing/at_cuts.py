@@ -63,7 +63,7 @@ class EndWithoutOrigin(FencedEnd):
                 self.below[key] = crossed_with(surplus, target, origin)
         self.write("finish", partial(end_change, unread=self.unread), ends)
 
-    def told(self) -> tuple[dict[str, Any], str]:
+    def summarize(self) -> tuple[dict[str, Any], str]:
         """Known ends and cuts: the records that the origin held in between are unknown."""
         topics, ends = self.touched.view.topics, dict[Partition, list[int]]()
         for name, partition in self.sides:

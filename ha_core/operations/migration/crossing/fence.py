@@ -52,7 +52,7 @@ class CrossingEnd:
         """Detail for the history."""
         return {"revision": self.revision, "topics": list(self.names), "status": "Migrated"}
 
-    def told_by_origin(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
+    def origin_detail(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
         """Detail about the origin: its `clients`' ends, partitions with unknown last sequences, and those that
         remain."""
         unknown = [f"{name}-{partition}" for (name, partition), found in self.below.items() if found is None]
@@ -81,7 +81,7 @@ class FencedEnd(CrossingEnd, ABC):
             raise
         fenced_ms = self.environment.ms_since(begun)
         self.journal.update(revision=self.revision)
-        detail, words = self.told()
+        detail, words = self.summarize()
         self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail})
         self.environment.say(
             f"finish {fenced_ms:.1f} ms ({amount(len(self.names), 'topic')}, revision={self.revision}): {words}"
@@ -95,7 +95,7 @@ class FencedEnd(CrossingEnd, ABC):
         require_drained(self.journal, self.revision)
 
     @abstractmethod
-    def told(self) -> tuple[dict[str, Any], str]:
+    def summarize(self) -> tuple[dict[str, Any], str]:
         """Detail for the history, and a text for people."""
 
 
@@ -125,11 +125,11 @@ class BehindFence(FencedEnd):
         counts = self.journal.origin.partition_counts(self.names)
         self.write("finish", partial(finish_change, counts=counts), self.sides.ends)
 
-    def told(self) -> tuple[dict[str, Any], str]:
+    def summarize(self) -> tuple[dict[str, Any], str]:
         ends = {key: self.sides.origin[key].log_end for key in self.cuts}
         clients = as_clients(self.before, ends)
         lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
-        return self.told_by_origin(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
+        return self.origin_detail(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
 
 
 def lift(journal: Journal[MigrateOperation]) -> None:

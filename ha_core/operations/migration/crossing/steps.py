@@ -243,4 +243,4 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             journal.update(revision=end.revision)
             clients = as_clients(end.before, {key: one.high_watermark for key, one in sides.origin.items()})
             seen.update(end.detail(), producers=sum(len(found or ()) for found in end.below.values()))
-            seen.update(end.told_by_origin(clients))
+            seen.update(end.origin_detail(clients))
