@@ -120,7 +120,7 @@ def mirrored(environment: Environment, topic: str) -> Mirror:
     return mirror
 
 
-def test_the_page_of_mirrors_is_shown_to_who_is_logged_in_and_to_nobody_else(
+def test_the_page_of_mirrors_is_shown_only_to_users_who_are_logged_in(
     airflow: AirflowApi, stack: Stack, environment: Environment
 ) -> None:
     # Given a mirror with a name that is no text for a page

@@ -55,7 +55,7 @@ def switch(stack: Stack, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_cluster_is_left_part_by_part_and_asked_again_only_what_is_left_moves(
+def test_a_cluster_is_left_part_by_part_and_a_repetition_moves_the_rest(
     run_dag: Run, stack: Stack, environment: Environment
 ) -> None:
     # Given a cluster that serves users who share nothing
@@ -123,7 +123,7 @@ def test_a_scope_that_is_no_whole_cluster_is_refused_with_its_way_out(
     assert words in " ".join(said.split())
 
 
-def test_where_one_part_fails_it_is_undone_and_no_other_is_started(
+def test_a_failed_part_is_undone_and_no_other_is_started(
     run_dag: Run, stack: Stack, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a first part whose cut fails

@@ -70,7 +70,7 @@ def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
 
 
 @pytest.mark.parametrize(("halts_s", "result"), [(1.0, "succeeded"), (3600.0, "failed")])
-def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed_an_hour_ago(
+def test_a_stalled_process_does_not_delete_a_copy_by_a_check_of_an_hour_ago(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch, halts_s: float, result: str
 ) -> None:
     west = West(halts_s)
@@ -101,7 +101,7 @@ def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_end
     assert west.deleted == ["orders"]
 
 
-def test_who_could_not_delete_a_copy_is_told_what_was_changed_and_not_that_nothing_was(
+def test_a_failed_deletion_of_a_copy_reports_the_changes_that_were_made(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a mirror that has ended, and beside whose copy a group keeps its offsets by the time it is to go
@@ -118,7 +118,7 @@ def test_who_could_not_delete_a_copy_is_told_what_was_changed_and_not_that_nothi
     assert "readers" in report.error
 
 
-def test_of_several_copies_it_is_told_which_are_deleted_when_one_of_them_could_not_be(
+def test_a_partly_failed_deletion_names_the_deleted_copies(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two copies, of which the cluster deletes the first and refuses the second

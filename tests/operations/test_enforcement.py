@@ -78,7 +78,7 @@ def test_quotas_are_in_force_where_those_of_this_database_are_published(store: M
     assert after == "quotas: in force at 2 of 2 gateways."
 
 
-def test_kinds_that_no_gateway_reads_are_said_to_be_so(store: MemoryStore) -> None:
+def test_kinds_that_no_gateway_reads_are_reported(store: MemoryStore) -> None:
     with Environment(store, by="test") as environment:
         assert [*enforced(environment, {"topics": 5}, of_this_database)] == [
             "topics: no gateway reads them from the platform."

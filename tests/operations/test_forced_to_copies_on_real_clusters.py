@@ -185,7 +185,7 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     assert not [lock for lock in environment.store.locks() if lock.operation == operation]
 
 
-def test_what_is_lost_is_known_before_also_while_nobody_copies(dead: Dead, environment: Environment) -> None:
+def test_the_loss_is_known_before_the_switch_even_without_a_copy_job(dead: Dead, environment: Environment) -> None:
     # Given a dead cluster, and a job that has ended: nobody reports how far copies are
     request = make_request(
         [f"topic:{UNDONE}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
@@ -255,7 +255,7 @@ def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead
     assert UNDONE not in {one.topic for one in environment.store.lost_tails()}
 
 
-def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_its_topic_may_stay(
+def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     dead: Dead, environment: Environment
 ) -> None:
     # Given two topics of the dead cluster, of which one has a copy that somebody else has written to
@@ -440,7 +440,7 @@ def test_a_switch_back_to_a_tail_is_refused_when_the_topic_is_compacted_by_then(
     assert (found.level, found.number) == ("error", PARTITIONS * BEYOND)
 
 
-def test_a_returned_cluster_whose_topic_had_grown_unseen_is_no_standby_and_what_is_in_no_map_is_told(
+def test_a_returned_cluster_with_unseen_partitions_is_no_standby_and_they_are_reported(
     back: Dead, environment: Environment
 ) -> None:
     # When it is reconciled, twice
@@ -501,7 +501,9 @@ def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become
     assert f"{OTHER}@east" not in environment.store.load().mirrors
 
 
-def test_what_was_counted_before_is_compared_when_it_is_to_be_the_standby(back: Dead, environment: Environment) -> None:
+def test_a_tail_counted_before_is_compared_when_its_cluster_becomes_the_standby(
+    back: Dead, environment: Environment
+) -> None:
     # Given a tail that was counted, and nobody has looked at what lies below it
     counted = reconcile(environment, "east", [COUNTED], mirror=False, verify="none", reason="it is back")
     assert ([one.outcome for one in counted.found], counted.needs_attention) == (["counted"] * PARTITIONS, False)

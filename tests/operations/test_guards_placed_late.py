@@ -38,7 +38,7 @@ def switched(store: MemoryStore, west: Rules) -> None:
 
 
 @pytest.mark.parametrize("halted", [0, 1], ids=["before the marker", "before the rule"])
-def test_who_has_stood_still_while_the_copy_became_the_writer_leaves_no_rule_that_keeps_its_writers_out(
+def test_a_copier_that_stalled_over_the_switch_leaves_no_guard_on_the_new_writer(
     mirrored: MemoryStore, halted: int
 ) -> None:
     # Given a look at the mirror that stands still when it may place its rules, until a switch is over
@@ -58,9 +58,7 @@ def test_a_mirror_that_stands_is_guarded(mirrored: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("dead", ["east", "west"])
-def test_what_another_mirror_has_left_goes_also_where_the_other_cluster_is_dead(
-    mirrored: MemoryStore, dead: str
-) -> None:
+def test_a_leftover_guard_is_removed_although_the_other_cluster_is_dead(mirrored: MemoryStore, dead: str) -> None:
     # Given a cluster with the guard of a mirror that has ended, and a mirror that stands, whose other side is dead
     clusters = {name: Rules(name) for name in ("east", "west")}
     clusters[dead].refusal = KafkaAdminError(dead, "not now.")

@@ -118,7 +118,7 @@ def test_batches_of_a_migration_whose_command_has_died_are_found_when_it_is_aske
     assert [twin.id for twin in twins] == (["batch-2"] if found else [])
 
 
-def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_operations_are_continued_and_the_rest_stays_in_the_scope(monkeypatch: pytest.MonkeyPatch) -> None:
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
         for number, (name, result) in enumerate((("payments", "crossing"), ("users", "undone")), start=1):
@@ -142,9 +142,7 @@ def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pyt
     ],
     ids=["a fence in place of a predicted cut", "groups that are to stay"],
 )
-def test_what_was_begun_otherwise_is_not_continued_in_the_name_of_what_is_asked_for_now(
-    begun: dict[str, Any], asked: dict[str, Any]
-) -> None:
+def test_an_operation_of_a_different_request_is_not_continued(begun: dict[str, Any], asked: dict[str, Any]) -> None:
     request = scoped(MIGRATION, topics=("payments",), partitions={})
     batch = MigrationBatch(number=1, request=request.model_copy(update=begun), moves=MoveSet(topics=("payments",)))
     with Environment(MemoryStore(), by="test") as environment:
@@ -186,7 +184,7 @@ def interrupted_batches(environment: Environment, *topics: str) -> None:
     environment.now = lambda: "2026-11-01T16:00:00Z"
 
 
-def test_what_crosses_over_by_itself_is_not_left_where_something_was_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_crossing_counts_as_moved_after_another_was_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     with Environment(MemoryStore(), by="test") as environment:
         interrupted_batches(environment, "payments", "users")
         crossing = environment.operation("migrate-payments")
@@ -200,7 +198,7 @@ def test_what_crosses_over_by_itself_is_not_left_where_something_was_continued(m
     assert [*continued.left] == ["topic:orders:0,2"]
 
 
-def test_what_is_refused_after_something_was_continued_says_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_after_a_continued_operation_names_that_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given two interrupted batches, of which somebody goes on with the second by now
     def resume(_: Environment, name: str) -> Report:
         if name == "migrate-users":
@@ -219,7 +217,7 @@ def test_what_is_refused_after_something_was_continued_says_what_was_done(monkey
     assert str(raised.value) == "Somebody works on it. Continued before: operations migrate-payments."
 
 
-def test_the_report_of_a_continued_move_is_that_of_what_did_not_go_well() -> None:
+def test_a_continued_move_reports_its_first_failure() -> None:
     wrong = Report("switch-1", "succeeded", 7, error="its groups did not follow")
     continued = engine.Continued({}, [wrong, Report("switch-2", "succeeded", 8)])
     assert continued.whole == wrong
@@ -227,7 +225,7 @@ def test_the_report_of_a_continued_move_is_that_of_what_did_not_go_well() -> Non
     assert engine.Continued({}).whole is None
 
 
-def test_what_is_refused_after_a_crossing_was_ended_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_after_an_ended_crossing_becomes_a_failed_step(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a forced move of a topic that crosses over, and a user whom another operation has locked
     request = make_request(["topic:orders"], "east", "west", reason="drill", mode="forced", unread="skip")
     other = Proposal(request=request, revision=0, moves=MoveSet(topics=("orders",)))
@@ -252,7 +250,7 @@ def test_what_is_refused_after_a_crossing_was_ended_is_no_refusal(monkeypatch: p
         assert "Nothing was changed" not in str(raised.value)
 
 
-def test_what_stands_and_has_no_executor_is_interrupted_in_reports_and_in_the_state() -> None:
+def test_an_operation_without_executor_is_reported_as_interrupted() -> None:
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"

@@ -32,7 +32,7 @@ def reached_after_many_transactions() -> tuple[Notes, Reached]:
     return notes, Reached(2 * RECORDS, account.progress(), {})
 
 
-def test_what_is_in_older_pages_of_the_map_is_readable_behind_the_cut() -> None:
+def test_records_in_older_pages_of_the_map_are_readable_after_the_cut() -> None:
     # Given a copy with more runs since its newest progress than the map of a partition holds by itself
     notes, reached = reached_after_many_transactions()
     assert len(notes.pages) == 2

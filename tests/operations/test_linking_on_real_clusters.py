@@ -66,7 +66,7 @@ def linked(environment: Environment, topic: str) -> LinkOperation:
     return found
 
 
-def test_a_mirror_has_the_shape_of_its_source_and_nobody_is_led_there(environment: Environment, topic: str) -> None:
+def test_a_mirror_has_the_shape_of_its_source_and_no_client_is_sent_there(environment: Environment, topic: str) -> None:
     # When a topic is linked
     operation = linked(environment, topic)
     # Then the standby has it as it is, nobody is led there, and the mirror is written down
@@ -167,9 +167,7 @@ def test_a_topic_with_records_of_its_own_on_the_standby_is_refused(
         engine.start(environment, proposal)
 
 
-def test_who_still_copies_a_mirror_that_was_ended_is_refused(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
+def test_a_copier_of_an_ended_mirror_is_fenced(stack: Stack, environment: Environment, topic: str) -> None:
     # Given a copier that does not hear of it
     linked(environment, topic)
     mirror = environment.store.load().mirrors[f"{topic}@west"]
@@ -185,7 +183,7 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
     assert len(content(at(stack, "west"), topic)) == 50
 
 
-def test_linking_anew_corrects_noted_deletions_by_the_sources_log(
+def test_linking_again_corrects_noted_deletions_by_the_sources_log(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given a topic that had a mirror, and noted deletions in three partitions: the first one's records are deleted, the
@@ -206,7 +204,7 @@ def at_west(environment: Environment, topic: str) -> dict[str, str]:
     return admin_of(environment, "west").topic_ids([topic])
 
 
-def test_a_copy_is_deleted_with_its_mirror_and_what_is_made_under_its_name_later_stays(
+def test_a_copy_is_deleted_with_its_mirror_and_a_later_topic_of_its_name_stays(
     environment: Environment, topic: str
 ) -> None:
     linked(environment, topic)
@@ -299,7 +297,7 @@ def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for
         unlink(environment, [topic], "west", "not needed", delete_copy=True)
 
 
-def test_behind_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
+def test_after_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given a mirrored topic that has gone to its copy, and is mirrored back

@@ -84,7 +84,9 @@ def test_a_loss_that_was_accepted_without_a_count_is_counted_when_both_are_there
 
 
 @pytest.mark.parametrize(("base", "expected"), [(33, 33), (None, None)])
-def test_what_is_written_again_behind_a_tail_is_no_part_of_it(base: int | None, expected: int | None) -> None:
+def test_records_written_after_a_return_of_the_writer_are_no_part_of_the_tail(
+    base: int | None, expected: int | None
+) -> None:
     extents = (
         Extent(cluster="east", start=0, end=20, base=0, term=0),
         Extent(cluster="west", start=500, end=600, base=21, term=1),

@@ -92,7 +92,7 @@ def equal(environment: Environment, mirror: Mirror) -> bool:
     return any(one.found.compared for one in found.partitions)
 
 
-def test_a_mirror_turned_round_copies_what_its_writer_got_since_and_nothing_twice(
+def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a topic that was copied, and whose copy became the writer, twice there and back
@@ -169,7 +169,7 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
             prepare_reversal(environment, mirror, began, new)
 
 
-def test_no_mirror_is_turned_round_while_a_transaction_is_open_in_what_becomes_its_copy(
+def test_no_mirror_is_reversed_while_a_transaction_is_open_in_its_future_copy(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy that became the writer while a client was in a transaction in its source

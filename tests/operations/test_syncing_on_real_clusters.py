@@ -113,9 +113,7 @@ def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_le
     assert not own(environment, "west", topic).keys() & {"retention.ms", "segment.bytes", "cleanup.policy"}
 
 
-def test_a_setting_that_is_to_be_left_alone_and_one_that_no_broker_takes_keep_none_of_the_others(
-    stack: Stack, environment: Environment
-) -> None:
+def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(stack: Stack, environment: Environment) -> None:
     # Given a mirror that leaves retention alone, and a source with a setting that the target refuses
     topic = mirrored(stack, environment, {}, left_alone=("retention.*",))
     alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000")
@@ -127,9 +125,7 @@ def test_a_setting_that_is_to_be_left_alone_and_one_that_no_broker_takes_keep_no
     assert found.stops == ()
 
 
-def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once_it_is_written_to(
-    stack: Stack, environment: Environment
-) -> None:
+def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(stack: Stack, environment: Environment) -> None:
     # Given a topic whose brokers stamp records
     topic = mirrored(stack, environment, {"message.timestamp.type": "LogAppendTime"})
     # Then its copy does not, and refuses no record for its time
@@ -145,7 +141,7 @@ def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once
     assert own(environment, "west", topic) == {**own(environment, "east", topic), **ahead}
 
 
-def test_a_standby_grows_with_its_source_and_one_with_more_partitions_is_told_and_left(
+def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # When the source grows

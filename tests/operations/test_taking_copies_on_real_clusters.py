@@ -39,7 +39,7 @@ def mirror(environment: Environment) -> Mirror:
     return found.changed(log=f"copies-{name}", log_partitions=2, held="op")
 
 
-def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
+def test_a_copy_with_records_does_not_count_as_not_begun(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy with records, and no copy log
@@ -53,7 +53,7 @@ def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
         require_usable(request, [mirror.topic], taken)
 
 
-def test_an_empty_copy_without_a_log_is_one_that_nobody_has_begun(environment: Environment, mirror: Mirror) -> None:
+def test_an_empty_copy_without_a_copy_log_counts_as_not_begun(environment: Environment, mirror: Mirror) -> None:
     assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == ({}, {}, {})
 
 

@@ -38,7 +38,7 @@ def read(told: Mapping[int, tuple[str, str]] | None, *states: ProducerFacts) -> 
     return Transactions.read(Coordinators(told), {("orders", 0): states}, 1.0)  # type: ignore[arg-type]
 
 
-def test_open_transactions_are_told_with_their_transactional_ids() -> None:
+def test_open_transactions_are_reported_with_their_transactional_ids() -> None:
     found = read({1: ("pay-1", "Ongoing"), 2: ("pay-2", "CompleteCommit")}, producer(1, 40), producer(2))
 
     assert found.topics == {"orders"}
@@ -66,7 +66,7 @@ def test_a_transaction_hangs_when_no_coordinator_knows_it_and_it_is_too_old_to_b
     assert [one.hanging for one in read(told, producer(1, 40, last_ms)).open("orders", NOW_MS)] == [hangs]
 
 
-def test_producers_without_transactions_and_copiers_of_mirrors_are_nobodys_transactions() -> None:
+def test_producers_without_transactions_and_copiers_have_no_transactions() -> None:
     plain, copier = producer(1, coordinator=-1), producer(2)
 
     found = read({2: ("switchyard-copy-link-1-orders-0", "CompleteAbort")}, plain, copier)
@@ -74,7 +74,7 @@ def test_producers_without_transactions_and_copiers_of_mirrors_are_nobodys_trans
     assert (found.topics, found.ids("orders")) == (frozenset(), ())
 
 
-def test_those_whose_transactions_are_open_are_asked_for_first_and_what_is_told_is_bounded() -> None:
+def test_open_transactions_are_asked_for_first_and_the_report_is_bounded() -> None:
     coordinators = Coordinators({})
     many = [producer(number) for number in range(500)]
     many += [producer(number, 7, LONG_AGO_MS) for number in range(500, 500 + MAX_ASKED + 1)]

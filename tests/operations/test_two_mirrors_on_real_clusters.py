@@ -78,7 +78,7 @@ def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
     return {id_.partition: one.writer.epoch for id_, one in found.items()}  # type: ignore[union-attr]
 
 
-def test_both_copies_are_equal_and_a_forced_switch_to_one_ends_the_other_which_is_linked_anew(
+def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_linked_again(
     stack: Stack, environment: Environment, copiers: Copiers
 ) -> None:
     # Given a topic with mirrors in two clusters, written to before and after they were linked
