@@ -284,7 +284,7 @@ _TO_COPIES = frozenset({"goes-to-copy", "copy-unknown"})
 
 
 def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[str]:
-    """What a forced move means for readers: operators who approve or find it have to see that at once. Readers of a
+    """The effect of a forced move on readers: operators who approve or find it have to see that at once. Readers of a
     copy do not wait, and records that were not copied are lost for them."""
     if request.mode != "forced":
         return []

@@ -1,4 +1,4 @@
-"""What forms open with: nothing that changes something, and the same defaults as the command line."""
+"""Initial values of forms: nothing that changes something, and the defaults of the command line."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_tasks_depend_on_each_other_only_in_the_order_of_the_steps(dagbag: Any) 
     arrows = {task.task_id: task.downstream_task_ids for task in switch.tasks}
 
     assert arrows == {
-        "plan": {"approve", "acquire"},  # where nobody is asked, `approve` is skipped
+        "plan": {"approve", "acquire"},  # `approve` is skipped if no approval is needed
         "approve": {"acquire"},
         "acquire": {"compare", "release"},  # its teardown
         "compare": {"prepare"},

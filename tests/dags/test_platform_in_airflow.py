@@ -86,7 +86,7 @@ def test_users_who_may_run_the_dag_may_change_and_those_who_may_see_it_may_read(
     # Given
     new = {"value": {"name": "alice"}, "reason": "a test"}
     calls = [("GET", "/v1/users", None), ("POST", "/v1/users", new), ("GET", "/openapi.json", None)]
-    # When somebody calls who is not logged in, or has a token of his own making
+    # When a caller is not logged in, or has a forged token
     for method, path, body in calls:
         assert api(method, path, None, body).status_code == 401
     api.tokens["forged"] = "e30.e30.x"
@@ -154,7 +154,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert outcome.state == "success"
     done = "DONE: 5 changed on the platform: 1 quotas made, 2 rules made, 2 users made. "
     assert outcome.results["report"]["outcome"].startswith(done)
-    # And that nobody has said where gateways are, so it is not known whether they enforce it
+    # And without gateways' addresses, so it is not known whether they enforce it
     (enforcement,) = outcome.results["report"]["enforcement"]
     assert enforcement.startswith("Whether a gateway enforces it is not known: ")
     assert enforcement in outcome.results["report"]["outcome"]

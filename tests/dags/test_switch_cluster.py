@@ -26,13 +26,13 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: everything that is in it moves."""
+    """A stack of its own: everything in it moves."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
         yield running
 
 
 def users_with_topics(stack: Stack, environment: Environment, cluster: str) -> list[tuple[str, str]]:
-    """Two users with a topic and a group each, and a topic that nobody is known to use."""
+    """Two users with a topic and a group each, and a topic without a known user."""
     mark = uuid.uuid4().hex[:6]
     made = [(f"user-{mark}-{n}", f"topic-{mark}-{n}") for n in range(2)]
     bootstrap = stack.clusters[cluster]["bootstrap"]

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
 def age_s(
     recorder_ahead_s: float, store_set_back_s: float, really_s: float = 600.0, look_s: float = 0.0
 ) -> float | None:
-    """What a forced move makes of a topic that was looked at `really_s` ago."""
+    """The forced move of a topic that was looked at `really_s` ago."""
     store = MemoryStore()
     store.set_clock(lambda: NOW.timestamp() - really_s)
     at = NOW - timedelta(seconds=really_s + look_s - recorder_ahead_s)

@@ -1,4 +1,4 @@
-"""Operations whose executor is gone: which are gone on with by whoever lives, when, and which are left alone."""
+"""Orphan recovery: operations without executor that are resumed, when, and those that are left alone."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
 def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_open(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
-    # Given an operation whose cuts are proposed and not open, and which nobody works on
+    # Given an operation whose cuts are proposed and not open, and which has no executor
     operation = an_operation("crossing", a_migration)
     crossing = Crossing(operation=operation.id, state="proposed")
     topic = pinned_map("east", "orders", 1).model_copy(update={"crossing": crossing})
     put(store, topic)
     begun(environment.store, operation)
-    # When somebody looks after it
+    # When orphan recovery looks at it
     caretaking = OrphanRecovery(environment)
     # Then it is due
     assert due_within(caretaking, clock, 10) is not None

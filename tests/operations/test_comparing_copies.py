@@ -136,7 +136,7 @@ def test_a_slow_range_is_cut_short_only_if_an_operation_waits(
         return Compared(records, cut_short=records < LENGTH)
 
     looks_at(monkeypatch, compare)
-    # When somebody waits for 50 seconds
+    # When an operation waits for 50 seconds
     limited = compare_all(environment, planned(), 1, within_s=50)
     # Then many ranges are looked at, each for a moment; else each to its end
     assert sum(one.ranges for one in limited) >= 50 / (RANGE_S * SIDE_BY_SIDE)

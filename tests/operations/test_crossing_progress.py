@@ -1,4 +1,4 @@
-"""What is said of a crossing that somebody has looked at."""
+"""The words for the progress of a crossing."""
 
 from __future__ import annotations
 

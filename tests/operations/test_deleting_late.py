@@ -45,7 +45,7 @@ class West:
         return {}
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
-        """Of brokers that have none."""
+        """Topic ids of brokers that have none."""
         return dict.fromkeys(names, "")
 
     def leaderships(self, _: Collection[object]) -> dict[object, object]:
@@ -79,7 +79,7 @@ def test_a_stalled_process_does_not_delete_a_copy_by_a_check_of_an_hour_ago(
     operation = ended(store, environment, "01")
     # When the process that deletes it stands still, and goes on
     report = engine.resume(environment, operation)
-    # Then it has deleted what nobody needs, and nothing beside which a group keeps its offsets by now
+    # Then it has deleted the copies that are not needed, and none for which a group keeps its offsets by now
     assert report.result == result
     assert west.deleted == ([] if west.groups else ["orders"])
     # And who says it again is told who needs it
@@ -90,7 +90,7 @@ def test_a_stalled_process_does_not_delete_a_copy_by_a_check_of_an_hour_ago(
 def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_ended_before(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a copy that was deleted with its mirror, and a topic that somebody has made under its name since
+    # Given a copy that was deleted with its mirror, and a topic that was created under its name since
     west = West(0)
     use(west, monkeypatch)
     assert engine.resume(environment, ended(store, environment, "")).result == "succeeded"

@@ -325,7 +325,7 @@ def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
 
     (answer,) = environment.store.requested_deletions()
     assert (answer.refused, "cluster west" in answer.why) == ("away", True)
-    # It is not tried again, and is forgotten when nobody has fetched the answer
+    # It is not tried again, and is forgotten when no gateway has fetched the answer
     environment.now = lambda: "2026-01-01T01:00:00Z"
     assert requested_deletions.due(environment) == ()
     assert environment.store.requested_deletions() == []

@@ -67,7 +67,7 @@ def test_as_many_mirrors_as_no_operation_can_keep_are_ended_by_several(
 def test_repeating_the_command_after_a_crash_between_two_operations_ends_the_rest(
     environment: Environment, topics: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who dies at the end of the second operation
+    # Given a process that dies at the end of the second operation
     ends = Unlink.end
     begun: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What is said of clusters that answer only partly, or not at all: no healthy one is called lost, nothing forgotten."""
+"""Facts about clusters that answer in part, or not at all: no healthy one is reported lost, no fact forgotten."""
 
 from __future__ import annotations
 

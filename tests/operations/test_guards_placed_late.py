@@ -28,7 +28,7 @@ def looked_at(store: MemoryStore, west: Rules) -> None:
 
 
 def switched(store: MemoryStore, west: Rules) -> None:
-    """What a switch does with the mirror, and with what it finds of a guard."""
+    """A switch: ends the mirror, and removes the guard if there is one."""
     found = store.client().read(Mirror, MIRROR.key)
     assert found is not None
     store.client().commit(
@@ -47,7 +47,7 @@ def test_a_copier_that_stalled_over_the_switch_leaves_no_guard_on_the_new_writer
     # When it goes on
     with pytest.raises(SyncOvertakenError, match="has ended"):
         looked_at(mirrored, west)
-    # Then nobody is kept out, and no later look has to know whose the rule was
+    # Then no writer is denied, and no later pass has to know whose the rule was
     assert not west.there - {guard("orders")[0]}
 
 
@@ -68,5 +68,5 @@ def test_a_leftover_guard_is_removed_although_the_other_cluster_is_dead(mirrored
     pair = MirrorPair(mirrored.client(), clusters["east"], clusters["west"], "2026-01-01T00:00:00Z")  # type: ignore[arg-type]
     with pytest.raises(KafkaAdminError):
         sync_rights(pair, ["orders"])
-    # Then nobody is kept out
+    # Then no writer is denied
     assert clusters[lives].there == set()

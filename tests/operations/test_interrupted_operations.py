@@ -1,4 +1,4 @@
-"""What runs is found by the locks that it holds, however much has ever run."""
+"""Running operations are found by their locks, however many operations there ever were."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
 def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
     driver: Driver, mode: str, found: bool
 ) -> None:
-    # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
-    # approval, or another one
+    # Given an operation without work for hours: of a command that has died, of a run that waits for an approval, or
+    # another one
     request = make_request(["user:ann"], "east", "west", reason="drill")
     begun = request.model_copy(update={"mode": mode, "reason": "another", "refuse_lag_records": 5})
     with Environment(MemoryStore(), by="test", driver=driver) as environment:
@@ -199,7 +199,7 @@ def test_an_open_crossing_counts_as_moved_after_another_was_continued(monkeypatc
 
 
 def test_a_refusal_after_a_continued_operation_names_that_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two interrupted batches, of which somebody goes on with the second by now
+    # Given two interrupted batches, of which another process continues the second by now
     def resume(_: Environment, name: str) -> Report:
         if name == "migrate-users":
             raise RefusedError("Somebody works on it. Nothing was changed by this run.")
@@ -213,7 +213,7 @@ def test_a_refusal_after_a_continued_operation_names_that_operation(monkeypatch:
         with pytest.raises(StepFailedError) as raised:
             engine.continue_twins(environment, MIGRATION)
 
-    # Then nobody says that nothing was changed
+    # Then the text does not claim that nothing was changed
     assert str(raised.value) == "Somebody works on it. Continued before: operations migrate-payments."
 
 
@@ -244,7 +244,7 @@ def test_a_refusal_after_an_ended_crossing_becomes_a_failed_step(monkeypatch: py
         with pytest.raises(StepFailedError, match="is locked by operation switch-1") as raised:
             engine.start(environment, proposal, "switch-2", recheck=False)
 
-        # Then what was done is said, and nobody says that nothing was changed
+        # Then the continued operations are named, and the text does not claim that nothing was changed
         assert ended == ["migrate-1"]
         assert "migrate-1" in str(raised.value)
         assert "Nothing was changed" not in str(raised.value)

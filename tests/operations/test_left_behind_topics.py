@@ -1,4 +1,4 @@
-"""What an aged migration has left behind is deleted under locks that are given back however that ends."""
+"""Topics that an aged migration has left are deleted under locks that are released in any case."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_killed_deletion_names_the_rest_and_the_way_to_finish_it(
         with pytest.raises(SystemExit):
             delete_left_behind(environment, cast(Any, admin), ["orders", "payments"], "test")
 
-    # When somebody goes on with it
+    # When another process continues it
     def topics(names: list[str], **_: object) -> dict[str, None]:
         if left is None:
             raise ClusterUnreachableError("west", "h:1", "is away")

@@ -18,7 +18,7 @@ REFUSED = refusal("west", "read the access rules of topics", ErrorCode.CLUSTER_A
 
 
 def journal(error: KafkaAdminError, said: list[str]) -> Any:
-    """Of a switch of one topic to a cluster that answers the question for its rules so."""
+    """The journal of a switch of one topic to a cluster with this answer to the question for its ACLs."""
 
     def access_rules(_timeout_s: float) -> None:
         raise error

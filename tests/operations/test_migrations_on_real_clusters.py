@@ -260,7 +260,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin_crossing(environment, topic)
-    # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
+    # When both copies grow, or the origin's alone, and a producer writes to the new partition past the gateways
     for cluster in grown:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
         admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(20)

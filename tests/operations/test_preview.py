@@ -1,4 +1,4 @@
-"""What a move costs, as it is said before: from facts, from what was recorded, and from moves that were made."""
+"""The predicted cost of a move: from facts, recorded facts, and earlier moves."""
 
 from __future__ import annotations
 

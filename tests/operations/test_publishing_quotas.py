@@ -1,4 +1,4 @@
-"""The platform's quotas come into force by themselves, whoever publishes them, and wherever he was killed."""
+"""The platform's quotas come into force by any publisher, wherever an earlier one was killed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_manual_edits_of_published_quotas_are_reverted_by_the_next_pass(
     platform.limit(ALICE, ORDERS)
     publisher = platform.publisher()
     publisher.look(store)
-    # When somebody writes nodes himself, with a note as Kafka's tools do
+    # When an operator writes nodes by hand, with a note as Kafka's tools do
     other = store.client()
     for path, data in (("/config/users/alice", b'{"version":1,"config":{}}'), ("/config/clients/alice.orders", b"")):
         node = other.tree.get(path)

@@ -128,7 +128,7 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
         moves=MoveSet(topics=("orders",)),
         evidence=evidence,
     )
-    # When somebody looks at it, soon or later
+    # When it is looked at, soon or later
     progress = ends.progress_of(environment, operation, {"orders": topic})
     # Then the estimate is by the planned rate first, and by the measured one later
     assert words in progress.words

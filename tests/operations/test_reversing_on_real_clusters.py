@@ -40,7 +40,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def mirror(stack: Stack, environment: Environment) -> Mirror:
-    """Of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
+    """The mirror of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
     name = f"turned-{uuid.uuid4().hex[:8]}"
     for cluster in ("east", "west"):
         admin_of(environment, cluster).create_topics([TopicSpec(name, PARTITIONS, 1)])

@@ -239,7 +239,7 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
-    # When somebody goes on with it
+    # When another process continues it
     assert engine.resume(environment, operation.id).result == "undone"
     # Then nothing of it is left, and the job has the copies again
     (mirror,) = mirrors(environment, topic).values()
@@ -261,7 +261,7 @@ def test_a_switch_that_died_after_its_cut_is_ended(
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
-    # When somebody goes on with it
+    # When another process continues it
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then the mirror goes the other way, once
     (mirror,) = mirrors(environment, topic).values()

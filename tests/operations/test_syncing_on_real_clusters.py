@@ -1,4 +1,4 @@
-"""What mirrors need besides records, brought from one real cluster to another: partitions, settings, offsets."""
+"""Mirrors' partitions, settings and offsets, synced from one real cluster to another."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
     # When the standby has more
     assert admin_of(environment, "west").grow_topics({topic: 6}, lambda: None) == {}
     more = sync_mirrors(environment, [topic])
-    # Then that waits for somebody, with both counts, and nothing is done
+    # Then that waits for an operator, with both counts, and nothing is done
     (stop,) = more.stops
     assert (stop.about, stop.what) == (f"topic {topic}", "partitions")
     assert "west has 6 partitions, east 5" in stop.reason
@@ -184,7 +184,7 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     commit(environment, "east", group, topic, 12, 3)
     groups_synced(environment, topic, memory)
     assert committed(environment, "west", group, topic) == {0: 12, 1: 3}
-    # When somebody is further in the target than the source ever was
+    # When a group is further in the target than the source ever was
     commit(environment, "west", group, topic, 15, 3)
     commit(environment, "east", group, topic, 13, 4)
     found = groups_synced(environment, topic, memory)
@@ -196,7 +196,7 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     east = admin_of(environment, "east")
     assert east.delete_group_offsets(group, [(topic, 0), (topic, 1)], lambda: None) == ()
     found = groups_synced(environment, topic, memory)
-    # Then what came from there is deleted in the target, what somebody else has committed stays
+    # Then synced commits are deleted in the target, and others stay
     assert committed(environment, "west", group, topic) == {0: 15}
     # And a group that begins anew is followed
     commit(environment, "west", group, topic, 4)

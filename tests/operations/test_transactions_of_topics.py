@@ -1,4 +1,4 @@
-"""Which transactions of a topic are open, whose they are, and which of them hang."""
+"""Open transactions of a topic, their producers, and hanging ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_AGO_MS = NOW_MS - int(HANGING_S * 1000) - 1
 
 
 class Coordinators:
-    """What all of them say; None: they are older than Kafka 3.0."""
+    """The answer of all coordinators; None: they are older than Kafka 3.0."""
 
     def __init__(self, told: Mapping[int, tuple[str, str]] | None) -> None:
         self.told = told
@@ -56,7 +56,7 @@ def test_open_transactions_are_reported_with_their_transactional_ids() -> None:
         ({1: ("pay-1", "PrepareCommit")}, LONG_AGO_MS, False),
         # It may have ended between the two questions
         ({1: ("pay-1", "CompleteCommit")}, NOW_MS - 1000, False),
-        # Nobody can say
+        # The coordinators do not answer
         (None, LONG_AGO_MS, False),
     ],
 )
@@ -84,5 +84,5 @@ def test_open_transactions_are_asked_for_first_and_the_report_is_bounded() -> No
     assert coordinators.asked[0] == 500
     assert len(coordinators.asked) == MAX_ASKED
     assert len(found.open("orders", NOW_MS)) == MAX_NAMED
-    # Of whom nobody was asked nobody says that his transaction hangs
+    # A transaction that no coordinator was asked about is not reported as hanging
     assert sum(one.hanging for one in replace(found, asked=frozenset({500})).open("orders", NOW_MS)) == 1

@@ -37,7 +37,7 @@ COPIES = ("west", "north")
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: its east dies."""
+    """A stack of its own: its east dies."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""What a pre-flight says of real brokers: replicas, transactions, and what maps have no room for."""
+"""Pre-flight verdicts about real brokers: replicas, transactions, and maps without room."""
 
 from __future__ import annotations
 

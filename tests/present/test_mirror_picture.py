@@ -83,7 +83,7 @@ def test_a_long_name_is_shortened_and_its_tooltip_shows_it_whole() -> None:
     picture = svg(now(row(name, 0, "copying", 1)), AT)
     (title,) = (one for one in words(picture) if one.startswith("a-topic-"))
     assert len(title) == MAX_TITLE
-    assert title.endswith("…: east → west")  # which way it is copied, nobody could tell from the name
+    assert title.endswith("…: east → west")  # the name does not show the direction
     assert f"<title>{name}: east → west</title>" in picture
 
 

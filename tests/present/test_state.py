@@ -1,4 +1,4 @@
-"""What people see of gateways."""
+"""Pages about gateways."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from ha_core.store.store import Store
 UNREPORTED = "no task reports it: one begins within a minute; else check that the job `mirror` is running"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
 """States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an
-operation copies it itself. `nobody`: no task reports it. `unreported`: a task may copy it whose report is full.
-`unreadable`: this version cannot read its document, so no task begins it."""
+operation copies it itself. `unreported`: a task may copy it whose report is full. `unreadable`: this version cannot
+read its document, so no task begins it."""
 
 
 @dataclass(frozen=True, slots=True)
