@@ -128,7 +128,7 @@ def _loss_row(loss: Loss) -> tuple[object, ...]:
 
 def _unread_line(one: UnreadGroup) -> str:
     lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
-    where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
+    where = f"continues at {one.next}" if one.next != one.offset else "reads on"
     return (
         f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
         f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"

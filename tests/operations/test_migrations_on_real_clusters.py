@@ -271,7 +271,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to
     report = engine.resume(environment, operation.id, at_once=True)
 
     # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists
-    assert f"{topic}:{PARTITIONS} came to east meanwhile" in progress.words
+    assert f"{topic}:{PARTITIONS} were added in east meanwhile" in progress.words
     assert report.result == "succeeded", report.error
     document = environment.store.load().topics[topic]
     assert (document.writer, document.fence, document.crossing) == ("east", None, None)

@@ -36,7 +36,7 @@ def test_recording_an_unreachable_cluster_keeps_the_facts_known_before(environme
     looks = record(environment, ["east"])
 
     assert looks[0].error
-    assert "stays" in looks[0].words
+    assert "Facts recorded before stay" in looks[0].words
     assert environment.store.known(KnownTopic, "east") == {"orders": SEEN}
     with pytest.raises(RefusedError, match="'north'"):
         record(environment, ["north"])
