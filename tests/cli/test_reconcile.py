@@ -41,7 +41,7 @@ def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST
 
 def left_behind() -> list[dict[str, Any]]:
     """What `status` says of clusters that a forced switch has left."""
-    return [one for one in problems() if one["about"] == "cluster east" and "led away" in one["text"]]
+    return [one for one in problems() if one["about"] == "cluster east" and "moved away" in one["text"]]
 
 
 def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_off
     differing = Tail(mirrored=20, client=20, records=3, differs_at=17, difference="another value")
     store(monkeypatch, TAIL.changed(partitions={0: Tail(mirrored=9, client=9), 1: differing}))
     (found,) = [one for one in problems() if one["about"] == "topic orders"]
-    assert "east has other records than the copy in west: partition 1 at offset 17" in found["text"]
+    assert "Below the end of the copy in west, east has other records than the copy: partition 1 at offset 17" in found["text"]
     assert "switchyard mirror reconcile east orders --verify full" in found["remedy"]
 
 
