@@ -1,23 +1,23 @@
 """
 ### Let migrations age
 
-After a migration the old cluster holds what was written before the cut, until nobody needs it any longer. This looks
-at every old extent each hour, drops those that are **Aged** in one revision for many topics, and says what keeps each
-of the others:
+After a migration the old cluster still has the records from before the cut. This looks at every old extent each hour,
+drops those that are **Aged** (no client can read them, no group needs them) in one revision for many topics, and shows
+why each of the others stays:
 
 | kept by | meaning | what to do |
 |---|---|---|
 | held | its log still has records below the cut | wait for retention; a compacted topic does not age by itself |
 | lagging | a group with members has not got past the cut | wait |
 | dead | a group without members has committed an offset below the cut | reset its offsets, or delete the group |
-| written | somebody writes to the old cluster past the gateways | find out who, and stop them |
+| written | a producer writes to the old cluster past the gateways | find it, and stop it |
 | unconfirmed | the cluster was dead at the cut | bring it back: `check_origins` finds its true end |
 | lost | the old log ends before the cut, or the topic is gone | check the address; then *Accept the loss* |
-| masked | the cluster is out of service, and nobody asks it | unmask it when it is healthy |
+| masked | the cluster is out of service, and is not asked | unmask it when it is healthy |
 | unasked | the cluster does not answer | bring it back; gone for good: `give_up_cluster` |
 
-Readers below a dropped extent go on at the next one, as where retention has moved a log's start. With *Delete origin
-topics* the topic in the old cluster is deleted when all of its partitions are aged and none holds a record.
+Readers below a dropped extent continue at the next one, as after retention. With *Delete origin topics* the topic in
+the old cluster is deleted when all of its partitions are aged and none has a record.
 Without Airflow: `switchyard age`.
 """
 
@@ -34,7 +34,7 @@ PARAMS = {
         "Delete origin topics", "Delete the topic in the old cluster once no map refers to it and it holds no record."
     ),
     "accept_loss": forms.decision(
-        "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."
+        "Accept the loss", "Accept that records of an old cluster are lost. Name the topics."
     ),
     "reason": forms.usual_reason("nothing of it can be read or is needed any more"),
 }
@@ -42,10 +42,10 @@ PARAMS = {
 with switchyard_dag(
     "age_migrations",
     "Age migrations",
-    "Drops old extents that nobody can read or needs any more; says what keeps the others.",
+    "Drops old extents that no client can read and no group needs; shows why the others stay.",
     __doc__,
     "upkeep",
     PARAMS,
-    schedule=timedelta(hours=1),  # it drops what nobody can read; topics are deleted only when asked
+    schedule=timedelta(hours=1),  # it drops only unreadable extents; topics are deleted only on request
 ):
     end_run(AgeMigrationsOperator(task_id="age", **BACKGROUND, **LONG))

@@ -1,8 +1,8 @@
 """
-### Change who may do what, and use how much
+### Change users, rights and quotas
 
-Users, rights and quotas of the platform, many at once: a line for each, all of them in **one** change, or none.
-Gateways enforce it within seconds. `plan` checks every line and shows what it would do; `change` does it.
+Users, rights and quotas of the platform, many at once: one per line, all of them in **one** change, or none.
+Gateways enforce it within seconds. `plan` checks every line and shows its effect; `change` makes the change.
 
 ```
 users      alice owner=shop contact=shop@example.org groups=tills,counters     (or: super)
@@ -14,16 +14,17 @@ quotas     user=alice topic=orders producer_byte_rate=1000000
            user=alice none
 ```
 
-A name with blanks is written in quotes, `*` for a name is all, `<default>` in a quota is whoever has none of his own.
-A line that is true already changes nothing, so a run may be repeated. Lines that cannot be are named all together, and
-then nothing is changed.
+A name with blanks is written in quotes, `*` for a name means all, `<default>` in a quota means all without one of their
+own. A line without effect changes nothing, so a run may be repeated. Invalid lines are listed all together, and then
+nothing is changed.
 
-**No password is in a form, a result or a log.** *Keys* names a file on the workers with what `switchyard users entry`
-writes. A user without keys there gets his password by REST, `POST /switchyard-platform/v1/passwords/generated` of this
-server: the platform makes one up, tells it once, and keeps only keys of it.
+**No password is in a form, a result or a log.** *Keys* names a file on the workers with the output of
+`switchyard users entry`. A user without keys there gets a password by REST,
+`POST /switchyard-platform/v1/passwords/generated` of this server: the platform generates it, returns it once, and keeps
+only keys of it.
 
-Who triggered and approved the run, and the reason, stand in the platform's history: `switchyard platform history KIND`.
-Without Airflow: `switchyard users|rights|quotas …`.
+The users who triggered and approved the run, and the reason, are in the platform's history:
+`switchyard platform history KIND`. Without Airflow: `switchyard users|rights|quotas …`.
 """
 
 from ha_core.operators import forms
@@ -36,15 +37,13 @@ PARAMS = {
     forms.FIRST: forms.dry_run("Only check, and show what would be changed."),
     "create": forms.optional_entries("Create users", "**alice owner=shop groups=tills**, one a line."),
     "grant": forms.optional_entries("Grant rights", "**User:alice read,describe topic orders**, one a line."),
-    "revoke": forms.optional_entries(
-        "Revoke rights", "In the words in which they were granted. What is not there is no error."
-    ),
+    "revoke": forms.optional_entries("Revoke rights", "As they were granted. A right that does not exist is no error."),
     "quotas": forms.optional_entries(
         "Set quotas",
-        "**user=alice topic=orders producer_byte_rate=1000000**, one a line. Limits that are not said stay.",
+        "**user=alice topic=orders producer_byte_rate=1000000**, one a line. Omitted limits stay.",
     ),
     "disable": forms.optional_entries(
-        "Disable users", "Names, one a line. They are cut off and may do nothing; what they have stays."
+        "Disable users", "Names, one a line. They are disconnected and may do nothing; their rights and quotas stay."
     ),
     "enable": forms.optional_entries("Enable users", "Names of users who were disabled, one a line."),
     "reason": forms.reason(),
@@ -67,6 +66,6 @@ with switchyard_dag(
     plan = PlanAccessOperator(task_id=PLAN)
     change = ChangeAccessOperator(task_id="change")
     report = OutcomeOperator(task_id="report")
-    ask(plan, "Change who may do what?", change)
+    ask(plan, "Change users, rights and quotas?", change)
     change >> report
     dag.add_result(report.output)

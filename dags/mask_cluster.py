@@ -1,13 +1,13 @@
 """
 ### Take a cluster out of service
 
-A **masked** cluster gets nothing new, and what is sent to it fails at once instead of hanging: no switch may have it as
-its target, nobody can read or write what lies there, and everything else goes on. Use it before maintenance, or when a
+A **masked** cluster gets nothing new, and requests for it fail at once instead of hanging: no switch may have it as
+its target, its topics cannot be read or written, and everything else continues. Use it before maintenance, or when a
 cluster can no longer be trusted.
 
-`look` lists who depends on the cluster: topics that are written there, topics with older records there, groups, users.
-Where topics are **written** there, `mask` refuses, for they are written nowhere else: move them first with the `switch`
-DAG (`migrate_from_fault` if the cluster is dead), or tick *Even if it is written*.
+`look` lists the dependents of the cluster: topics that are written there, topics with older records there, groups,
+users. If topics are **written** there, `mask` refuses, for they are written nowhere else: move them first with the
+`switch` DAG (`migrate_from_fault` if the cluster is dead), or tick *Even if it is written*.
 
 Masking is one revision; the task ends when every gateway serves it. A cluster that is masked already is left alone, and
 the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyard mask CLUSTER --reason …`.
@@ -18,7 +18,7 @@ from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperato
 from ha_core.operators.dags import end_run, switchyard_dag
 
 FORCE = forms.decision(
-    "Even if it is written", "Mask it even if topics are written there. They stand still until they move or it is back."
+    "Even if it is written", "Mask it even if topics are written there. They stall until they move or it is back."
 )
 
 with switchyard_dag(

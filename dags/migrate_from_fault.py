@@ -1,33 +1,33 @@
 """
-### Give topics of a dead cluster a new home
+### Move topics out of a dead cluster
 
-For topics whose cluster has **died**: they are made in the target as they were last seen (`record_facts` looks every
-few minutes; how old that is stands in the log of `plan`), and producers write there at once.
+For topics whose cluster has **died**: they are created in the target as they were last seen (`record_facts` looks every
+few minutes; the log of `plan` shows the age), and producers write there at once.
 
-Nobody can ask the dead cluster where its logs end. So the cut lies above anything that they can have grown to since
-they were last seen, and **never changes again**: no offset ever means two records. The gap is a hole, as compacted logs
-have them. What readers below the cut do is your choice:
+The dead cluster cannot be asked for its log ends. So the cut is above anything that they can have grown to since they
+were last seen, and **never changes again**: no offset ever means two records. The gap is a hole, as in compacted logs.
+You choose for readers below the cut:
 
-- **wait**: they get nothing until the cluster is back, then its records, then go on after the hole. Nothing is lost.
-- **skip**: they go on at the first record in the target. What they had not read is given up (it can be served later).
+- **wait**: they get nothing until the cluster is back, then its records, then continue after the hole. Nothing is lost.
+- **skip**: they continue at the first record in the target. Unread records are given up (they can be served later).
 
-When the cluster returns, the DAG `check_origins` closes its extents where they truly end and says what came back. If it
-never does: `give_up_cluster`.
+When the cluster returns, the DAG `check_origins` closes its extents at their true ends and reports the returned
+records. If it never does: `give_up_cluster`.
 
 | task | what it does | if it fails |
 |---|---|---|
-| `plan` | finds the topics, what is known of them, how old that is, and every objection | nothing was changed |
-| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `plan` | finds the topics, their last known facts with age, and every objection | nothing was changed |
+| `approve` | asks an operator, if you want that; holds no lock | nothing was changed |
 | `acquire` | takes the locks of everything that moves | nothing was changed |
 | `prepare` | creates the topics in the target | undone |
 | `cut_over` | fence, drain, group offsets as last known, **cut** | undone, if not cut |
 | `verify` | every gateway serves the cut | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
-| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
-| `release` | always runs: no fence and no lock is left behind | clear the task |
+| `report` | the result of the run, in its first line | it fails if any task failed |
+| `release` | always runs: no fence and no lock is left | clear the task |
 
 *Single partitions* (`orders:2`) can move without the rest of their topic: out of a dead cluster, or out of a live one
-if no live broker can lead them without data loss. The log of `plan` says what is known about each.
+if no live broker can lead them without data loss. The log of `plan` shows the facts about each.
 
 Any other move out of a cluster that still answers is refused: use `switch`, which loses nothing. Whole users move with
 `switch`, mode *forced*. Without Airflow: `switchyard migrate-from-fault --help`.
@@ -38,7 +38,7 @@ from ha_core.operators.dags import PATIENT, switchyard_dag
 from ha_core.operators.switch import PlanFaultMigrationOperator, carry_out
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
+    forms.FIRST: forms.dry_run("Only **plan**: the topics to move, their last known facts, and every objection."),
     "topics": forms.topics(
         "Names, partitions such as **orders:0,4-7**, or patterns such as **orders-\\*** for topics last seen there. "
         "One a line."
@@ -55,14 +55,14 @@ PARAMS = {
     "approval": forms.approval(),
     "force": forms.decision("Even if it answers", "Take the cluster for dead even if it answers."),
     "drain_timeout_s": forms.drain_timeout_s(
-        "How long to wait for gateways to let go of the dead cluster. After that the move is undone."
+        "How long to wait for gateways to drop the dead cluster. After that the move is undone."
     ),
 }
 
 with switchyard_dag(
     "migrate_from_fault",
     "Migrate from a dead cluster",
-    "Topics of a dead cluster get a new home: producers go on at once, no offset ever changes.",
+    "Moves topics out of a dead cluster: producers continue at once, no offset ever changes.",
     __doc__,
     "move",
     PARAMS,

@@ -1,29 +1,29 @@
 """
 ### Move topics to another cluster, while their clients work
 
-Topics get a new **writer**; what they hold so far is read where it is, and every offset stays what it was. Clients
+Topics get a new **writer**; their older records are read where they are, and every offset stays what it was. Clients
 stay, and groups with their bindings unless you want them to *move*. There are two ways to find the cut, the offset at
 which the writer changes:
 
 - **barrier**: a fence of some milliseconds, at once, for all topics of a batch together.
-- **predicted**: no fence. The cut lies ahead of the log, which runs into it by itself; nobody waits. It takes as long
+- **predicted**: no fence. The cut is ahead of the log, which reaches it by itself; no client waits. It takes as long
   as the *preparation*, and each partition needs traffic to get there. Meanwhile produce waits for all replicas in sync.
 
-Topics with transactional producers take the barrier in any case; `plan` says which.
+Topics with transactional producers take the barrier in any case; `plan` lists them.
 
 | task | what it does | if it fails |
 |---|---|---|
 | `plan` | finds the topics, their ends, rates and cuts, and every objection | nothing was changed |
-| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
-| `batches` | cuts the topics into batches, one operation each | nothing was changed |
+| `approve` | asks an operator, if you want that; holds no lock | nothing was changed |
+| `batches` | splits the topics into batches, one operation each | nothing was changed |
 | `migrate` | per batch: creates topics, proposes cuts, opens when every gateway follows | that batch is undone |
-| `await_cuts` | settles what has reached its cuts, then moves groups that are to | crossing goes on; see the log |
-| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
-| `release` | always runs: no fence is left; open crossings go on | clear the task |
+| `await_cuts` | settles topics at their cuts, then moves their groups | crossing continues; see the log |
+| `report` | the result of the run, in its first line | it fails if any task failed |
+| `release` | always runs: no fence is left; open crossings continue | clear the task |
 
-The form begins as a **dry run**. **Stop** a run between batches by marking it as failed: batches that are open go on,
+The form begins as a **dry run**. **Stop** a run between batches by marking it as failed: open batches continue,
 the others are not started. **Way back**: the DAG `rollback_migration`, as long as nothing was written to the target.
-Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows how far they are.
+Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows their progress.
 """
 
 from datetime import timedelta
@@ -40,7 +40,7 @@ from ha_core.operators.migration import (
 )
 
 BATCHES_AT_ONCE = 2
-"""Each batch asks both clusters for thousands of partitions: more would hurt them."""
+"""Each batch asks both clusters for thousands of partitions: more would overload them."""
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: ends, rates, cuts, cost and every objection."),
@@ -75,20 +75,20 @@ PARAMS = {
     ),
     "cut_at": forms.optional_entries(
         "Cuts by hand",
-        "Predicted: **TOPIC:PARTITION=OFFSET**, one a line. The others go by their rates.",
+        "Predicted: **TOPIC:PARTITION=OFFSET**, one a line. The others are cut by their rates.",
         forms.HOW,
         min_length=5,
     ),
     "rates": forms.optional_text(
         "Rates",
-        "Path of a summary of the job *offsets*. Empty: what *record_facts* has found within the last hour; where that "
-        "has no rate, the log ends are read twice, seconds apart.",
+        "Path of a summary of the job *offsets*. Empty: the rates that *record_facts* has found within the last hour; "
+        "partitions without a rate have their log ends read twice, seconds apart.",
         forms.HOW,
     ),
     "finish_after_s": forms.field(
         "Finish after, seconds",
-        "Partitions that nobody writes to never reach their cuts. What has not crossed over after so many seconds is "
-        "cut at its end, behind a fence. Empty: never.",
+        "Idle partitions never reach their cuts. Partitions that have not crossed over after so many seconds are "
+        "cut at their end, behind a fence. Empty: never.",
         ["null", "number"],
         forms.HOW,
         default=None,
@@ -114,7 +114,7 @@ with switchyard_dag(
     __doc__,
     "move",
     PARAMS,
-    max_active_runs=4,  # locks keep runs of the same topics apart
+    max_active_runs=4,  # locks prevent concurrent runs for the same topics
     run_timeout=timedelta(days=30),
 ):
     plan = PlanMigrationOperator(task_id="plan", **LONG)
@@ -131,4 +131,4 @@ with switchyard_dag(
     )
     ask(plan, "Migrate topics from {{ params['from'] }} to {{ params.to }}?", batches)
     ends = end_run(await_cuts, ReleaseMigrationOperator, ReportMigrationOperator)
-    migrate >> ends  # where one batch fails `await_cuts` fails at once, while others are still at work
+    migrate >> ends  # if one batch fails `await_cuts` fails at once, while others still run

@@ -1,22 +1,22 @@
 """
-### A cluster that was lost is back: count what nobody had copied, and make it the standby
+### A lost cluster is back: count the lost tail, and make it the standby
 
-A forced switch of mirrored topics leaves behind what the lost cluster had acknowledged and no copy had. Since then
-clients read and write the copy; the rest, the **loss**, is in no topic any more and is never served.
+A forced switch of mirrored topics leaves behind the records that the lost cluster had acknowledged and no copy had.
+Since then clients read and write the copy; these records, the **loss**, are in no topic any more and are never served.
 
-When the cluster answers again, this counts the loss exactly: for each partition the records, their bytes, and where
-they lie there. The log has the commands that fetch them, for whoever wants them back. Then each topic is **mirrored
-back**: the cluster gets what was written since, and becomes the standby. When it has caught up (`switchyard mirrors`),
-the `switch` DAG leads clients back, without a loss this time.
+When the cluster answers again, this counts the loss exactly: for each partition the records, their bytes, and their
+offsets there. The log has the commands that fetch them. Then each topic is **mirrored back**: the cluster gets the
+records written since, and becomes the standby. When it has caught up (`switchyard mirrors`), the `switch` DAG moves
+clients back, without a loss this time.
 
-What was mirrored is **compared** with the copies first, a sample of it if nothing else is said: where the cluster has
-other records, the run fails and names the first offset, and the topic is not mirrored back.
+The mirrored records are **compared** with the copies first, by default a sample: if the cluster has other records, the
+run fails and names the first offset, and the topic is not mirrored back.
 
-A cluster that is back with **less** than was copied, without the topic, or with another one of its name: nothing is
-guessed, the run fails and says which. Delete the topic there, link it anew, and close the count by *Accept the loss*,
-with the topics named; so too where the cluster **never** comes back.
+If a cluster is back with **less** than was copied, without the topic, or with another topic of its name, the run fails
+and names it. Delete the topic there, link it again, and close the count by *Accept the loss*, with the topics named; do
+so too if the cluster **never** returns.
 
-It may be repeated at any time: what is counted stays counted. Without Airflow:
+It may be repeated at any time: counted tails stay counted. Without Airflow:
 `switchyard mirror reconcile CLUSTER --reason …`.
 """
 
@@ -30,16 +30,18 @@ PARAMS = {
     "topics": forms.some_topics(),
     "reason": forms.reason(),
     "mirror": forms.flag("Mirror back", "Make the cluster the standby of these topics.", default=True),
-    "verify": forms.verify("What was mirrored is compared with the copies first; what differs is not mirrored back."),
+    "verify": forms.verify(
+        "Mirrored records are compared with the copies first; a topic that differs is not mirrored back."
+    ),
     "accept_loss": forms.decision(
-        "Accept the loss", "Do without what cannot be counted, of the topics that are named."
+        "Accept the loss", "Accept the loss of tails that cannot be counted, for the named topics."
     ),
 }
 
 with switchyard_dag(
     "reconcile_returned_cluster",
     "Reconcile a returned cluster",
-    "Counts what a lost cluster had and no copy, and makes it the standby.",
+    "Counts the records that only a lost cluster had, and makes it the standby.",
     __doc__,
     "mirror",
     PARAMS,

@@ -1,21 +1,21 @@
 """
-### Remember what every cluster holds
+### Record facts about every cluster
 
-When a cluster has died it is too late to ask it. So this runs every 15 minutes, and by hand whenever you like.
+A dead cluster cannot be asked any more. So this runs every 15 minutes, and by hand at any time.
 
 | task | what it does |
 |---|---|
-| `look` | writes specs, log ends and group commits of each cluster to ZooKeeper, in place of what was known |
+| `look` | writes specs, log ends and group commits of each cluster to ZooKeeper, in place of older ones |
 | `history` | adds starts, ends, specs and commits of all clusters to Parquet; merges, thins and deletes old days |
-| `rates` | how fast each log grows, by that history, and the cut that would be suggested for it now |
+| `rates` | the growth rate of each log, from that history, and the cut that would be suggested for it now |
 
-The first is what moving away from a dead cluster goes by, within seconds. From the second come rates, and whether an
-old origin is still written. The third is what `migrate_topics` goes by where its form names no rates.
+A move out of a dead cluster uses the facts of `look`, within seconds. `history` gives rates, and shows whether an old
+origin is still written. `migrate_topics` uses the result of `rates` if its form names no rates.
 
-A cluster that does not answer fails nothing: what was known of it stays, and the table in the log of `history` says how
-old that is. No task changes anything in a cluster.
+A cluster that does not answer fails nothing: its earlier facts stay, and the table in the log of `history` shows their
+age. No task changes anything in a cluster.
 
-`history` and `rates` are Spark jobs. They run where the connection **`spark_switchyard`** says (`local[*]` on the
+`history` and `rates` are Spark jobs. They run where the connection **`spark_switchyard`** points to (`local[*]` on the
 worker, a `spark://` master, YARN …), and without that connection on the worker. The folder is `SWITCHYARD_HISTORY` in
 the environment of the workers; with more than one machine it has to be a shared one. Without Airflow:
 `switchyard facts record`, `spark-submit spark_jobs/__main__.py facts --history FOLDER`, and `… offsets --rates FILE`.
@@ -37,11 +37,11 @@ PARAMS = {
 with switchyard_dag(
     "record_facts",
     "Record facts",
-    "What every cluster holds, remembered for the day on which one does not answer.",
+    "Records facts about every cluster, for moves out of one that does not answer.",
     __doc__,
     "facts",
     PARAMS,
-    schedule="*/15 * * * *",  # who forgets to switch it on learns it when a cluster has died
+    schedule="*/15 * * * *",  # without this schedule no facts are there when a cluster dies
     run_timeout=timedelta(hours=4),
     retries=1,
     retry_delay=timedelta(seconds=30),

@@ -1,8 +1,8 @@
 """
 ### Apply declared bindings
 
-Bindings say which cluster serves whom. This compares a declaration (YAML) with what is stored, shows the difference
-line by line, changes it in **one revision**, and ends when every gateway serves that.
+Bindings decide which cluster serves a client. This compares a declaration (YAML) with the stored bindings, shows the
+difference line by line, changes it in **one revision**, and ends when every gateway serves that.
 
 ```yaml
 complete: false          # true: users that are not named lose their bindings
@@ -17,8 +17,8 @@ bindings:
   bob: {}                            # no bindings: they are removed
 ```
 
-A binding alone moves neither records nor committed offsets. Where it changes for somebody who is **in use**, the task
-`difference` fails and says so: what is alive is moved by the `switch` DAG. Nothing differs: everything is skipped.
+A binding alone moves neither records nor committed offsets. If it changes for a user that is **in use**, the task
+`difference` fails and says so: the `switch` DAG moves live clients. Without a difference everything is skipped.
 Without Airflow: `switchyard bindings set --file FILE`.
 """
 
@@ -44,7 +44,7 @@ with switchyard_dag(
     "Declared bindings: difference shown, one revision, every gateway serves it.",
     __doc__,
     "bindings",
-    PARAMS,  # one run at a time: a difference is taken against what the run before has made
+    PARAMS,  # one run at a time: each run compares with the result of the run before
 ):
     difference = CompareBindingsOperator(task_id="difference")
     apply = RefreshBindingsOperator(task_id="apply")

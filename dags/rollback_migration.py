@@ -1,12 +1,12 @@
 """
 ### Take a migration back
 
-For a migration with a **predicted** cut that is under way: its cuts are withdrawn, its topics are as before, and what
-was created in the target is deleted again. Clients notice nothing, and there is no fence.
+For a migration with a **predicted** cut that is still open: its cuts are withdrawn, its topics are as before, and
+topics that were created in the target are deleted again. Clients notice nothing, and there is no fence.
 
-That is possible **as long as nothing was written to the target**. Once a partition has crossed its cut, clients have
-been told of records there: then this fails, changes nothing, and names the migration back that does the same job with
-every offset kept. All topics of the operation go back, or none.
+That is possible **as long as nothing was written to the target**. Once a partition has crossed its cut, records there
+were acknowledged: then this fails, changes nothing, and names the migration back that has the same effect with every
+offset kept. All topics of the operation go back, or none.
 
 The operation's id is in the result of the run of `migrate_topics`, and `switchyard migrations` shows it.
 Without Airflow: `switchyard rollback OPERATION`.
@@ -17,14 +17,14 @@ from ha_core.operators.dags import end_run, switchyard_dag
 from ha_core.operators.migration import RollbackMigrationOperator
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only say whether there is a way back."),
+    forms.FIRST: forms.dry_run("Only show whether there is a way back."),
     "operation": forms.field("Operation", "Its id, such as **migrate-20260101-120000-0a1b**.", "string", minLength=1),
 }
 
 with switchyard_dag(
     "rollback_migration",
     "Roll a migration back",
-    "Withdraws cuts that lie ahead, as long as nothing was written to the target.",
+    "Withdraws cuts ahead, as long as nothing was written to the target.",
     __doc__,
     "move",
     PARAMS,

@@ -1,17 +1,18 @@
 """
-### Look after migrations that are under way
+### Advance open migrations
 
-A migration with a **predicted** cut runs into its cuts by itself. What is left to do then is one revision per topic:
-the last sequences of its producers are read, and the target becomes the writer. This looks every few minutes at all
-migrations, whoever started them, and does that; until then the topic's records are written to both clusters.
+A migration with a **predicted** cut reaches its cuts by itself. Then one revision per topic is left to do: the last
+sequences of its producers are read, and the target becomes the writer. This looks every few minutes at all migrations,
+by whatever command or run they were started, and does that; until then the topic's records are written to both
+clusters.
 
-Then the groups follow, where the migration was asked to take them along; if they cannot, this run fails once, and its
+Then the groups follow, if the migration is to take them along; if they cannot, this run fails once, and its
 log has the command that moves them. The topics stay moved.
 
-It also continues what was interrupted (a proposed cut that is never opened would hold producers up when the log
-reaches it), and ends behind a fence what was to have ended by now (*finish after*).
+It also continues interrupted migrations (a proposed cut that is never opened would make producers wait when the log
+reaches it), and ends overdue ones behind a fence (*finish after*).
 
-With nothing under way it is skipped. Its log says of each topic how far it is, and what holds it up.
+Without open migrations it is skipped. Its log shows the progress of each topic, and its obstacles.
 Without Airflow: `switchyard settle`.
 """
 
@@ -23,10 +24,10 @@ from ha_core.operators.upkeep import SettleMigrationsOperator
 with switchyard_dag(
     "settle_migrations",
     "Settle migrations",
-    "Ends migrations whose logs have run into their cuts; continues interrupted ones.",
+    "Ends migrations whose logs have reached their cuts; continues interrupted ones.",
     __doc__,
     "upkeep",
-    schedule=timedelta(minutes=5),  # what nobody ends is written twice for ever
+    schedule=timedelta(minutes=5),  # a migration that is not ended is written to both clusters without end
     retries=1,
 ):
     end_run(SettleMigrationsOperator(task_id="settle", **LONG))

@@ -4,26 +4,26 @@
 A **switch** moves users (or single instances, topics, groups of theirs) with everything that belongs together:
 the topics that they use get a new writer, their groups a new coordinator, their bindings a new cluster.
 All of it changes in one revision, the *cut*. Clients stay connected and notice a pause of less than a second:
-offsets go on where they were, nothing is lost and nothing comes twice.
+offsets continue, no record is lost and none is duplicated.
 
 | task | what it does | if it fails |
 |---|---|---|
-| `plan` | finds out what moves and why, and whether anything speaks against it | nothing was changed |
-| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `plan` | finds the topics and groups to move, with the reasons, and every objection | nothing was changed |
+| `approve` | asks an operator, if you want that; holds no lock | nothing was changed |
 | `acquire` | takes the locks of everything that moves | nothing was changed |
-| `compare` | compares mirrored topics with their copies: a sample, if you say nothing else | undone |
-| `prepare` | leads everybody to the origin by maps, then creates missing topics in the target | undone |
+| `compare` | compares mirrored topics with their copies: by default a sample | undone |
+| `prepare` | keeps all clients in the origin by maps, then creates missing topics in the target | undone |
 | `adopt` | joins the groups in the target on behalf of their members | undone |
-| `cut_over` | copies, fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
-| `verify` | every gateway serves it; nobody wrote to the old cluster; mirrors reversed | the cut stays; see the log |
+| `cut_over` | copies, fence, drain, ends, group offsets, **cut**: the part that clients feel | undone, if not cut |
+| `verify` | every gateway serves it; the old cluster was not written; mirrors reversed | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
-| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
-| `release` | always runs: no fence and no lock is left behind | clear the task |
+| `report` | the result of the run, in its first line | it fails if any task failed |
+| `release` | always runs: no fence and no lock is left | clear the task |
 
-The form begins as a **dry run**: it stops after `plan`, and its result says what would move, and every objection with
-its remedy. Killed anywhere, a cleared task goes on with the same operation; after an undo it starts over.
-Topics with a **mirror** go to their copy: nothing is made anew, old records are read from it, and after the cut the old
-cluster is the copy. `plan` says how far the copies are; what is missing is copied before clients wait for anything.
+The form begins as a **dry run**: it stops after `plan`, and its result lists the moves, and every objection with
+its remedy. After a crash, a cleared task continues the same operation; after an undo it starts over.
+Topics with a **mirror** go to their copy: nothing is created, old records are read from it, and after the cut the old
+cluster is the copy. `plan` shows the copies' lag; missing records are copied before clients wait for anything.
 The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
 """
 
@@ -37,7 +37,9 @@ from ha_core.operators.switch import (
 )
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
+    forms.FIRST: forms.dry_run(
+        "Only the task **plan**: the topics and groups to move, the reasons, and every objection."
+    ),
     "scope": forms.entries(
         "Scope",
         "As on the command line, one entry a line. **user:NAME**: the user with all topics and groups that it uses, "
@@ -52,13 +54,13 @@ PARAMS = {
     "reason": forms.reason(),
     "include_other_users": forms.flag(
         "Others come along",
-        "A topic has one writer, so whoever else uses a moving topic comes along with it. Off: the move is refused, "
+        "A topic has one writer, so other users of a moving topic come along with it. Off: the move is refused, "
         "and the task **plan** names the others.",
     ),
     "mode": forms.choice(
         "Mode",
-        "*Planned* loses nothing. *Forced* gives up what only the dead cluster knows; the log names exactly what is "
-        "unknown.",
+        "*Planned* loses nothing. *Forced* gives up records that only the dead cluster has; the log names exactly what "
+        "is unknown.",
         {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
     ),
     "unread": forms.unread(required=False),
@@ -79,7 +81,7 @@ with switchyard_dag(
     __doc__,
     "move",
     PARAMS,
-    max_active_runs=8,  # locks keep runs of the same scope apart; others may run side by side
+    max_active_runs=8,  # locks prevent concurrent runs for the same scope; others may run in parallel
     run_timeout=PATIENT,
 ):
     plan = PlanSwitchOperator(task_id="plan")

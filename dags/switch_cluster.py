@@ -1,21 +1,21 @@
 """
-### Move all that a cluster serves
+### Move everything that a cluster serves
 
-Every user that is led to the cluster, every topic that is written there and every group goes to another one: in parts
+Every user that is bound to the cluster, every topic that is written there and every group goes to another one: in parts
 that share no user, topic or group, each in an operation of its own, the smallest first. Clients notice of each part
-what they notice of a **switch**. Mirrored topics go to their copies.
+as much as of a **switch**. Mirrored topics go to their copies.
 
 | task | what it does | if it fails |
 |---|---|---|
-| `plan` | finds the parts, and everything that speaks against one of them | nothing was changed |
-| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `plan` | finds the parts, and every objection against one of them | nothing was changed |
+| `approve` | asks an operator, if you want that; holds no lock | nothing was changed |
 | `parts` | numbers the parts | nothing was changed |
 | `switch` | per part: moves it, one after the other | that part is undone, and no other is started |
-| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
-| `release` | always runs: no fence and no lock is left behind | clear the task |
+| `report` | the result of the run, in its first line | it fails if any task failed |
+| `release` | always runs: no fence and no lock is left | clear the task |
 
-The form begins as a **dry run**. **Stop** a run between two parts by marking it as failed; asked for again, it moves
-what is left. New identities are led to the default cluster: make it another one (`switchyard clusters add --default`).
+The form begins as a **dry run**. **Stop** a run between two parts by marking it as failed; a repetition moves the
+rest. New identities go to the default cluster: make it another one (`switchyard clusters add --default`).
 Without Airflow: `switchyard switch cluster:NAME --from NAME --to NAME`.
 """
 
@@ -28,12 +28,12 @@ from ha_core.operators.switch import PlanClusterSwitchOperator, ReportClusterSwi
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: the parts, and every objection."),
-    "from": forms.cluster("From", "The cluster that is to be left."),
+    "from": forms.cluster("From", "The cluster to leave."),
     "to": forms.cluster("To", "The cluster that is to serve all of it. Missing topics are created there."),
     "reason": forms.reason(),
     "mode": forms.choice(
         "Mode",
-        "*Planned* loses nothing. *Forced* gives up what only the dead cluster knows, except what a mirror has copied.",
+        "*Planned* loses nothing. *Forced* gives up records that only the dead cluster has.",
         {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
     ),
     "unread": forms.unread(required=False),
@@ -42,7 +42,7 @@ PARAMS = {
     "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "topics_per_batch": forms.field(
         "Topics and groups in a part",
-        "What shares users, topics or groups is never cut.",
+        "Topics and groups that share users stay in one part.",
         "integer",
         forms.SAFETY,
         default=200,

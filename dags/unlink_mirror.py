@@ -1,12 +1,12 @@
 """
 ### End the copy of topics in another cluster
 
-The mirrors of the topics end in one revision: from then on nobody copies. The copies stay as they are, or are deleted
-with all that they hold. They have to be gone before the same topics are mirrored to that cluster again.
+The mirrors of the topics end in one revision: from then on they are not copied. The copies stay as they are, or are
+deleted with all their records. They have to be gone before the same topics are mirrored to that cluster again.
 
 A topic without a mirror there is refused by name, and so is the deletion of a copy that is needed: the topic's map
-leads there, somebody is bound to it, a group that is at home there would lose its offsets, or the cluster was lost once
-and nobody has counted what it holds beyond its copy. Nothing is changed then. Without Airflow:
+names it, a user is bound to it, a group whose coordinator is there would lose its offsets, or the cluster was lost once
+and its lost tail is not counted. Nothing is changed then. Without Airflow:
 `switchyard mirror unlink TOPIC… --to CLUSTER --reason … [--delete-copy]`.
 """
 
@@ -15,7 +15,7 @@ from ha_core.operators.dags import end_run, switchyard_dag
 from ha_core.operators.mirrors import UnlinkMirrorOperator
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only look whether they are mirrored there."),
+    forms.FIRST: forms.dry_run("Only show whether they are mirrored there."),
     "topics": forms.topics("Names, one a line."),
     "cluster": forms.cluster("To", "The cluster that has the copies."),
     "delete_copy": forms.decision("Delete the copies", "Delete the topics there, with all their records."),
@@ -25,7 +25,7 @@ PARAMS = {
 with switchyard_dag(
     "unlink_mirror",
     "Unlink a mirror",
-    "Ends the copy of topics in another cluster; what was copied stays, or is deleted.",
+    "Ends the copy of topics in another cluster; the copies stay, or are deleted.",
     __doc__,
     "mirror",
     PARAMS,

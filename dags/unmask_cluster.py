@@ -3,9 +3,9 @@
 
 Takes the mask off a cluster, **after a health probe**: a cluster that does not answer the service account stays masked.
 Nothing moves back by itself: use the `switch` DAG for that. If topics were moved while it was dead, the DAG
-`check_origins` finds out what came back with it.
+`check_origins` finds the records that returned with it.
 
-`look` lists who depends on it. Unmasking is one revision; the task ends when every gateway serves it. A cluster that is
+`look` lists its dependents. Unmasking is one revision; the task ends when every gateway serves it. A cluster that is
 not masked is left alone, and the task is skipped. Without Airflow: `switchyard unmask CLUSTER`.
 """
 

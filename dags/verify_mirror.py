@@ -2,20 +2,20 @@
 ### Prove that copies equal their sources
 
 Compares mirrors with their sources by content: every record's key, value, headers and timestamp, partition by
-partition, through the map of offsets. Nothing is changed, and copying goes on meanwhile.
+partition, through the map of offsets. Nothing is changed, and copying continues meanwhile.
 
 | task | what it does | if it fails |
 |---|---|---|
 | `compare` | reads both clusters on Spark and compares, range by range | a cluster or Spark is away: see its log |
 | `verdict` | fails if a copy differs (it names the first offset) or lacks records | look there in both clusters |
-| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
+| `report` | the result of the run, in its first line | it fails if any task failed |
 
-A record that the source has deleted since (retention, compaction) is no difference, nor is what is not copied yet: both
-are counted. A copy is not equal if it has deleted records that its source keeps, or if nothing could be compared.
+A record that the source has deleted since (retention, compaction) is no difference, nor is one that is not copied yet:
+both are counted. A copy is not equal if it has deleted records that its source keeps, or if nothing could be compared.
 *Sample* below 1 compares only a share of the ranges, chosen by the seed in the result; that seed chooses them again.
 The rows are written as Parquet beside the history, in the folder verify.
 
-`compare` runs where the connection **`spark_switchyard`** says, and without it on the worker. Without Airflow:
+`compare` runs where the connection **`spark_switchyard`** points to, and without it on the worker. Without Airflow:
 `switchyard mirror verify TOPIC`, or `spark-submit spark_jobs/__main__.py verify --output FOLDER`.
 """
 
@@ -29,10 +29,10 @@ from ha_core.operators.spark import HISTORY, SparkJobOperator
 
 PARAMS = {
     "topics": forms.some_topics(),
-    "to": forms.optional_text("To", "The cluster that has the copies. Needed where a topic has several."),
+    "to": forms.optional_text("To", "The cluster that has the copies. Needed if a topic has several."),
     "sample": forms.field(
         "Sample",
-        "The share of the ranges that is compared. 1: all of them.",
+        "The share of the ranges to compare. 1: all of them.",
         "number",
         forms.HOW,
         default=1,
@@ -40,7 +40,7 @@ PARAMS = {
         maximum=1,
     ),
     "seed": forms.field(
-        "Seed", "By which the sample is chosen. Empty: another each time.", ["null", "integer"], forms.HOW, default=None
+        "Seed", "Chooses the sample. Empty: another one each time.", ["null", "integer"], forms.HOW, default=None
     ),
 }
 
@@ -63,7 +63,7 @@ with switchyard_dag(
             *("--sample", "{{ params.sample }}"),
             *("--seed", "{{ '' if params.seed is none else params.seed }}"),
         ],
-        retries=0,  # it takes as long as there is to read
+        retries=0,  # its time depends on the records to read
         execution_timeout=timedelta(hours=12),
     )
     report = OutcomeOperator(task_id="report")

@@ -1,9 +1,9 @@
 """Pages of Switchyard in Airflow's UI: *Mirrors*, in the navigation.
 
-Whoever may read runs of `sync_mirrors` may read the page, which says what their logs say. Airflow asks nobody who calls
-an app of a plugin: without the dependency below it would answer everybody.
+Users who may read runs of `sync_mirrors` may read the page, which has the contents of their logs. Airflow does not
+authenticate callers of a plugin's app: without the dependency below it would answer everybody.
 
-Every process of Airflow executes this file, that of each task too, so the app is made when it is first called.
+Every process of Airflow executes this file, that of each task too, so the app is built at its first call.
 """
 
 from __future__ import annotations

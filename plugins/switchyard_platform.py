@@ -1,10 +1,10 @@
-"""The platform's REST API in Airflow, below /switchyard-platform: users, rights and quotas for who is logged in there.
+"""The platform's REST API in Airflow, below /switchyard-platform: users, rights and quotas, for users of Airflow.
 
-Whoever may see runs of `change_access` may read, and whoever may trigger it may change: by the API he does what he
-could do by its form. Airflow asks nobody who calls an app of a plugin: without the dependency below it would answer
-everybody. What gateways read, and their tokens, are not here: `switchyard platform serve` is theirs.
+Users who may see runs of `change_access` may read, and users who may trigger it may change: the API allows what its
+form allows. Airflow does not authenticate callers of a plugin's app: without the dependency below it would answer
+everybody. The gateways' feed, and their tokens, are not here: `switchyard platform serve` has them.
 
-Every process of Airflow executes this file, that of each task too, so the app is made when it is first called.
+Every process of Airflow executes this file, that of each task too, so the app is built at its first call.
 """
 
 from typing import Annotated, Any

@@ -37,12 +37,12 @@ class LookAtClusterOperator(_ClusterOperator):
     change: Any = FormField()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.clusters.masking import objections, stands_already, who_depends
+        from ha_core.operations.clusters.masking import already_done, dependents_of, objections
         from ha_core.operations.engine.errors import RefusedError
         from ha_core.present.state import depends_lines
 
-        depends = who_depends(self.environment, self.cluster)
-        done = stands_already(self.environment, self.cluster, self.change)
+        depends = dependents_of(self.environment, self.cluster)
+        done = already_done(self.environment, self.cluster, self.change)
         against = objections(self.environment, self.cluster, self.change, depends, force=self.force)
         lines = [*depends_lines(self.cluster, depends)]
         self.say(lines)

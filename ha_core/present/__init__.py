@@ -1,1 +1,1 @@
-"""What operators are shown, by the command line and by Airflow alike: each thing once, as lines and tables."""
+"""Pages for operators, for the command line and Airflow alike: lines and tables."""

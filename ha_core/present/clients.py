@@ -1,4 +1,4 @@
-"""Who is connected to gateways, and what decides how a client is served."""
+"""Connections of clients to gateways, and the reasons how a client is served."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def connections_page(
         )
         for row in of_clients
     ]
-    yield Table(columns, cells, title="connections", most=MAX_ROWS) if cells else "nobody is connected"
+    yield Table(columns, cells, title="connections", most=MAX_ROWS) if cells else "no client is connected"
     if hidden := len(rows) - len(of_clients):
         yield Marked(f"{amount(hidden, 'connection')} of Switchyard's own software: --own shows them", "dim")
     left_out = sum(totals.values()) - len(rows)
@@ -82,7 +82,7 @@ def shared_id_words(one: SharedId) -> str:
 
 
 def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswered: Mapping[str, str]) -> Page:
-    """One of them where all agree, else each; reasons that differ are named."""
+    """One answer if all agree, else each; differing reasons are named."""
     if not agree:
         yield Marked("the gateways do not agree: one may follow a change a moment later; ask again", "warning")
     for answer in answers[:1] if agree else answers:
@@ -99,7 +99,7 @@ def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswe
 
 
 def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
-    """What differs between gateways that lead to the same cluster."""
+    """Differences between gateways that choose the same cluster."""
     by: dict[str, list[str]] = {}
     copies: dict[str, list[str]] = {}
     for answer in answers:
@@ -107,11 +107,11 @@ def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
         by.setdefault(_BY.get(leading["by"], leading["by"]), []).append(answer["gateway"])
         copies.setdefault(answer["moved"]["read_from"] or "the writer's cluster", []).append(answer["gateway"])
     if len(by) > 1:
-        said = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
-        yield Marked(f"all lead there, for different reasons: {said}", "dim")
+        groups = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
+        yield Marked(f"all choose it, for different reasons: {groups}", "dim")
     if len(copies) > 1:
-        said = "; ".join(f"{cluster} at {', '.join(gateways)}" for cluster, gateways in copies.items())
-        yield f"gateways read from different clusters: {said}"
+        groups = "; ".join(f"{cluster} at {', '.join(gateways)}" for cluster, gateways in copies.items())
+        yield f"gateways read from different clusters: {groups}"
 
 
 def _led(leading: Mapping[str, Any]) -> Page:
@@ -123,7 +123,7 @@ def _led(leading: Mapping[str, Any]) -> Page:
         yield f"the topic exists in {', '.join(leading['exists_in'])}"
     if leading["differs"]:
         yield Marked("the bindings name another cluster, which has no such topic", "warning")
-    if leading.get("no_commits_in"):  # a gateway that has not been updated yet does not say it
+    if leading.get("no_commits_in"):  # older gateways do not send it
         yield Marked(
             f"groups of such a client keep their offsets in {leading['no_commits_in']}, which has no such topic and "
             "refuses each commit (UNKNOWN_TOPIC_OR_PARTITION): bind the client to the topic's cluster",

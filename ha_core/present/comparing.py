@@ -1,4 +1,4 @@
-"""What people see of mirrors that were compared with their sources."""
+"""The page of mirrors that were compared with their sources."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compared_page(result: MirrorsCompared) -> Page:
         yield (
             f"The copies have deleted {amount(result.lacking, 'record')} that their sources have: after a "
             "switch only the old cluster has them. Compare the retention of both (`switchyard mirrors`). For a "
-            "complete copy, unlink it, delete it there, and link it anew."
+            "complete copy, unlink it, delete it there, and link it again."
         )
 
 

@@ -1,4 +1,4 @@
-"""What becomes of old extents: clusters that are back, extents that have aged, clusters that are given up for good."""
+"""Old extents: of returned clusters, aged ones, and those of clusters that are given up for good."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def return_line(one: Return) -> str:
     where = f"{one.topic}-{one.partition}: {one.cluster} ends at {one.found_end}"
     if one.outcome == "less":
         return (
-            f"{where}, and held offsets up to {one.known_end} when it died: {one.missing} are missing. Readers wait, "
-            f"for nothing is concluded from it. Restore them, or `switchyard origins check {one.topic} --accept-loss`"
+            f"{where}, and held offsets up to {one.known_end} when it died: {one.missing} are missing. Readers wait "
+            f"until you decide. Restore them, or `switchyard origins check {one.topic} --accept-loss`"
         )
     if one.outcome == "more":
         return (
-            f"{where}, above the cut at {one.cut}: {one.above} offsets have no place in the topic and nobody reads "
-            f"them, though producers may have been told of them. Copy what matters from {one.cluster}, then "
-            f"`switchyard origins check {one.topic} --accept-loss`"
+            f"{where}, above the cut at {one.cut}: {one.above} offsets have no place in the topic and no reader gets "
+            f"them, though they may have been acknowledged to producers. Copy those that matter from {one.cluster}, "
+            f"then `switchyard origins check {one.topic} --accept-loss`"
         )
-    served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
+    served = "skipped by readers, as requested" if one.skipped else "served in their place"
     left = one.missing + one.above
     lost = f", {left} offsets are given up" if left else ""
-    return f"{where}: {one.beyond} records beyond what was known are {served}{lost}"
+    return f"{where}: {one.beyond} records above the last known end are {served}{lost}"
 
 
 def aging_page(result: Aging, dry_run: bool) -> Page:
-    """Every closed extent and what keeps it, those that stay first; what was deleted, or why it was not."""
+    """Every closed extent and its reasons to stay, those that stay first; deletions, or the reasons against them."""
     if result.extents:
         extents = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))
         columns = ("topic", "partition", "cluster", "offsets", "status", "what keeps it")
@@ -86,17 +86,17 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
             f"{plan.most} at most. {NOT_SERVED}."
         )
     else:
-        yield f"There is nothing to give up: no map says that {cluster} holds anything of these topics."
+        yield f"There is nothing to give up: no map of these topics names {cluster}."
     if plan.answers:
-        yield f"{cluster} answers: what it holds could still be read."
+        yield f"{cluster} answers: its records could still be read."
     if plan.unasked:
-        yield f"Nothing is known of the groups of {listed(plan.unasked)}."
+        yield f"The groups of {listed(plan.unasked)} are not known."
     if plan.never_moved:
         yield (
             f"{amount(len(plan.never_moved), 'topic', 'was', 'were')} last seen in {cluster} and never moved, "
-            "so nobody can use them: "
-            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; until then {cluster} "
-            "is removed only with --force"
+            "so no client can use them: "
+            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` moves them to another cluster; until then "
+            f"{cluster} is removed only with --force"
         )
     if plan.pointing:
         yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
@@ -128,7 +128,7 @@ def _loss_row(loss: Loss) -> tuple[object, ...]:
 
 def _unread_line(one: UnreadGroup) -> str:
     lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
-    where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
+    where = f"continues at {one.next}" if one.next != one.offset else "reads on"
     return (
         f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
         f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"

@@ -1,7 +1,7 @@
-"""Mirrors as a picture: a line for each, a cell for each partition, in the colour of how it stands.
+"""Mirrors as a picture: a line for each, a cell for each partition, coloured by its state.
 
-An SVG by itself, or a page of HTML with the tables below it. Neither loads anything from anywhere, and names, which
-clients choose, are text in both.
+An SVG by itself, or a page of HTML with the tables below it. Neither loads other resources, and names, which clients
+choose, are text in both.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ha_core.present.page import Page, html, size
 
 MAX_MIRRORS = 100
 MAX_CELLS = 60
-"""In a line. Of more partitions several share a cell, which shows the worst."""
+"""Cells of a line. If there are more partitions several share a cell, which shows the worst."""
 MAX_TITLE = 34
-"""Characters. Names are shortened for it, never the clusters; all of it is shown where somebody points at it."""
+"""Characters. Topics' names are shortened to it, never the clusters'; a tooltip shows it whole."""
 _STATES = (
-    ("stopped", VERMILION, "!", "stopped: somebody has to look"),
-    ("unknown", GREY, "?", "nobody reports it, or an operation has it"),
-    ("behind", ORANGE, "", f"behind: more than {LEVEL_S} s could be lost, or it is waited for"),
+    ("stopped", VERMILION, "!", "stopped: waits for an operator"),
+    ("unknown", GREY, "?", "no task reports it, or an operation holds it"),
+    ("behind", ORANGE, "", f"behind: more than {LEVEL_S} s could be lost, or it waits"),
     ("level", GREEN, "", "level with its source"),
 )
-"""The worst first, each with a sign where there is need to act, for who sees no colours."""
+"""The worst first. States that need action have a sign as well, for readers who do not see the colours."""
 _WORST_FIRST = [name for name, *_ in _STATES]
 _WIDTH, _LINE, _TOP, _LEFT = 1200, 44, 74, 20
 _FONT = 'font-family="system-ui, sans-serif"'
 
 
 def svg(found: MirrorsNow, at: str) -> str:
-    """:param at: the moment that it shows."""
+    """:param at: the time of the state that it shows."""
     lines = _lines(found)
     shown = lines[:MAX_MIRRORS]
     height = _TOP + _LINE * max(len(shown), 1) + 40
@@ -51,7 +51,7 @@ def svg(found: MirrorsNow, at: str) -> str:
     if not shown:
         parts.append(_text(_LEFT, _TOP + 20, "no topic is mirrored", 14, FAINT))
     if len(lines) > len(shown):
-        parts.append(_text(_LEFT, height - 14, f"… and {len(lines) - len(shown)} more that stand better", 12, FAINT))
+        parts.append(_text(_LEFT, height - 14, f"… and {len(lines) - len(shown)} more in a better state", 12, FAINT))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -60,7 +60,7 @@ def document(found: MirrorsNow, more: Page, at: str) -> str:
 
     :param more: below the tables of the mirrors.
     """
-    # What stands badly must not be what is cut off, nor be below hundreds of rows that have nothing to say.
+    # Bad states must be neither cut off nor below hundreds of rows without news.
     found = MirrorsNow(sorted(found.rows, key=_worst), found.totals)
     tables = "\n".join([*html(mirrors_page(found)), *html(more)])
     return (
@@ -91,7 +91,7 @@ class _Line(NamedTuple):
 
 
 def _lines(found: MirrorsNow) -> list[_Line]:
-    """The worst first. What cannot be read has no total, but it is drawn too."""
+    """The worst first. Unreadable mirrors have no total, but they are drawn too."""
     rows: dict[tuple[str, str], list[MirrorRow]] = {}
     for row in found.rows:
         rows.setdefault((row.topic, row.target), []).append(row)
@@ -132,8 +132,8 @@ def _cell(x: float, y: int, rows: Sequence[MirrorRow]) -> Iterator[str]:
     _, colour, sign, words = _STATES[_worst(worst)]
     which = "partitions" if worst.partition is None else f"partition {worst.partition}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    told = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
-    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(told))}</title></rect>'
+    text = f"{which}{more}: {worst.state}, {words}{f'. {worst.reason}' if worst.reason else ''}".replace("`", "")
+    yield f'<rect x="{x:.1f}" y="{y}" width="8" height="22" fill="{colour}"><title>{escape(shown(text))}</title></rect>'
     if sign:
         yield _text(x + 2, y + 15, sign, 10, "#ffffff")
 

@@ -1,4 +1,4 @@
-"""What people see of mirrors."""
+"""Pages about mirrors."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def link_page(proposal: LinkProposal) -> Page:
     yield from verdicts_page(proposal.verdicts)
 
 
-_TOLD = {
-    "differs": "below {mirrored}, up to which it was mirrored, {cluster} has other records than the copy: the first of "
-    "those that were compared at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
-    "nothing of it is needed there, delete the topic in {cluster} and link it anew",
-    "less": "{cluster} ends at {end}, below {mirrored}, up to which it was mirrored: it has lost records, and what it "
-    "had beyond nobody can say",
-    "gone": "{cluster} does not have it any more: what it had beyond {mirrored} nobody can say",
-    "other": "the topic was deleted in {cluster} and made again: what it had beyond {mirrored} nobody can say",
-    "unknown": "its leader in {cluster} does not answer for it, or its replicas have not caught up: run it again",
+_OUTCOMES = {
+    "differs": "below {mirrored}, its mirrored end, {cluster} has other records than the copy: the first difference "
+    "among the compared records is at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
+    "none of its records is needed there, delete the topic in {cluster} and link it again",
+    "less": "{cluster} ends at {end}, below {mirrored}, its mirrored end: it has lost records, and its lost tail "
+    "cannot be counted",
+    "gone": "{cluster} does not have it any more: its lost tail from {mirrored} on cannot be counted",
+    "other": "the topic was deleted in {cluster} and created again: its lost tail from {mirrored} on cannot be counted",
+    "unknown": "its leader in {cluster} does not answer, or its replicas have not caught up: run it again",
 }
 
 
 def nothing_left_in(cluster: str) -> str:
-    return f"No switch has led topics from {cluster} to their copies while it was away"
+    return f"No switch has moved topics from {cluster} to their copies while it was away"
 
 
 def reconciled_page(result: Reconciled) -> Page:
-    """What lies beyond the copies, and how it is fetched."""
+    """The lost tails, and the commands that fetch them."""
     if not result.found:
         yield f"{nothing_left_in(result.cluster)}: there is nothing to reconcile."
         return
@@ -88,17 +88,17 @@ def reconciled_page(result: Reconciled) -> Page:
 
 
 def reconciled_attention(result: Reconciled) -> list[str]:
-    """What somebody has to look at, each with why and what to do: the worst first."""
+    """Findings that wait for an operator, each with reason and remedy: the worst first."""
     return [str(line) for line in (*_open(result), *_left(result))]
 
 
 def _open(result: Reconciled) -> Iterator[str]:
     for one in result.open:
-        told = _TOLD[one.outcome].format(
+        text = _OUTCOMES[one.outcome].format(
             cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
         )
-        more = "" if one.outcome == "unknown" else f". To do without: --accept-loss with the topic {one.topic}"
-        yield Marked(f"{one.topic}-{one.partition}: {told}{more}", "bad")
+        more = "" if one.outcome == "unknown" else f". To accept the loss: --accept-loss with the topic {one.topic}"
+        yield Marked(f"{one.topic}-{one.partition}: {text}{more}", "bad")
 
 
 def _left(result: Reconciled) -> Iterator[str]:
@@ -149,22 +149,22 @@ def mirrors_page(found: MirrorsNow) -> Page:
 
 
 def level(row: MirrorRow) -> bool:
-    """Whether it is copied, and is as good as its source."""
+    """Whether it is copied, and could lose no more than `LEVEL_S`."""
     return row.state == "copying" and row.rpo_s is not None and row.rpo_s <= LEVEL_S
 
 
 def _mark(row: MirrorRow) -> Mark:
-    """As the picture above it: what is copied and far behind is not well."""
+    """As in the picture above it: a copy that is far behind is not well."""
     return "warning" if row.state == "copying" and not level(row) else _MARKS[row.state]
 
 
 def copied_of(total: MirrorTotal) -> str:
-    """`4.2 MB/s`; nobody reports them: that is not the same as nothing."""
+    """`4.2 MB/s`, or `?` if no task reports them, which is not 0."""
     return f"{size(total.bytes_s)}/s" if total.partitions else "?"
 
 
 def lag_of(total: MirrorTotal) -> str:
-    """`12`, or `12, 1 unknown`: what is not known of a partition is no 0."""
+    """`12`, or `12, 1 unknown`: unknown partitions do not count as 0."""
     return _some_unknown(number(total.lag_records), total.unknown)
 
 
@@ -179,7 +179,7 @@ def _some_unknown(known: str, unknown: int) -> str:
 def partitions_of(total: MirrorTotal) -> str:
     """`4 copying, 1 stopped`."""
     counts = (("copying", total.copying), ("waiting", total.waiting), ("stopped", total.stopped))
-    return ", ".join(f"{count} {state}" for state, count in counts if count) or "nobody reports them"
+    return ", ".join(f"{count} {state}" for state, count in counts if count) or "no task reports them"
 
 
 def _lag_in_time(lag_ms: int | None) -> str:
@@ -191,7 +191,7 @@ def _rpo(rpo_s: int | None) -> str:
 
 
 def synced_page(found: MirrorsSynced) -> Page:
-    """What was, or would be, brought to the targets, and what is missing there all the same."""
+    """Changes in the targets, done or due, and differences that remain."""
     if found.changes:
         rows = [(one.about, one.what, one.text) for one in found.changes]
         title = "would be changed" if found.dry_run else "changed"
@@ -207,10 +207,10 @@ def synced_page(found: MirrorsSynced) -> Page:
 def below_mirrors(
     found: MirrorsNow, left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]
 ) -> Page:
-    """What is below the tables of mirrors.
+    """Blocks below the tables of mirrors.
 
-    :param left: clusters that a forced switch has left behind: they have no mirror any more, and who looks for one is
-        not to think that there is nothing to do but to link it again.
+    :param left: clusters with lost tails after a forced switch: they have no mirror any more, and an operator who looks
+        for one must not conclude that linking it again is all there is to do.
     """
     if left:
         yield from problems_page(left)
@@ -220,7 +220,7 @@ def below_mirrors(
 
 
 def syncs_page(found: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
-    """What the last looks have found."""
+    """Results of the last syncs."""
     if not found:
         return
     rows = [

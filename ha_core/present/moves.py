@@ -1,4 +1,4 @@
-"""Moves and migrations: what is proposed, what a dry run has found out, and what became of an operation."""
+"""Moves and migrations: proposals, results of dry runs, and results of operations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _scope(batch: MigrationBatch) -> str:
 
 
 def would_move_cluster(proposal: ClusterProposal) -> str:
-    """The first line of what a dry run has found out."""
+    """The first line of a dry run's result."""
     topics = sum(len(batch.moves.topics) for batch in proposal.batches)
     groups = sum(len(batch.moves.groups) for batch in proposal.batches)
     what = (
@@ -95,7 +95,7 @@ def migration_page(proposal: MigrationProposal) -> Page:
 
 
 def verdicts_page(verdicts: Collection[Verdict]) -> Page:
-    """All of them; that there are none is said, so that nobody has to guess whether they were looked for."""
+    """All of them; a line says so if there are none, so that a missing check is not taken for none."""
     if not verdicts:
         yield "objections: none"
         return
@@ -129,12 +129,12 @@ def report_page(report: Report) -> Page:
 
 
 def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
-    """:param groups: operation → what became of its groups."""
+    """:param groups: operation → the result for its groups."""
     rows = [(one.operation, one.result, one.revision, one.error or groups.get(one.operation, "")) for one in reports]
     yield Table(("operation", "result", "revision", ""), rows)
     if any(report.result == "crossing" for report in reports):
         yield (
-            "They cross over by themselves. `switchyard migrations` shows how far they are; `switchyard settle`, the "
+            "They cross over by themselves. `switchyard migrations` shows their progress; `switchyard settle`, the "
             "scheduled DAG settle_migrations or --wait ends them."
         )
 
@@ -152,10 +152,10 @@ def result_line(report: Report) -> str:
 
 def preview_lines(found: Preview) -> Iterator[str]:
     yield _created(found.creates)
-    told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
-    if told:
-        furthest = sorted(told, key=lambda group: -told[group])
-        lags = (f"{group} {amount(told[group], 'record')}" for group in furthest)
+    known_lags = {group: lag for group, lag in found.lag_records.items() if lag is not None}
+    if known_lags:
+        furthest = sorted(known_lags, key=lambda group: -known_lags[group])
+        lags = (f"{group} {amount(known_lags[group], 'record')}" for group in furthest)
         yield f"lag of its groups: {listed(lags)}"
     rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
     yield f"rate: {rate} ({found.rate_from})"
@@ -163,7 +163,7 @@ def preview_lines(found: Preview) -> Iterator[str]:
 
 
 def would_move(proposal: Proposal) -> str:
-    """The first line of what a dry run has found out."""
+    """The first line of a dry run's result."""
     request, moves = proposal.request, proposal.moves
     what = _things(len(moves.topics), len(moves.groups))
     return "; ".join([f"would move {what} from {request.origin} to {request.target}", *_would_take_for_dead(proposal)])
@@ -175,7 +175,7 @@ def move_preview(proposal: Proposal) -> dict[str, Any]:
 
 
 def would_migrate(proposal: MigrationProposal) -> str:
-    """The first line of what a dry run has found out."""
+    """The first line of a dry run's result."""
     ahead = sum(len(batch.moves.topics) for batch in proposal.batches if batch.request.cut == "predicted")
     fenced = len(proposal.topics) - ahead
     cuts = [f"{fenced} behind a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
@@ -188,7 +188,7 @@ def migration_preview(proposal: MigrationProposal) -> dict[str, Any]:
 
 
 def objections(verdicts: Collection[Verdict]) -> list[str]:
-    """All of them, bounded; `none` where there are none."""
+    """All of them, bounded; `none` if there are none."""
     found = [f"{v.level}: {v.words}" for v in verdicts]
     more = [f"… and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
     return [*found[:MAX_ROWS], *more] or ["none"]
@@ -203,14 +203,14 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     what = f"moved {_things(topics, len(moves.groups))} from {request.origin} to {request.target}"
     fence = "" if waited is None else f"clients waited {waited:.1f} ms behind its fence"
     dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
-    if dead and len(operation.evidence.went_to_copies) < topics:  # else what is left says that they go on at copies
+    if dead and len(operation.evidence.went_to_copies) < topics:  # else the result says that they continue at copies
         dead = _taken_for_dead(request, topics, len(operation.evidence.went_to_copies))[0]
-    # There is not much room for it beside a task: what it asks for first, by which name it is looked up last.
+    # There is little room for it beside a task: required actions come first, the id for looking it up last.
     return "; ".join(filter(None, (what, fence, dead, _left_to_do(operation), f"operation {operation.id}")))
 
 
 def _left_to_do(operation: MoveOperation) -> str:
-    """Its result, but for what went as it should; what was compared the run's result says below its first line."""
+    """Its result, without what is usual; the run's result has the comparison below its first line."""
     text = operation.result
     usual = [CUT_OVER, *([compared_words(operation)] if isinstance(operation, SwitchOperation) else [])]
     for words in usual:
@@ -219,7 +219,7 @@ def _left_to_do(operation: MoveOperation) -> str:
 
 
 def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iterable[HistoryEntry]]) -> str:
-    """The first line of what a switch of a whole cluster has come to.
+    """The first line of the result of a whole cluster's switch.
 
     :param histories: of the operations, in their order.
     """
@@ -235,7 +235,7 @@ def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iter
 
 
 def stays_moved(operations: Sequence[MoveOperation]) -> str:
-    """What has moved of a whole cluster before one of its parts failed."""
+    """The parts of a whole cluster that have moved before one of them failed."""
     topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
     groups = sum(len(one.moves.groups) for one in operations)
     target = operations[0].request.target
@@ -244,7 +244,7 @@ def stays_moved(operations: Sequence[MoveOperation]) -> str:
 
 
 def _fenced_ms(history: Iterable[HistoryEntry]) -> float | None:
-    """How long its clients waited; None: nobody says."""
+    """How long its clients waited; None: unknown."""
     return next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
 
 
@@ -260,39 +260,39 @@ def _things(topics: int, groups: int) -> str:
 
 
 def _would_take_for_dead(proposal: Proposal) -> list[str]:
-    if proposal.refused:  # what has copies was not looked at, and nothing of it would be done
+    if proposal.refused:  # copies were not looked at, and nothing would be done
         return []
     to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
-    said = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
-    lacked = _lacked(proposal.verdicts) if said else ""
-    return [*said, *([lacked] if lacked else [])]
+    dead = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
+    lacked = _lacked(proposal.verdicts) if dead else ""
+    return [*dead, *([lacked] if lacked else [])]
 
 
 def _lacked(verdicts: Iterable[Verdict]) -> str:
-    """How much a dead origin takes with it of what goes on at copies; empty: nothing goes to one."""
+    """The records that a dead origin takes with it because copies lack them; empty: no topic goes to a copy."""
     found = [one for one in verdicts if one.code in _TO_COPIES]
     unknown = sum(one.code == "copy-unknown" or one.number is None for one in found)
     records = sum(one.number or 0 for one in found)
     if unknown == len(found) and not records:
-        return "how much copies lack of it nobody knows" if found else ""
-    rest = f", and of {amount(unknown, 'topic')} nobody knows" if unknown else ""
+        return "how many of its records copies lack is not known" if found else ""
+    rest = f", and for {amount(unknown, 'topic')} it is not known" if unknown else ""
     return f"copies lack {amount(records, 'record')} of it, as far as is known{rest}"
 
 
 _TO_COPIES = frozenset({"goes-to-copy", "copy-unknown"})
-"""What is said of each topic that goes to its copy."""
+"""Codes of verdicts about topics that go to their copies."""
 
 
 def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[str]:
-    """What a forced move asks of readers: whoever approves it, or finds it later, is to see it at once. At a copy
-    nobody waits, and what was not copied is lost for them."""
+    """The effect of a forced move on readers: operators who approve or find it have to see that at once. Readers of a
+    copy do not wait, and records that were not copied are lost for them."""
     if request.mode != "forced":
         return []
-    unread = "skip what they have not read of it" if request.unread == "skip" else "wait for what it holds"
+    unread = "skip its records that they have not read" if request.unread == "skip" else "wait for its records"
     readers = []
     if to_copies:
         which = "" if to_copies >= topics else f" of {amount(to_copies, 'topic')}"
-        readers.append(f"readers{which} go on at copies without what these lack of it")
+        readers.append(f"readers{which} continue at copies, without the records that these lack")
     if not to_copies or to_copies < topics:
         readers.append(f"readers of the others {unread}" if to_copies else f"readers {unread}")
     leave = [_DAMAGED[request.damaged_copies]] if request.damaged_copies in _DAMAGED else []
@@ -304,7 +304,7 @@ def _taken_for_dead(request: MoveRequest, topics: int, to_copies: int) -> list[s
 
 _DAMAGED = {
     "leave": "topics whose copies are damaged stay there",
-    "good-part": "topics whose copies are damaged go on at what is known to be good of these",
+    "good-part": "topics whose copies are damaged continue at the good part of these",
 }
 
 

@@ -19,7 +19,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 class Marked(str):
-    """A text that stands out wherever a text can."""
+    """A text with a mark, which each output shows in its own way."""
 
     __slots__ = ("mark",)
     mark: Mark
@@ -36,7 +36,7 @@ class Table:
     rows: Sequence[Sequence[object]]
     title: str = ""
     line: Callable[..., str] | None = None
-    """Takes the cells of a row and makes a line of a log of them; None: column after column."""
+    """Makes a log line of the cells of a row; None: column after column."""
     most: int | None = None
     """Rows on a terminal; None: all of them."""
 
@@ -49,7 +49,7 @@ def number(value: int | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Of bytes, in the largest unit that they fill: `873 B`, `4.2 MB`."""
+    """Bytes, in the largest unit that they fill: `873 B`, `4.2 MB`."""
     if count is None:
         return "?"
     for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -79,7 +79,7 @@ def markdown(page: Page) -> str:
 
 
 def html(page: Page) -> Iterator[str]:
-    """As the body of a document. Whatever names there are is text in it."""
+    """The body of a document. Names are escaped."""
     for block in page:
         if isinstance(block, str):
             yield f"<p{_class(block)}>{_html(block)}</p>"
@@ -97,7 +97,7 @@ def html(page: Page) -> Iterator[str]:
 
 
 def _html(text: str) -> str:
-    """What is between backticks is a command to be typed."""
+    """Text between backticks is a command."""
     return _CODE.sub(r"<code>\1</code>", escape(shown(text)))
 
 

@@ -16,7 +16,7 @@ class QuotaLine:
     topic: str | None
     instance: str | None
     limits: Mapping[str, float]
-    """Empty: it is limited no more."""
+    """Empty: the limits are removed."""
 
     def to_json(self) -> dict[str, Any]:
         return {"user": self.user, "topic": self.topic, "instance": self.instance, **self.limits}
@@ -27,7 +27,7 @@ def quotas_page(lines: Sequence[QuotaLine], unreadable: Mapping[str, str]) -> Pa
         rows = [[*_who(line), *(_cell(line.limits.get(name)) for name in KINDS)] for line in lines]
         yield Table(["user", "topic", "instance", *KINDS], rows)
     else:
-        yield "Nobody is limited."
+        yield "No quota is set."
     for why in unreadable.values():
         yield Marked(f"Not in force as it is now: {why}", "warning")
 
@@ -42,7 +42,7 @@ def changes_page(lines: Sequence[QuotaLine], dry_run: bool, problems: Sequence[s
             if name is not None
         )
         what = ", ".join(f"{name} {_cell(value)}" for name, value in line.limits.items())
-        yield f"{'Would be: ' if dry_run else ''}{who}: {what or 'limited no more'}."
+        yield f"{'Would be: ' if dry_run else ''}{who}: {what or 'not limited any more'}."
     for problem in problems:
         yield Marked(f"Not in force: {problem}", "warning")
 

@@ -1,4 +1,4 @@
-"""What the platform holds, as tables: of each kind the columns that its values have."""
+"""The platform's entries, as tables: for each kind the columns of its values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ha_core.present.page import Page, Table
 
 
 def entries_page(documents: Sequence[Mapping[str, Any]], with_key: bool = False) -> Page:
-    """:param documents: of one kind, as they are stored, with `version` and `value`."""
+    """:param documents: stored ones of one kind, with `version` and `value`."""
     columns = list(documents[0]["value"]) if documents else []
     if not columns:
         return ["Nothing is registered."]
@@ -34,7 +34,7 @@ def change_line(document: Mapping[str, Any], dry_run: bool) -> str:
 
 
 def batch_page(steps: Sequence[tuple[str, str, str]]) -> Page:
-    """:param steps: what each line is for, the line, and what becomes of it."""
+    """:param steps: purpose of each line, the line, and its result."""
     counts = Counter(what for _, _, what in steps)
     yield ", ".join(f"{count} {what}" for what, count in counts.items()) + "."
     yield Table(["for", "line", "what"], [list(step) for step in steps])

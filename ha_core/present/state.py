@@ -1,4 +1,4 @@
-"""What there is: clusters, gateways, operations and their history, migrations, topics, groups, and what is known."""
+"""Clusters, gateways, operations and their history, migrations, topics, groups, and recorded facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.access.bindings import BindingsPlan
-from ha_core.operations.access.bindings_file import said
+from ha_core.operations.access.bindings_file import display_levels
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
@@ -38,7 +38,7 @@ def status_page(
     yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
     alive = [_gateway_row(revision, name, workers) for name, workers in by_gateway(gateways).items()]
     yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
-    # Of a gateway's workers, each that says so: its brokers may be away from one of them only.
+    # For each worker of a gateway that reports it: brokers may be unreachable from one of them only.
     old = [(g.id, cluster, at) for g in gateways for cluster, at in g.out_of_date.items()]
     if old:
         yield Table(("gateway", "cluster", "is served as it was known at"), old, title="out of date")
@@ -51,7 +51,7 @@ def status_page(
 
 
 def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> tuple[str, str, int, int, int, str]:
-    """A gateway is as far as the last of its workers, and has drained what all of them have."""
+    """A gateway is as far as its slowest worker, and has drained what all of them have."""
     one, oldest = workers[0], min(worker.revision for worker in workers)
     drained = [operation for operation in one.drained if all(operation in worker.drained for worker in workers)]
     named = f"{name} ({_of_workers(workers)})" if one.worker_of else name
@@ -59,7 +59,7 @@ def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> 
 
 
 def _of_workers(workers: Sequence[GatewayRecord]) -> str:
-    """One that hangs or is away has no record."""
+    """A worker that hangs or is away has no record."""
     there, all_of_them = len(workers), max(worker.workers for worker in workers)
     return f"{there} of {all_of_them} workers" if there < all_of_them else amount(there, "worker")
 
@@ -72,7 +72,7 @@ def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayR
         (
             one.cache,
             one.committed,
-            len({whole.get(node, node) for node in one.gateways}),  # each worker follows for itself
+            len({whole.get(node, node) for node in one.gateways}),  # each worker is a node of its own
             ", ".join(one.behind),
             ", ".join(sorted(one.cannot_read)),
         )
@@ -83,7 +83,7 @@ def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayR
 
 def problems_page(problems: Collection[Problem]) -> Page:
     rows = [(one.about, one.text, one.remedy) for one in problems]
-    yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
+    yield Table(("waits for an operator", "", "what to do"), rows) if rows else "nothing waits for an operator"
 
 
 def notices_page(notices: Collection[Problem]) -> Page:
@@ -125,7 +125,7 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
 
 
 def bindings_page(bindings: Collection[UserBindings]) -> Page:
-    rows = [row for one in bindings for row in said(one).items()]
+    rows = [row for one in bindings for row in display_levels(one).items()]
     yield Table(("who", "cluster"), rows) if rows else "No bindings."
 
 
@@ -150,14 +150,14 @@ def usage_page(usage: Mapping[str, Usage], churn: Collection[Churn] = ()) -> Pag
     yield Table(columns, rows) if rows else "No usage is known."
     if churn:
         made = [(one.user, one.thing, one.family, one.instances) for one in churn]
-        title = "client ids that are made anew at each start: give each client one that stays"
+        title = "client ids that change at each start: give each client a stable one"
         yield Table(("user", "uses", "ids", "of them"), made, title=title)
 
 
 def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: bool) -> Page:
     """:param gone: topic or group, its name, instance."""
     yield Table(("of user", "uses", "instance"), [(user, f"{what} {name}", instance) for what, name, instance in gone])
-    yield f"Withdrawn{', if this were no dry run' if dry_run else ''}: {amount(len(gone), 'use')}."
+    yield f"{'Would withdraw' if dry_run else 'Withdrawn'}: {amount(len(gone), 'use')}."
 
 
 def wide_users_page(found: Collection[Width]) -> Page:
@@ -283,11 +283,11 @@ def known_page(
 ) -> Page:
     rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
     yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
-    told = []
+    commit_rows = []
     for g in groups:
         commits = "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(g.offsets.items()))
-        told.append((g.name, round(age_s(g.at)), g.state, commits))
-    yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
+        commit_rows.append((g.name, round(age_s(g.at)), g.state, commits))
+    yield Table(("group", "age s", "state", "committed"), commit_rows, title=f"groups of {cluster}")
 
 
 def age_words(seconds: float) -> str:

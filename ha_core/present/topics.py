@@ -1,4 +1,4 @@
-"""Topics that are to be deleted."""
+"""Topics to delete."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 
 def would_delete(proposal: DeletionProposal) -> str:
-    """The first line of what a dry run has found out."""
+    """The first line of a dry run's result."""
     clusters = sorted({cluster for held in proposal.held.values() for cluster in held})
-    where = f"in {', '.join(clusters)}" if clusters else "that no cluster has, and forget what is said of them"
+    where = f"in {', '.join(clusters)}" if clusters else "that no cluster has, with everything stored about them"
     return f"would delete {amount(len(proposal.topics), 'topic')} {where}"
 
 

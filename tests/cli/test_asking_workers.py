@@ -80,7 +80,7 @@ def test_gateways_that_lead_to_the_same_cluster_for_different_reasons_agree() ->
     assert document("explain", "bob", "", "orders")["agree"]
     page = " ".join(shown("explain", "bob", "", "orders").split())
     assert "do not agree" not in page
-    assert "all lead there, for different reasons: because the topic is there at gw-1.0" in page
+    assert "all choose it, for different reasons: because the topic is there at gw-1.0" in page
 
 
 def test_a_connection_that_a_client_has_left_idle_is_shown_apart_from_where_the_client_is_led() -> None:

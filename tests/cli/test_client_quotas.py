@@ -39,9 +39,9 @@ def test_a_quota_is_set_listed_changed_and_removed() -> None:
     document(*removing, "--limit", "producer_byte_rate")
     assert quotas() == [quota | {"consumer_byte_rate": 5.0}]
     assert document(*removing, "--dry-run")["result"] == "dry run"
-    assert "limited no more" in shown(*removing)
+    assert "not limited any more" in shown(*removing)
     assert quotas() == []
-    assert "Nobody is limited" in shown("client-quotas", "list")
+    assert "No quota is set" in shown("client-quotas", "list")
 
 
 @pytest.mark.parametrize(

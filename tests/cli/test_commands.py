@@ -222,7 +222,7 @@ def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_taken_away(st
     # When the binding is to be deleted, by itself and by a complete declaration
     code, said = run("bindings", "delete", "user:root", "--yes")
     # Then it stays
-    assert (code, "would be led to the default cluster, west" in said["error"]) == (BAD_INPUT, True)
+    assert (code, "would go to the default cluster, west" in said["error"]) == (BAD_INPUT, True)
     assert store.load().bindings["root"].cluster == "east"
 
 
@@ -268,7 +268,7 @@ def test_a_new_approval_request_removes_the_records_of_expired_ones(store: Memor
     [
         (("bindings", "set", "user:alice", "north"), "'north'"),
         (("bindings", "set", "alice", "east"), "user:NAME"),
-        (("bindings", "set", "topic:orders", "east"), "bindings are of users"),
+        (("bindings", "set", "topic:orders", "east"), "only users have bindings"),
         (("bindings", "delete", "user:alice"), "no binding"),
         (("bindings", "set", "user:alice", "--read", "north"), "known: east, west, nearest"),
         (("bindings", "set", "user:alice#orders", "--read", "west"), "a part of a user"),
@@ -338,7 +338,7 @@ def test_a_cluster_with_topics_that_never_moved_is_removed_only_by_force(
     code, data = run("clusters", "remove", "north")
     # Then that is refused with the topic's name, and done by force
     assert code == 2
-    assert "In north 1 topic is written that never moved: bills" in data["error"]
+    assert "1 topic is written in north and never moved: bills" in data["error"]
     assert store.load() == before
     assert run("clusters", "remove", "north", "--force")[0] == 0
 
@@ -432,7 +432,7 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
     store.client().register_gateway(record)
 
     assert run("status", "--check") == (0, document("status"))
-    assert "nothing waits for anybody" in shown("status", "--check")
+    assert "nothing waits for an operator" in shown("status", "--check")
 
 
 @pytest.mark.usefixtures("healthy")

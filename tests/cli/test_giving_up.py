@@ -97,9 +97,9 @@ def test_giving_up_shows_what_is_lost_and_what_remains_to_be_done() -> None:
     shown = CliRunner().invoke(build(), [*DONE, "orders", "--dry-run"])
 
     assert "[0, 1000000)" in shown.stdout
-    assert "group billing (no members, west) has committed 7 of orders-0: it goes on at 1000000" in shown.stdout
+    assert "group billing (no members, west) has committed 7 of orders-0: it continues at 1000000" in shown.stdout
     assert "80 offsets are known to be lost, 2000000 at most" in shown.stdout
-    assert "nothing of this is served any more" in shown.stdout
+    assert "these records are not served any more" in shown.stdout
     assert "1 still refer to east, move them away: topic bills" in shown.stdout
 
 
@@ -127,7 +127,7 @@ def test_giving_up_removes_the_extents_records_the_loss_and_lets_the_cluster_be_
     assert store.locks() == []
     # And it can be removed, by force since a topic never moved
     code, kept = run("clusters", "remove", "east")
-    assert (code, "In east 1 topic is written that never moved: forgotten" in kept["error"]) == (2, True)
+    assert (code, "1 topic is written in east and never moved: forgotten" in kept["error"]) == (2, True)
     assert run("clusters", "remove", "east", "--force")[0] == 0
 
 

@@ -85,7 +85,7 @@ def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
 @pytest.mark.usefixtures("store")
 def test_migrations_shows_what_blocks_a_running_migration() -> None:
     (migration,) = document("migrations", "--running")["migrations"]
-    assert "cannot be looked at" in migration["blocks"][0]
+    assert "log ends cannot be read" in migration["blocks"][0]
     assert "127.0.0.1:1" in migration["blocks"][0]
     text = shown("migrations")
     assert "1 h 30 min" in text

@@ -47,7 +47,7 @@ def test_between_the_cut_of_a_switch_and_its_end_nobody_is_told_to_link_the_mirr
     (row,) = document("mirrors")
 
     assert (row["topic"], row["from"], row["to"], row["state"]) == ("orders", "west", "east", "held")
-    assert row["reason"] == "operation switch-1 has switched it to west, and turns its mirror round"
+    assert row["reason"] == "operation switch-1 has switched it to west, and reverses its mirror"
     assert "mirror link" not in shown("mirrors")
 
 
@@ -75,7 +75,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
         "bytes_s": 0,
         "reason": "",
     }
-    assert "whether the job `mirror` is running" in shown("mirrors")
+    assert "check that the job `mirror` is running" in shown("mirrors")
 
 
 def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: MemoryStore) -> None:
@@ -177,7 +177,7 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     client.register(MirrorReport(slot=0, job="j", partitions=reports))
     found = {problem["about"]: problem["text"] for problem in problems()}
     assert found["mirrors"].startswith("No job copies payments in west:")
-    assert found["mirror of orders-1 in west"] == "It is copied no further: retention has overtaken the copy."
+    assert found["mirror of orders-1 in west"] == "Its copier has stopped: retention has overtaken the copy."
 
 
 def test_a_mirror_that_is_less_than_a_minute_old_and_not_begun_yet_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,9 +123,9 @@ def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPat
     # Then it is written, and said to be in force nowhere
     assert (made["result"], made["changes"][0]["version"]) == ("succeeded", 1)
     assert made["enforcement"] == [
-        "users: in force nowhere, since no gateway follows this database (`platform:` in a gateway's configuration)."
+        "users: not in force, since no gateway follows this database (`platform:` in a gateway's configuration)."
     ]
-    assert "quotas: in force nowhere, since no service publishes the quotas of this database" in " ".join(quota.split())
+    assert "quotas: not in force, since no service publishes the quotas of this database" in " ".join(quota.split())
 
 
 @pytest.mark.parametrize(

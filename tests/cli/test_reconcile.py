@@ -41,17 +41,17 @@ def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST
 
 def left_behind() -> list[dict[str, Any]]:
     """What `status` says of clusters that a forced switch has left."""
-    return [one for one in problems() if one["about"] == "cluster east" and "led away" in one["text"]]
+    return [one for one in problems() if one["about"] == "cluster east" and "moved away" in one["text"]]
 
 
 def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = TAIL.changed(key="bills@east:switch-1", topic="bills", counted="2026-11-23T11:00:00Z")
     store(monkeypatch, TAIL, counted)
     (found,) = left_behind()
-    assert found["text"].startswith("Clients were led away from it ")
+    assert found["text"].startswith("Clients were moved away from it ")
     assert (
         " ago, by a switch (switch-1): topic orders is written in west since, where its copy was. It is no standby of "
-        "that yet, and what it had acknowledged and no copy had is not counted"
+        "that yet, and the records that it had acknowledged and no copy had are not counted"
     ) in found["text"]
     assert "switchyard mirror reconcile east" in found["remedy"]
     assert "by a switch (switch-1)" in shown("status")
@@ -106,7 +106,7 @@ def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_off
     differing = Tail(mirrored=20, client=20, records=3, differs_at=17, difference="another value")
     store(monkeypatch, TAIL.changed(partitions={0: Tail(mirrored=9, client=9), 1: differing}))
     (found,) = [one for one in problems() if one["about"] == "topic orders"]
-    assert "east has other records than the copy in west: partition 1 at offset 17" in found["text"]
+    assert "Below the end of the copy in west, east has other records than the copy: partition 1 at offset 17" in found["text"]
     assert "switchyard mirror reconcile east orders --verify full" in found["remedy"]
 
 
@@ -114,7 +114,7 @@ def test_how_much_is_compared_is_none_a_sample_or_all(monkeypatch: pytest.Monkey
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED, "--verify", "some")
     assert code == BAD_INPUT
-    assert "--verify 'some' is not usable: say none, sample, full" in answer["error"]
+    assert "--verify 'some' is not usable: give none, sample, full" in answer["error"]
 
 
 def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytes
     # And what to do: now, then, and if it never comes back
     assert answer["error"].startswith("Nothing was changed. cluster east: It is not back yet")
     assert "Start it, and run this again when `switchyard status` shows it as reachable" in answer["error"]
-    assert "nobody waits for it: orders is written in west" in answer["error"]
+    assert "no client waits for it: orders is written in west" in answer["error"]
     assert "gone for good, --accept-loss with the topics" in answer["error"]
     assert "127.0.0.1:1" in answer["error"]
     (verdict,) = answer["verdicts"]
@@ -159,7 +159,7 @@ def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch:
     code, answer = run(*ASKED[:3], "order", *ASKED[3:])
     assert code == BAD_INPUT
     assert (
-        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        "No switch has moved order from east to a copy while that was away, but it has orders. Correct the name."
         in answer["error"]
     )
 
@@ -169,7 +169,7 @@ def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypa
     code, answer = run(*ASKED[:3], "orders", "order", *ASKED[3:])
     assert code == BAD_INPUT
     assert (
-        "No switch has led order from east to a copy while that was away, but it has orders. Correct the name."
+        "No switch has moved order from east to a copy while that was away, but it has orders. Correct the name."
         in answer["error"]
     )
 

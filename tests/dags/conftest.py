@@ -66,7 +66,7 @@ class Outcome:
     results: dict[str, Any]
     run_id: str
     shown: dict[str, str | None]
-    """What the page of the run has beside each task."""
+    """The texts beside each task on the page of the run."""
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_every_failed_task_fails_a_leaf_that_is_no_teardown(dagbag: Any, dag_id:
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_nothing_is_released_or_reported_while_one_of_several_batches_is_at_work(dagbag: Any, dag_id: str) -> None:
+def test_nothing_is_released_or_reported_while_a_batch_still_runs(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
     ends = {task.task_id for task in dag.tasks if task.is_teardown or issubclass(of(task), OutcomeOperator)}
 
@@ -142,7 +142,7 @@ def test_a_failed_task_fails_its_run_and_is_named_in_the_result(
 
 
 @pytest.mark.airflow
-def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
+def test_the_page_of_a_run_shows_its_result_as_far_as_there_is_room(
     run_alone: Run, dagbag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def works(_task_id: str) -> Any:
@@ -160,7 +160,7 @@ def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
 
 
 @pytest.mark.airflow
-def test_a_release_that_fails_for_good_says_that_a_fence_may_stand_and_what_ends_it(
+def test_a_release_that_fails_for_good_reports_a_possible_fence_and_the_remedy(
     run_alone: Run, dagbag: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def works(task_id: str) -> Any:

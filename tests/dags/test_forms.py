@@ -1,4 +1,4 @@
-"""What forms open with: nothing that changes something, and the same defaults as the command line."""
+"""Initial values of forms: nothing that changes something, and the defaults of the command line."""
 
 from __future__ import annotations
 
@@ -134,9 +134,7 @@ def test_forms_propose_the_clusters_that_are_registered(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("written", [None, "no JSON", "17", "[]", '{"east": 1'])
-def test_a_form_without_known_clusters_takes_what_is_typed(
-    written: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_form_without_known_clusters_takes_free_text(written: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if written is not None:
         monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", written)
 

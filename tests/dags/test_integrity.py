@@ -77,7 +77,7 @@ def test_tasks_depend_on_each_other_only_in_the_order_of_the_steps(dagbag: Any) 
     arrows = {task.task_id: task.downstream_task_ids for task in switch.tasks}
 
     assert arrows == {
-        "plan": {"approve", "acquire"},  # where nobody is asked, `approve` is skipped
+        "plan": {"approve", "acquire"},  # `approve` is skipped if no approval is needed
         "approve": {"acquire"},
         "acquire": {"compare", "release"},  # its teardown
         "compare": {"prepare"},
@@ -92,7 +92,7 @@ def test_tasks_depend_on_each_other_only_in_the_order_of_the_steps(dagbag: Any) 
     assert migrate.get_task("plan").downstream_task_ids == {"approve", "batches"}
 
 
-def test_only_what_runs_by_the_clock_waits_for_a_place_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_scheduled_tasks_wait_for_a_slot_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     from ha_core.operators.dags import BACKGROUND
 
     own = {task.pool for dag in read_dags().dags.values() for task in dag.tasks}
@@ -136,7 +136,7 @@ def test_release_runs_after_every_task_that_changes_something(dagbag: Any, dag_i
     assert {task.task_id for task in release.get_flat_relatives(upstream=True)} == changing
 
 
-def test_from_fence_to_cut_is_one_task_and_nothing_before_it_holds_a_lock_while_a_human_thinks(dagbag: Any) -> None:
+def test_from_fence_to_cut_is_one_task_and_no_lock_is_held_during_an_approval(dagbag: Any) -> None:
     switch = dagbag.dags["switch"]
 
     before = {task.task_id for task in switch.get_task("acquire").get_flat_relatives(upstream=True)}

@@ -94,9 +94,7 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     assert environment.store.locks() == []
 
 
-def test_topics_migrate_behind_a_fence_where_that_is_asked_for(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
+def test_topics_migrate_behind_a_fence_on_request(run_dag: Run, environment: Environment, workload: Workload) -> None:
     outcome = run_dag("migrate_topics", form(workload, cut="barrier"))
 
     assert outcome.state == "success", outcome.tasks

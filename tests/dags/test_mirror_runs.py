@@ -36,14 +36,14 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: one of its clusters dies."""
+    """A stack of its own: one of its clusters dies."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
         yield running
 
 
 @pytest.fixture
 def admins(environment: Environment) -> Iterator[dict[str, Admin]]:
-    """Of those who copy."""
+    """Admins of both clusters, for the copiers."""
     clusters = environment.store.load().clusters
     made = {name: Admin(clusters[name]) for name in ("east", "west")}
     yield made
@@ -142,7 +142,7 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
         kept |= write(through_gateway(stack, workload), topic, "in-east")
     with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
         pass
-    # When east dies with records that nobody has copied
+    # When east dies with records that were not copied
     lost = write(through_gateway(stack, workload), topic, "lost")
     record(environment, ["east", "west"])
     stack.kill("cluster/east")

@@ -82,13 +82,11 @@ def api(metadata_db: None, registry: Platform, monkeypatch: pytest.MonkeyPatch) 
     return Api()
 
 
-def test_who_may_run_the_dag_may_change_who_may_see_it_may_read_and_nobody_else_anything(
-    api: Api, registry: Platform
-) -> None:
+def test_users_who_may_run_the_dag_may_change_and_those_who_may_see_it_may_read(api: Api, registry: Platform) -> None:
     # Given
     new = {"value": {"name": "alice"}, "reason": "a test"}
     calls = [("GET", "/v1/users", None), ("POST", "/v1/users", new), ("GET", "/openapi.json", None)]
-    # When somebody calls who is not logged in, or has a token of his own making
+    # When a caller is not logged in, or has a forged token
     for method, path, body in calls:
         assert api(method, path, None, body).status_code == 401
     api.tokens["forged"] = "e30.e30.x"
@@ -109,7 +107,7 @@ def test_who_may_run_the_dag_may_change_who_may_see_it_may_read_and_nobody_else_
     assert api("GET", "/v1/gateway/changes/users", "admin").status_code == 404
 
 
-def test_while_the_database_is_away_nobody_is_told_where_it_is_and_later_it_is_served(
+def test_while_the_database_is_away_its_address_is_not_disclosed_and_later_it_is_served(
     metadata_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(served, "RETRY_S", 0.0)
@@ -156,7 +154,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert outcome.state == "success"
     done = "DONE: 5 changed on the platform: 1 quotas made, 2 rules made, 2 users made. "
     assert outcome.results["report"]["outcome"].startswith(done)
-    # And that nobody has said where gateways are, so it is not known whether they enforce it
+    # And without gateways' addresses, so it is not known whether they enforce it
     (enforcement,) = outcome.results["report"]["enforcement"]
     assert enforcement.startswith("Whether a gateway enforces it is not known: ")
     assert enforcement in outcome.results["report"]["outcome"]
@@ -207,7 +205,7 @@ def database_texts() -> list[str]:
         ({}, "0 lines"),
     ],
 )
-def test_what_cannot_be_is_refused_with_every_reason_and_nothing_is_changed(
+def test_invalid_lines_are_refused_with_every_reason_and_nothing_is_changed(
     run_alone: Run, registry: Platform, form: dict[str, Any], words: str
 ) -> None:
     outcome = run_alone("change_access", {**form, "reason": "a test", "dry_run": False})
@@ -230,9 +228,7 @@ def test_users_are_disabled_and_enabled(run_alone: Run, registry: Platform) -> N
     }
 
 
-def test_where_nobody_says_where_the_platform_is_no_file_is_made(
-    run_alone: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_platforms_address_no_file_is_made(run_alone: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SWITCHYARD_DATABASE", raising=False)
 
     outcome = run_alone("change_access", {**CHANGE})

@@ -30,7 +30,7 @@ def spark_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "history"
 
 
-def test_a_run_records_what_is_known_and_its_log_has_the_table(
+def test_a_run_records_facts_and_its_log_has_the_table(
     spark_at_hand: Path,
     run_dag: Callable[..., Outcome],
     environment: Environment,

@@ -38,7 +38,7 @@ def nothing_stands(environment: Environment, workload: Workload) -> bool:
     )
 
 
-def test_a_dry_run_says_what_would_move_and_changes_nothing(
+def test_a_dry_run_lists_the_moves_and_changes_nothing(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
     before = environment.store.load()
@@ -87,7 +87,7 @@ def test_a_planned_switch_moves_a_user_with_its_topic_and_group(
     assert nothing_stands(environment, workload)
 
 
-def test_a_switch_of_what_has_moved_already_is_skipped(
+def test_a_switch_of_topics_that_have_moved_already_is_skipped(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
     run_dag("switch", form(workload))

@@ -26,13 +26,13 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: everything that is in it moves."""
+    """A stack of its own: everything in it moves."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
         yield running
 
 
 def users_with_topics(stack: Stack, environment: Environment, cluster: str) -> list[tuple[str, str]]:
-    """Two users with a topic and a group each, and a topic that nobody is known to use."""
+    """Two users with a topic and a group each, and a topic without a known user."""
     mark = uuid.uuid4().hex[:6]
     made = [(f"user-{mark}-{n}", f"topic-{mark}-{n}") for n in range(2)]
     bootstrap = stack.clusters[cluster]["bootstrap"]
@@ -55,7 +55,7 @@ def switch(stack: Stack, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_cluster_is_left_part_by_part_and_asked_again_only_what_is_left_moves(
+def test_a_cluster_is_left_part_by_part_and_a_repetition_moves_the_rest(
     run_dag: Run, stack: Stack, environment: Environment
 ) -> None:
     # Given a cluster that serves users who share nothing
@@ -123,7 +123,7 @@ def test_a_scope_that_is_no_whole_cluster_is_refused_with_its_way_out(
     assert words in " ".join(said.split())
 
 
-def test_where_one_part_fails_it_is_undone_and_no_other_is_started(
+def test_a_failed_part_is_undone_and_no_other_is_started(
     run_dag: Run, stack: Stack, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a first part whose cut fails

@@ -42,7 +42,7 @@ def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_on
     assert environment.store.locks() == []
 
 
-def test_what_is_lost_with_a_cluster_is_in_the_result_of_a_dry_run_before_it_is_given_up(
+def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
     moved = {
@@ -72,7 +72,7 @@ def test_what_is_lost_with_a_cluster_is_in_the_result_of_a_dry_run_before_it_is_
     assert environment.store.locks() == []
 
 
-def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_deleted_when_asked(
+def test_reasons_against_aging_are_in_the_result_and_the_origin_is_deleted_on_request(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
     from confluent_kafka import TopicPartition

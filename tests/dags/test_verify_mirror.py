@@ -72,7 +72,7 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     thread.join(30)
     equal = run_dag("verify_mirror", {**form, "sample": 0.5, "seed": 7})
     assert equal.state == "success"
-    # What is small is looked at as a whole, whatever the share
+    # Small partitions are compared as a whole, whatever the share
     assert equal.results["report"]["outcome"] == (
         f"DONE: {PARTITIONS * RECORDS} records are equal in a sample (50.0%, seed 7) of {PARTITIONS} partitions"
     )

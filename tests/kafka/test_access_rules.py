@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
-from ha_core.operations.copies.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import remove_guards
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.mirror.copy_guard import guard, guards
 from stack.harness import Stack
@@ -109,7 +109,7 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
     # And brokers refuse who may write by these rules, until the guard is taken away
     assert error_of_writing(running, "west", topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert error_of_writing(running, "east", topic) is None
-    let_writers_in(west, west.access_rules(), [topic], lambda: None)
+    remove_guards(west, west.access_rules(), [topic], lambda: None)
     assert error_of_writing(running, "west", topic) is None
 
 
@@ -143,6 +143,6 @@ def test_a_rule_of_somebody_else_that_lets_nobody_write_is_told_and_left(
     store = MemoryStore()
     mirrored(store, topic)
     found = synced(store, east, west)
-    assert any("somebody else's rule" in one.reason for one in found.findings if one.about == f"topic {topic}")
-    assert let_writers_in(west, west.access_rules(), [topic], lambda: None) == []
+    assert any("a rule that is no guard" in one.reason for one in found.findings if one.about == f"topic {topic}")
+    assert remove_guards(west, west.access_rules(), [topic], lambda: None) == []
     assert of(west, topic) == {guard(topic)[1]}

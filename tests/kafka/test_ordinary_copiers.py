@@ -12,7 +12,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Cluster, Mirror
-from ha_core.operations.copies.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import remove_guards
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.mirror.copy_guard import guard, marked
 from ha_core.wire.sasl import SecurityProfile
@@ -87,7 +87,7 @@ def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the
         # And no rule is left of finding out which of them it is
         assert not [one for one in west.access_rules() or () if one.name.startswith("switchyard-probe-")]
         # When the copy becomes the writer, then both may write
-        let_writers_in(copier, copier.access_rules(), [topic], lambda: None)
+        remove_guards(copier, copier.access_rules(), [topic], lambda: None)
     for account in (ann, bob):
         assert error_of_writing(running, "west", topic, account) is None
     # And nothing is left of the guards, as soon as all brokers have heard of it
@@ -108,7 +108,7 @@ def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_o
         # Then it gets none, which is told, and the copier goes on
         assert of(west, topic) == set[TopicAcl]()
         told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
-        assert "the first rule there would keep it out" in told
+        assert "the first rule there would deny it" in told
         assert "allow.everyone.if.no.acl.found" in told
         copied(running, east, copier, mirror, 1)
 
@@ -128,7 +128,7 @@ def test_a_user_whom_the_source_denies_to_write_by_now_stays_denied_when_the_cop
         add(east, {denial})
         # When that has come along, and the guard goes
         synced(store, east, copier)
-        let_writers_in(copier, copier.access_rules(), [topic], lambda: None)
+        remove_guards(copier, copier.access_rules(), [topic], lambda: None)
     # Then the denial stays
     assert denial in of(west, topic)
     assert error_of_writing(running, "west", topic, ann) == DENIED

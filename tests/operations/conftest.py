@@ -16,7 +16,7 @@ CLUSTERS = (
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """Two registered clusters at which nobody listens."""
+    """Two registered clusters without brokers at their addresses."""
     store = MemoryStore()
     store.commit(
         StateChange(change_id="seed", puts=CLUSTERS, expected={(Cluster, cluster.name): None for cluster in CLUSTERS})

@@ -1,4 +1,4 @@
-"""Processes that die by SIGKILL before or after one call: what they leave is brought to its end by somebody else."""
+"""Processes that die by SIGKILL before or after one call; another process ends their operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a disk does to a log without anybody's notice: another record, under a checksum that is right."""
+"""Silent corruption of a log by its disk: another record, under a valid checksum."""
 
 from __future__ import annotations
 

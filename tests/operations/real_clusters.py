@@ -1,4 +1,4 @@
-"""What tests of operations do with real clusters: records, members of groups, registered gateways, stored documents."""
+"""Helpers for operations on real clusters: records, members of groups, registered gateways, stored documents."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def stored_move(environment: Environment, operation_id: str) -> MoveOperation:
 
 
 def dependents_of(environment: Environment, operation_id: str) -> DependentGroups:
-    """What became of the groups that were to come along with the topics of a migration."""
+    """The result of moving the groups that were to come along with the topics of a migration."""
     found = stored_move(environment, operation_id).evidence.groups
     assert found is not None, f"nobody has looked for the groups of {operation_id}"
     return found

@@ -41,9 +41,9 @@ def window(environment: Environment, origin: Quiet) -> FencedReads:
 
 
 def test_reading_ends_fails_when_a_topic_got_partitions_before_its_fence(environment: Environment) -> None:
-    # Given a topic of two partitions, to whose third one somebody has written since the move looked at it
-    # When the ends are read behind the fence
-    # Then there is no cut: the target would be the writer of the third, too, and what it holds unreachable
+    # Given a topic of two partitions, whose third one was added and written since the move looked at it
+    # When the ends are read under the fence
+    # Then there is no cut: the target would be the writer of the third, too, and its records would be unreachable
     with pytest.raises(StepFailedError, match=r"orders has 3 partitions .*, 2 when the move began"):
         window(environment, Quiet(3)).read()
 

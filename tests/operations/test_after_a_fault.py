@@ -39,7 +39,7 @@ class Aftermath:
 
     stack: Stack
     proposal: tuple[str, ...]
-    """What the pre-flight said."""
+    """The pre-flight's verdicts."""
 
 
 def opened(stack: Stack) -> Environment:

@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
 def age_s(
     recorder_ahead_s: float, store_set_back_s: float, really_s: float = 600.0, look_s: float = 0.0
 ) -> float | None:
-    """What a forced move makes of a topic that was looked at `really_s` ago."""
+    """The forced move of a topic that was looked at `really_s` ago."""
     store = MemoryStore()
     store.set_clock(lambda: NOW.timestamp() - really_s)
     at = NOW - timedelta(seconds=really_s + look_s - recorder_ahead_s)
@@ -51,7 +51,7 @@ def test_facts_recorded_in_the_future_have_no_known_age(recorder_ahead_s: float,
     assert age_s(recorder_ahead_s, store_set_back_s) is None
 
 
-def test_where_a_dead_log_starts_is_the_highest_of_what_was_seen_reported_and_said() -> None:
+def test_the_start_of_a_dead_log_is_the_highest_of_seen_reported_and_answered_ones() -> None:
     # Given a look that saw the log start at 100, and a copier that has heard of 200 since
     store = MemoryStore()
     mirror = Mirror.of("t", "east", "west", "link-1", "now", "me")

@@ -49,7 +49,7 @@ def topic(stack: Stack) -> str:
 
 
 def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east") -> None:
-    """What retention does, at once: the log starts at `offset`."""
+    """Does at once what retention would do: the log starts at `offset`."""
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
     wanted = [TopicPartition(topic, partition, offset) for partition in range(PARTITIONS)]
     for future in admin.delete_records(wanted).values():
@@ -222,7 +222,7 @@ def test_after_moves_there_and_back_each_extent_ages_separately(
 def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    # Given a moved topic that somebody has deleted in its origin
+    # Given a moved topic that was deleted in its origin past the gateways
     move(environment, f"topic:{topic}")
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
     admin.delete_topics([topic])[topic].result(30)
@@ -271,7 +271,7 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     expire(stack, topic, RECORDS + ahead + surplus)
     # Then nothing keeps it
     assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
-    # But when somebody goes on to write there
+    # But when a producer continues to write there
     produce(stack, "east", topic, 1, idempotent=True)
     # Then that does
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS

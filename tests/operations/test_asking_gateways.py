@@ -1,4 +1,4 @@
-"""Who is asked when gateways are asked what they say of themselves."""
+"""Gateways to which queries go."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_where_all_follow_nothing_is_wrong(fleet: Fleet) -> None:
         assert told(environment) == []
 
 
-def test_who_cannot_read_is_named_with_the_reason_and_since_when(fleet: Fleet) -> None:
+def test_gateways_that_cannot_read_are_named_with_reason_and_time(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     fleet.sources["gw-2"].down = "a secret of the source"
@@ -76,7 +76,7 @@ def test_who_cannot_read_is_named_with_the_reason_and_since_when(fleet: Fleet) -
     assert "secret" not in text
 
 
-def test_who_is_left_behind_is_named(fleet: Fleet) -> None:
+def test_gateways_that_are_behind_are_named(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     fleet.sources["gw-1"].change("bob", "here")
@@ -88,7 +88,7 @@ def test_who_is_left_behind_is_named(fleet: Fleet) -> None:
     assert "in force at gw-2" in text
 
 
-def test_gateways_read_anew_when_they_are_told(fleet: Fleet) -> None:
+def test_gateways_read_everything_again_on_request(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     with Environment(fleet.store, by="test") as environment:

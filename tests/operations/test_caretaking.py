@@ -1,4 +1,4 @@
-"""Operations whose executor is gone: which are gone on with by whoever lives, when, and which are left alone."""
+"""Orphan recovery: operations without executor that are resumed, when, and those that are left alone."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
 def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_open(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
-    # Given an operation whose cuts are proposed and not open, and which nobody works on
+    # Given an operation whose cuts are proposed and not open, and which has no executor
     operation = an_operation("crossing", a_migration)
     crossing = Crossing(operation=operation.id, state="proposed")
     topic = pinned_map("east", "orders", 1).model_copy(update={"crossing": crossing})
     put(store, topic)
     begun(environment.store, operation)
-    # When somebody looks after it
+    # When orphan recovery looks at it
     caretaking = OrphanRecovery(environment)
     # Then it is due
     assert due_within(caretaking, clock, 10) is not None
@@ -155,7 +155,7 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
         StateChange(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0)
     )
     # When another one begins something
-    engine.take_care(environment)
+    engine.recover_one(environment)
     # Then nothing of it is left
     ended = environment.operation(operation.id)
     assert ended is not None
@@ -170,7 +170,7 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
 def test_taking_care_does_not_wait_when_no_operation_is_due(environment: Environment, clock: Clock) -> None:
     begun(environment.store, an_operation("running"))
 
-    engine.take_care(environment)
+    engine.recover_one(environment)
 
     assert clock.now == 0
 
@@ -191,7 +191,7 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     # When every attempt to end it fails
     while clock.now < 600:
         for name in caretaking.look():
-            assert engine.attend(caretaking, name) == "cannot be brought to its end: no"
+            assert engine.resume_orphan(caretaking, name) == "cannot be ended: no"
         clock.sleep(0.4)
     # Then pauses grow up to a minute
     pauses = [round(after - before, 1) for before, after in pairwise(at)]

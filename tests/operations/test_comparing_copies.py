@@ -68,7 +68,7 @@ def looks_at(monkeypatch: pytest.MonkeyPatch, compare: Callable[[int, Range, Cal
     monkeypatch.setattr(comparing, "compare", fake)
 
 
-def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_told(
+def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_reported(
     monkeypatch: pytest.MonkeyPatch, environment: Environment
 ) -> None:
     # Given records that differ in two ranges of one partition
@@ -86,7 +86,7 @@ def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_t
         assert [one.ranges for one in found.partitions][::2] == [RANGES, RANGES]
 
 
-def test_what_is_damaged_without_a_look_at_records_is_told_and_what_lies_below_is_compared(
+def test_damage_in_notes_is_reported_and_records_below_it_are_compared(
     monkeypatch: pytest.MonkeyPatch, environment: Environment
 ) -> None:
     looks_at(monkeypatch, lambda _partition, _span, _over: Compared(LENGTH))
@@ -124,7 +124,7 @@ def test_where_there_is_little_time_each_partition_is_looked_at_before_any_is_a_
         assert min(one.ranges for one in found) >= 1
 
 
-def test_a_range_that_takes_too_long_is_cut_short_where_somebody_waits_and_only_there(
+def test_a_slow_range_is_cut_short_only_if_an_operation_waits(
     monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
 ) -> None:
     # Given ranges in which a record takes a second
@@ -136,7 +136,7 @@ def test_a_range_that_takes_too_long_is_cut_short_where_somebody_waits_and_only_
         return Compared(records, cut_short=records < LENGTH)
 
     looks_at(monkeypatch, compare)
-    # When somebody waits for 50 seconds
+    # When an operation waits for 50 seconds
     limited = compare_all(environment, planned(), 1, within_s=50)
     # Then many ranges are looked at, each for a moment; else each to its end
     assert sum(one.ranges for one in limited) >= 50 / (RANGE_S * SIDE_BY_SIDE)
@@ -196,7 +196,7 @@ def test_records_that_a_copy_has_deleted_are_not_lacking_if_its_source_may_delet
     assert replace(plan, compacted=Compacted(source=True, copy=False)).known == Compared()
 
 
-def test_the_same_operation_draws_the_same_sample_and_another_one_another() -> None:
+def test_an_operation_always_draws_the_same_sample_and_another_operation_a_different_one() -> None:
     assert coverage("sample", "switch-1") == coverage("sample", "switch-1")
     assert coverage("sample", "switch-1").seed != coverage("sample", "switch-2").seed
     assert (coverage("sample", "s").share, coverage("full", "s").share) == (0.1, 1.0)

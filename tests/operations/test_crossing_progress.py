@@ -1,4 +1,4 @@
-"""What is said of a crossing that somebody has looked at."""
+"""The words for the progress of a crossing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_partitions_added_during_a_crossing_are_named_with_the_command_that_move
     # When its progress is shown
     # Then it names them, and so does its end, with the command
     assert progress.words.endswith(
-        "; orders:3-5 came to east meanwhile: clients see them when the crossing has ended, and they remain in east"
+        "; orders:3-5 were added in east meanwhile: clients see them when the crossing has ended, and they remain in "
+        "east"
     )
     assert remaining_words(CROSSING) == ""
     ended = CROSSING.noting(remaining={"orders": (3, 4, 5)})

@@ -1,4 +1,4 @@
-"""One map that is damaged keeps nobody from moving the other topics."""
+"""One damaged map does not prevent moves of other topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stack.memory_store import MemoryStore
 
 @pytest.fixture
 def damaged(store: MemoryStore) -> None:
-    """`orders` is written in east; nobody can say where `broken` is."""
+    """`orders` is written in east; the writer of `broken` is unknown."""
     closed = Extent(cluster="east", start=0, end=100, base=0, term=0)
     topics = (
         Topic(name="orders", writer="east", partitions={0: identity("east")}),

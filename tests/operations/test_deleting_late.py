@@ -45,7 +45,7 @@ class West:
         return {}
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
-        """Of brokers that have none."""
+        """Topic ids of brokers that have none."""
         return dict.fromkeys(names, "")
 
     def leaderships(self, _: Collection[object]) -> dict[object, object]:
@@ -55,8 +55,8 @@ class West:
 def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
     monkeypatch.setattr(unlinking, "now_s", lambda: west.now_s)
-    monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(unlinking, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(unlinking, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(unlinking, "open_ended_copies", lambda *_: None)
     monkeypatch.setattr(unlinking, "_at_home", lambda *_: west.groups)
 
 
@@ -70,7 +70,7 @@ def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
 
 
 @pytest.mark.parametrize(("halts_s", "result"), [(1.0, "succeeded"), (3600.0, "failed")])
-def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed_an_hour_ago(
+def test_a_stalled_process_does_not_delete_a_copy_by_a_check_of_an_hour_ago(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch, halts_s: float, result: str
 ) -> None:
     west = West(halts_s)
@@ -79,18 +79,18 @@ def test_who_stood_still_before_it_deletes_a_copy_does_not_go_by_what_was_needed
     operation = ended(store, environment, "01")
     # When the process that deletes it stands still, and goes on
     report = engine.resume(environment, operation)
-    # Then it has deleted what nobody needs, and nothing beside which a group keeps its offsets by now
+    # Then it has deleted the copies that are not needed, and none for which a group keeps its offsets by now
     assert report.result == result
     assert west.deleted == ([] if west.groups else ["orders"])
     # And who says it again is told who needs it
     if west.groups:
-        assert "judged more than 30 s ago. Say `mirror unlink" in report.error
+        assert "is older than 30 s. Run `mirror unlink" in report.error
 
 
 def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_ended_before(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a copy that was deleted with its mirror, and a topic that somebody has made under its name since
+    # Given a copy that was deleted with its mirror, and a topic that was created under its name since
     west = West(0)
     use(west, monkeypatch)
     assert engine.resume(environment, ended(store, environment, "")).result == "succeeded"
@@ -101,7 +101,7 @@ def test_a_topic_of_brokers_without_ids_is_not_deleted_for_a_mirror_that_has_end
     assert west.deleted == ["orders"]
 
 
-def test_who_could_not_delete_a_copy_is_told_what_was_changed_and_not_that_nothing_was(
+def test_a_failed_deletion_of_a_copy_reports_the_changes_that_were_made(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a mirror that has ended, and beside whose copy a group keeps its offsets by the time it is to go
@@ -118,7 +118,7 @@ def test_who_could_not_delete_a_copy_is_told_what_was_changed_and_not_that_nothi
     assert "readers" in report.error
 
 
-def test_of_several_copies_it_is_told_which_are_deleted_when_one_of_them_could_not_be(
+def test_a_partly_failed_deletion_names_the_deleted_copies(
     store: MemoryStore, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two copies, of which the cluster deletes the first and refuses the second

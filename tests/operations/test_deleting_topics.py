@@ -82,8 +82,8 @@ def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[
         monkeypatch.setattr(module, "answering", up)
     monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: found[name])
     monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
-    monkeypatch.setattr(topic_deletion, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(topic_deletion, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(topic_deletion, "open_ended_copies", lambda *_: None)
     return found
 
 
@@ -146,7 +146,7 @@ def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
 
 
 @pytest.mark.usefixtures("moved")
-def test_a_dry_run_says_what_is_lost_and_changes_nothing(environment: Environment) -> None:
+def test_a_dry_run_counts_the_loss_and_changes_nothing(environment: Environment) -> None:
     before = environment.store.load()
 
     found = plan_deletion(environment, ["orders"])
@@ -176,7 +176,7 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
 
 
 @pytest.mark.usefixtures("moved")
-def test_no_topic_is_told_to_be_gone_while_a_cluster_may_have_it(
+def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
     for cluster, one in clusters.items():
@@ -247,7 +247,7 @@ def test_a_cluster_that_stops_answering_in_the_middle_leaves_the_topic_deleted_f
 
 @pytest.mark.usefixtures("moved")
 @pytest.mark.parametrize("at", ["unserved", "_delete_in_clusters", "_forget"])
-def test_whoever_goes_on_after_a_death_completes_the_deletion(
+def test_the_next_executor_completes_the_deletion_after_a_crash(
     environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     # Given an executor that dies behind the first revision
@@ -268,7 +268,7 @@ def test_whoever_goes_on_after_a_death_completes_the_deletion(
 
 
 @pytest.mark.usefixtures("moved")
-def test_a_topic_that_somebody_creates_meanwhile_past_the_gateways_stays(
+def test_a_topic_created_past_the_gateways_during_the_deletion_stays(
     environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def recreated(*_: Any) -> str:
@@ -285,10 +285,10 @@ def test_a_topic_that_somebody_creates_meanwhile_past_the_gateways_stays(
 
 @pytest.mark.parametrize(
     ("topic", "why"),
-    [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no name of a topic")],
+    [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no topic name")],
 )
 @pytest.mark.usefixtures("clusters")
-def test_what_is_no_topic_of_users_is_refused_by_name(environment: Environment, topic: str, why: str) -> None:
+def test_internal_and_unknown_topics_are_refused_by_name(environment: Environment, topic: str, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
         delete(environment, [topic], "not needed")
 
@@ -301,7 +301,7 @@ def a_request(topic: str = "orders") -> DeletionRequest:
 
 
 @pytest.mark.usefixtures("moved")
-def test_a_topic_that_a_client_wants_deleted_is_deleted_by_whoever_takes_care_of_operations(
+def test_a_deletion_that_a_client_requests_is_carried_out_by_orphan_recovery(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
     environment.store.request_deletion(a_request())
@@ -315,7 +315,7 @@ def test_a_topic_that_a_client_wants_deleted_is_deleted_by_whoever_takes_care_of
 
 
 @pytest.mark.usefixtures("moved")
-def test_a_client_is_told_which_cluster_keeps_its_topic_from_being_deleted(
+def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
     clusters["west"].away = True
@@ -325,7 +325,7 @@ def test_a_client_is_told_which_cluster_keeps_its_topic_from_being_deleted(
 
     (answer,) = environment.store.requested_deletions()
     assert (answer.refused, "cluster west" in answer.why) == ("away", True)
-    # It is not tried again, and is forgotten when nobody has fetched the answer
+    # It is not tried again, and is forgotten when no gateway has fetched the answer
     environment.now = lambda: "2026-01-01T01:00:00Z"
     assert requested_deletions.due(environment) == ()
     assert environment.store.requested_deletions() == []

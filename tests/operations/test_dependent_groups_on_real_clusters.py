@@ -235,7 +235,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     death, operations = DEATHS[point]
     die_in_engine(stack, death, "resume", operation.id)
     died_at, writer = stored_operation(environment, operation.id).state, stored_topic(environment, work.topic).writer
-    # When somebody looks after what crosses over
+    # When open crossings are settled
     assert operation.id in crossing_operations(environment)
     look = advance_once(environment, operation.id)
     # Then the group has followed, once
@@ -262,7 +262,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
     with monkeypatch.context() as planted:
         planted.setattr(switch_steps, "cut_change", fails)
         look = advance_once(environment, operation.id)
-    # Then they stay, and what to do next is said wherever somebody looks
+    # Then they stay, and each page names the next step
     assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")
     assert stored_operation(environment, f"{operation.id}-groups").state == "undone"
     command = f"switchyard switch 'user:{work.user}##{work.group}' --from east --to west --reason 'a test'"
@@ -411,7 +411,7 @@ def test_the_lag_of_a_group_is_shown_in_client_offsets_over_both_clusters(
     run_to_success(environment, operation.id)
     produce(stack, "west", work.topic, 4)
     commit(environment, work.group, work.topic, RECORDS + AHEAD - 1, "west")
-    # When somebody asks
+    # When an operator asks
     found = switchyard(stack, "group", work.group)
     # Then partition 0 has one record left in east, and partition 1 is at the cut
     cut, end = RECORDS + AHEAD, RECORDS + AHEAD + 4

@@ -49,7 +49,7 @@ def test_copiers_of_ended_mirrors_are_refused_and_their_guards_go_also_where_a_g
     monkeypatch.setattr("ha_core.operations.copies.taken.admin_of", lambda _, name: clusters[name])
     monkeypatch.setattr("ha_core.operations.copies.writers.admin_of", lambda _, name: clusters[name])
     monkeypatch.setattr("ha_core.operations.engine.journal.admin_of", lambda _, name: clusters[name])
-    monkeypatch.setattr("ha_core.operations.move.switch_steps.become_sources", lambda _: None)
+    monkeypatch.setattr("ha_core.operations.move.switch_steps.apply_source_settings", lambda _: None)
     clock = [0.0]
     environment.monotonic, environment.sleep = lambda: clock[0], lambda s: clock.append(clock.pop() + s)
     store.client().register_gateway(GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0))

@@ -27,8 +27,8 @@ def _west(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that does what it is asked for."""
     west = SimpleNamespace(cluster=SimpleNamespace(name="west"))
     monkeypatch.setattr(unlinking, "admin_of", lambda *_: west)
-    monkeypatch.setattr(unlinking, "refuse_copiers", lambda *_: None)
-    monkeypatch.setattr(unlinking, "open_what_ended", lambda *_: None)
+    monkeypatch.setattr(unlinking, "fence_copiers", lambda *_: None)
+    monkeypatch.setattr(unlinking, "open_ended_copies", lambda *_: None)
 
 
 def mirrored(store: MemoryStore, topics: Collection[str]) -> None:
@@ -64,10 +64,10 @@ def test_as_many_mirrors_as_no_operation_can_keep_are_ended_by_several(
     assert max(count for _, count in found) <= BATCH_MIRRORS
 
 
-def test_who_died_between_two_operations_says_it_again_and_the_rest_is_ended(
+def test_repeating_the_command_after_a_crash_between_two_operations_ends_the_rest(
     environment: Environment, topics: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who dies at the end of the second operation
+    # Given a process that dies at the end of the second operation
     ends = Unlink.end
     begun: list[str] = []
 
@@ -90,7 +90,7 @@ def test_who_died_between_two_operations_says_it_again_and_the_rest_is_ended(
         unlink(environment, topics, "west", "not needed")
 
 
-def test_what_is_refused_after_others_were_ended_does_not_say_that_nothing_was_changed(
+def test_a_refusal_after_others_were_ended_does_not_claim_that_nothing_was_changed(
     environment: Environment, topics: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a topic among the last on which an operation has begun when the first batch has ended

@@ -65,7 +65,7 @@ def test_gateways_that_follow_another_database_do_not_enforce_the_change(store: 
     with Environment(store, by="test") as environment:
         (said,) = enforced(environment, {"users": CHANGED_US - 1}, of_another)
 
-    assert said.startswith("users: in force nowhere, since no gateway follows this database")
+    assert said.startswith("users: not in force, since no gateway follows this database")
 
 
 def test_quotas_are_in_force_where_those_of_this_database_are_published(store: MemoryStore) -> None:
@@ -74,11 +74,11 @@ def test_quotas_are_in_force_where_those_of_this_database_are_published(store: M
         store.publish(store.publication(), CHANGED_US, "service", [])
         (after,) = enforced(environment, {"quotas": CHANGED_US}, of_this_database)
 
-    assert before.startswith("quotas: in force nowhere, since no service publishes the quotas of this database")
+    assert before.startswith("quotas: not in force, since no service publishes the quotas of this database")
     assert after == "quotas: in force at 2 of 2 gateways."
 
 
-def test_kinds_that_no_gateway_reads_are_said_to_be_so(store: MemoryStore) -> None:
+def test_kinds_that_no_gateway_reads_are_reported(store: MemoryStore) -> None:
     with Environment(store, by="test") as environment:
         assert [*enforced(environment, {"topics": 5}, of_this_database)] == [
             "topics: no gateway reads them from the platform."

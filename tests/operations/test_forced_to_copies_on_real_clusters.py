@@ -103,8 +103,8 @@ def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
 
 @dataclass(frozen=True)
 class Dead:
-    """East had all topics and died with records that west has not, and with a partition that nobody has heard of; west
-    has been written to since by nobody."""
+    """East had all topics and died with records that west has not, and with an unknown partition; west was not written
+    since."""
 
     stack: Stack
 
@@ -119,7 +119,7 @@ def dead(stack: Stack) -> Dead:
         operation = engine.start(environment, plan_link(environment, link_request(TOPICS, "east", "west", "standby")))
         assert engine.resume(environment, operation.id).result == "succeeded"
         copy_all(environment, list(environment.store.load().mirrors.values()))
-        fill(stack, "west", DAMAGED, 1, partitions=1)  # by somebody who is no copier
+        fill(stack, "west", DAMAGED, 1, partitions=1)  # by a producer that is no copier
         for name in TOPICS:
             fill(stack, "east", name, BEYOND, partitions=PARTITIONS)
         record(environment, ["east"])
@@ -159,9 +159,9 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     operation, death = begun(environment, topic), DEATHS[topic]
     if death is not None:
         die_in_engine(dead.stack, death, "resume", operation)
-    # When somebody else goes on with it
+    # When another process resumes it
     report = engine.resume(environment, operation)
-    # Then all that was copied is read from the copy, the rest is a hole, and nobody copies there any more
+    # Then all copied records are read from the copy, the rest is a hole, and the topic is not copied any more
     assert (report.result, report.error) == ("succeeded", "")
     view = environment.store.load()
     assert view.topics[topic].clusters == {"west"}
@@ -185,8 +185,8 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
     assert not [lock for lock in environment.store.locks() if lock.operation == operation]
 
 
-def test_what_is_lost_is_known_before_also_while_nobody_copies(dead: Dead, environment: Environment) -> None:
-    # Given a dead cluster, and a job that has ended: nobody reports how far copies are
+def test_the_loss_is_known_before_the_switch_even_without_a_copy_job(dead: Dead, environment: Environment) -> None:
+    # Given a dead cluster, and a job that has ended: no task reports how far copies are
     request = make_request(
         [f"topic:{UNDONE}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
     )
@@ -255,10 +255,10 @@ def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead
     assert UNDONE not in {one.topic for one in environment.store.lost_tails()}
 
 
-def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_its_topic_may_stay(
+def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     dead: Dead, environment: Environment
 ) -> None:
-    # Given two topics of the dead cluster, of which one has a copy that somebody else has written to
+    # Given two topics of the dead cluster, of which one has a copy that another producer has written to
     def switched(damaged_copies: str) -> Report:
         request = make_request(
             [f"topic:{SOUND}", f"topic:{DAMAGED}"],
@@ -295,7 +295,7 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
     operation = environment.operation(report.operation)
     assert operation is not None
     assert f"{DAMAGED} stayed in east" in operation.result
-    # When only it is to go, then nobody guesses what its copy has
+    # When only it is to move, then the contents of its copy are not guessed
     request = make_request(
         [f"topic:{DAMAGED}"],
         "east",
@@ -313,14 +313,14 @@ def test_a_damaged_copy_stops_a_switch_of_many_topics_until_somebody_says_that_i
     # When its source may be gone for good, it goes on at what is known to be good of it
     request = request.model_copy(update={"damaged_copies": "good-part"})
     kept = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
-    # Then all that was mirrored is read there, and the record of somebody else by nobody
+    # Then all mirrored records are read there, and the other producer's record is not
     assert (kept.result, kept.error) == ("succeeded", "")
     extents = stored_topic(environment, DAMAGED).partitions[0]
     assert [(one.cluster, one.start, one.end, one.base) for one in extents[:-1]] == [("west", 0, COPIED, 1)]
     assert extents[-1].base > COPIED + 1
     operation = environment.operation(kept.operation)
     assert operation is not None
-    assert "of damaged copies that is read which is known to be good" in operation.result
+    assert "only the good part of damaged copies is read" in operation.result
 
 
 @pytest.fixture(scope="module")
@@ -440,16 +440,16 @@ def test_a_switch_back_to_a_tail_is_refused_when_the_topic_is_compacted_by_then(
     assert (found.level, found.number) == ("error", PARTITIONS * BEYOND)
 
 
-def test_a_returned_cluster_whose_topic_had_grown_unseen_is_no_standby_and_what_is_in_no_map_is_told(
+def test_a_returned_cluster_with_unseen_partitions_is_no_standby_and_they_are_reported(
     back: Dead, environment: Environment
 ) -> None:
     # When it is reconciled, twice
     for _ in range(2):
         result = reconcile(environment, "east", [GROWN], reason="it is back")
-        # Then it is told what nobody was led to, and where it lies, and nothing is copied over it
+        # Then the partition that no map has is reported, with its place, and nothing is copied over it
         why = result.not_mirrored[GROWN]
         assert f"partition {PARTITIONS} with {ADDED} records" in why
-        assert "link it anew" in why
+        assert "link it again" in why
         assert result.needs_attention
         assert f"{GROWN}@east" not in environment.store.load().mirrors
 
@@ -489,7 +489,7 @@ def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become
     assert f"{OTHER}@east" not in environment.store.load().mirrors
     tail = tail_of(environment, OTHER)
     assert (tail.counted, {part.differs_at for part in tail.partitions.values()}) == (None, {COPIED - 1})
-    # When nobody compares any more, then what was found is not forgotten
+    # When nothing is compared any more, then the earlier difference is not forgotten
     unseen = reconcile(environment, "east", [OTHER], verify="none", reason="it is back")
     assert [one.outcome for one in unseen.open] == ["differs"] * PARTITIONS
     assert f"{OTHER}@east" not in environment.store.load().mirrors
@@ -501,8 +501,10 @@ def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become
     assert f"{OTHER}@east" not in environment.store.load().mirrors
 
 
-def test_what_was_counted_before_is_compared_when_it_is_to_be_the_standby(back: Dead, environment: Environment) -> None:
-    # Given a tail that was counted, and nobody has looked at what lies below it
+def test_a_tail_counted_before_is_compared_when_its_cluster_becomes_the_standby(
+    back: Dead, environment: Environment
+) -> None:
+    # Given a tail that was counted, and whose records below it were not compared
     counted = reconcile(environment, "east", [COUNTED], mirror=False, verify="none", reason="it is back")
     assert ([one.outcome for one in counted.found], counted.needs_attention) == (["counted"] * PARTITIONS, False)
     assert tail_of(environment, COUNTED).counted is not None
@@ -523,7 +525,7 @@ def test_a_topic_whose_copy_dies_before_its_returned_cluster_was_reconciled_goes
     # Given a topic that went on in west, whose old cluster is back with all that it had, when west dies
     back.stack.kill("cluster/west")
     # When it is reconciled then, nothing of it is given up
-    with pytest.raises(RefusedError, match="It is west that does not answer, and not east"):
+    with pytest.raises(RefusedError, match="west does not answer, not east"):
         reconcile(environment, "east", [LEFT], accept_loss=True, reason="west is down")
     # When it is switched back by force
     request = make_request(

@@ -1,4 +1,4 @@
-"""What is said of clusters that answer only partly, or not at all: no healthy one is called lost, nothing forgotten."""
+"""Facts about clusters that answer in part, or not at all: no healthy one is reported lost, no fact forgotten."""
 
 from __future__ import annotations
 
@@ -119,5 +119,5 @@ def test_a_group_of_an_unreachable_and_never_recorded_cluster_is_shown_as_unknow
 
     assert found.partitions == ()
     assert "Nothing was recorded of the group" in found.unasked["east"]
-    with pytest.raises(RefusedError, match="nobody has seen it"):
+    with pytest.raises(RefusedError, match="now or when last seen"):
         lag_of(environment, "no-such-group")

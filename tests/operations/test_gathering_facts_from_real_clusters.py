@@ -1,4 +1,4 @@
-"""What real clusters are said to be: healthy ones are never called lost, and one that stands still forgets nothing."""
+"""Facts about real clusters: healthy ones are never reported lost, and facts about a stalled one are kept."""
 
 from __future__ import annotations
 

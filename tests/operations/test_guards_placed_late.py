@@ -7,7 +7,7 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Document, Mirror
 from ha_core.operations.copies.syncing.pair import MirrorPair, SyncOvertakenError
-from ha_core.operations.copies.syncing.rights import let_writers_in, sync_rights
+from ha_core.operations.copies.syncing.rights import remove_guards, sync_rights
 from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
@@ -28,17 +28,17 @@ def looked_at(store: MemoryStore, west: Rules) -> None:
 
 
 def switched(store: MemoryStore, west: Rules) -> None:
-    """What a switch does with the mirror, and with what it finds of a guard."""
+    """A switch: ends the mirror, and removes the guard if there is one."""
     found = store.client().read(Mirror, MIRROR.key)
     assert found is not None
     store.client().commit(
         StateChange(change_id="cut", deletes=((Mirror, MIRROR.key),), expected={(Mirror, MIRROR.key): found[1]})
     )
-    let_writers_in(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
+    remove_guards(west, west.access_rules(), ["orders"], lambda: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("halted", [0, 1], ids=["before the marker", "before the rule"])
-def test_who_has_stood_still_while_the_copy_became_the_writer_leaves_no_rule_that_keeps_its_writers_out(
+def test_a_copier_that_stalled_over_the_switch_leaves_no_guard_on_the_new_writer(
     mirrored: MemoryStore, halted: int
 ) -> None:
     # Given a look at the mirror that stands still when it may place its rules, until a switch is over
@@ -47,7 +47,7 @@ def test_who_has_stood_still_while_the_copy_became_the_writer_leaves_no_rule_tha
     # When it goes on
     with pytest.raises(SyncOvertakenError, match="has ended"):
         looked_at(mirrored, west)
-    # Then nobody is kept out, and no later look has to know whose the rule was
+    # Then no writer is denied, and no later pass has to know whose the rule was
     assert not west.there - {guard("orders")[0]}
 
 
@@ -58,9 +58,7 @@ def test_a_mirror_that_stands_is_guarded(mirrored: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("dead", ["east", "west"])
-def test_what_another_mirror_has_left_goes_also_where_the_other_cluster_is_dead(
-    mirrored: MemoryStore, dead: str
-) -> None:
+def test_a_leftover_guard_is_removed_although_the_other_cluster_is_dead(mirrored: MemoryStore, dead: str) -> None:
     # Given a cluster with the guard of a mirror that has ended, and a mirror that stands, whose other side is dead
     clusters = {name: Rules(name) for name in ("east", "west")}
     clusters[dead].refusal = KafkaAdminError(dead, "not now.")
@@ -70,5 +68,5 @@ def test_what_another_mirror_has_left_goes_also_where_the_other_cluster_is_dead(
     pair = MirrorPair(mirrored.client(), clusters["east"], clusters["west"], "2026-01-01T00:00:00Z")  # type: ignore[arg-type]
     with pytest.raises(KafkaAdminError):
         sync_rights(pair, ["orders"])
-    # Then nobody is kept out
+    # Then no writer is denied
     assert clusters[lives].there == set()

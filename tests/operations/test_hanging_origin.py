@@ -11,7 +11,7 @@ import pytest
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster, MoveSet, View
 from ha_core.operations.clusters.collect_facts import JUST_NOW_S, gather
-from ha_core.operations.engine.cluster_admins import last_words
+from ha_core.operations.engine.cluster_admins import ask_dying
 from ha_core.operations.engine.environment import Environment
 
 PATIENCE_S = 0.4
@@ -55,6 +55,6 @@ def test_a_dying_origin_that_hangs_is_asked_for_its_last_words_once(environment:
         return origin.topics(["orders"], timeout_s=PATIENCE_S)
 
     origin = environment.admin(hanging)
-    assert last_words(environment, origin, ask) is None
-    assert last_words(environment, origin, ask) is None
+    assert ask_dying(environment, origin, ask) is None
+    assert ask_dying(environment, origin, ask) is None
     assert asked == 1

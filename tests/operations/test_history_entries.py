@@ -1,4 +1,4 @@
-"""What is read in the history afterwards: when things happened, and what belongs to which operation."""
+"""Times and operations of history entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs is found by the locks that it holds, however much has ever run."""
+"""Running operations are found by their locks, however many operations there ever were."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
 def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
     driver: Driver, mode: str, found: bool
 ) -> None:
-    # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
-    # approval, or another one
+    # Given an operation without work for hours: of a command that has died, of a run that waits for an approval, or
+    # another one
     request = make_request(["user:ann"], "east", "west", reason="drill")
     begun = request.model_copy(update={"mode": mode, "reason": "another", "refuse_lag_records": 5})
     with Environment(MemoryStore(), by="test", driver=driver) as environment:
@@ -118,7 +118,7 @@ def test_batches_of_a_migration_whose_command_has_died_are_found_when_it_is_aske
     assert [twin.id for twin in twins] == (["batch-2"] if found else [])
 
 
-def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_operations_are_continued_and_the_rest_stays_in_the_scope(monkeypatch: pytest.MonkeyPatch) -> None:
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
         for number, (name, result) in enumerate((("payments", "crossing"), ("users", "undone")), start=1):
@@ -142,9 +142,7 @@ def test_what_was_interrupted_is_continued_and_the_rest_is_left(monkeypatch: pyt
     ],
     ids=["a fence in place of a predicted cut", "groups that are to stay"],
 )
-def test_what_was_begun_otherwise_is_not_continued_in_the_name_of_what_is_asked_for_now(
-    begun: dict[str, Any], asked: dict[str, Any]
-) -> None:
+def test_an_operation_of_a_different_request_is_not_continued(begun: dict[str, Any], asked: dict[str, Any]) -> None:
     request = scoped(MIGRATION, topics=("payments",), partitions={})
     batch = MigrationBatch(number=1, request=request.model_copy(update=begun), moves=MoveSet(topics=("payments",)))
     with Environment(MemoryStore(), by="test") as environment:
@@ -186,7 +184,7 @@ def interrupted_batches(environment: Environment, *topics: str) -> None:
     environment.now = lambda: "2026-11-01T16:00:00Z"
 
 
-def test_what_crosses_over_by_itself_is_not_left_where_something_was_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_crossing_counts_as_moved_after_another_was_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     with Environment(MemoryStore(), by="test") as environment:
         interrupted_batches(environment, "payments", "users")
         crossing = environment.operation("migrate-payments")
@@ -200,8 +198,8 @@ def test_what_crosses_over_by_itself_is_not_left_where_something_was_continued(m
     assert [*continued.left] == ["topic:orders:0,2"]
 
 
-def test_what_is_refused_after_something_was_continued_says_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two interrupted batches, of which somebody goes on with the second by now
+def test_a_refusal_after_a_continued_operation_names_that_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two interrupted batches, of which another process continues the second by now
     def resume(_: Environment, name: str) -> Report:
         if name == "migrate-users":
             raise RefusedError("Somebody works on it. Nothing was changed by this run.")
@@ -215,11 +213,11 @@ def test_what_is_refused_after_something_was_continued_says_what_was_done(monkey
         with pytest.raises(StepFailedError) as raised:
             engine.continue_twins(environment, MIGRATION)
 
-    # Then nobody says that nothing was changed
+    # Then the text does not claim that nothing was changed
     assert str(raised.value) == "Somebody works on it. Continued before: operations migrate-payments."
 
 
-def test_the_report_of_a_continued_move_is_that_of_what_did_not_go_well() -> None:
+def test_a_continued_move_reports_its_first_failure() -> None:
     wrong = Report("switch-1", "succeeded", 7, error="its groups did not follow")
     continued = engine.Continued({}, [wrong, Report("switch-2", "succeeded", 8)])
     assert continued.whole == wrong
@@ -227,7 +225,7 @@ def test_the_report_of_a_continued_move_is_that_of_what_did_not_go_well() -> Non
     assert engine.Continued({}).whole is None
 
 
-def test_what_is_refused_after_a_crossing_was_ended_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_after_an_ended_crossing_becomes_a_failed_step(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a forced move of a topic that crosses over, and a user whom another operation has locked
     request = make_request(["topic:orders"], "east", "west", reason="drill", mode="forced", unread="skip")
     other = Proposal(request=request, revision=0, moves=MoveSet(topics=("orders",)))
@@ -246,13 +244,13 @@ def test_what_is_refused_after_a_crossing_was_ended_is_no_refusal(monkeypatch: p
         with pytest.raises(StepFailedError, match="is locked by operation switch-1") as raised:
             engine.start(environment, proposal, "switch-2", recheck=False)
 
-        # Then what was done is said, and nobody says that nothing was changed
+        # Then the continued operations are named, and the text does not claim that nothing was changed
         assert ended == ["migrate-1"]
         assert "migrate-1" in str(raised.value)
         assert "Nothing was changed" not in str(raised.value)
 
 
-def test_what_stands_and_has_no_executor_is_interrupted_in_reports_and_in_the_state() -> None:
+def test_an_operation_without_executor_is_reported_as_interrupted() -> None:
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         environment.now = lambda: "2026-11-01T10:00:00Z"
@@ -262,7 +260,7 @@ def test_what_stands_and_has_no_executor_is_interrupted_in_reports_and_in_the_st
 
         assert report_of(environment, operation).result == "interrupted"
         assert [one.text for one in found if one.about == "operation switch-1"] == [
-            "It was interrupted: nobody works on it, the last was done 6 h ago; it is planned."
+            "It was interrupted: no executor works on it, its last step was 6 h ago; it is planned."
         ]
 
 

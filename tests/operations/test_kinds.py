@@ -1,4 +1,4 @@
-"""What is planned, replayed and executed is one thing: each step has an effect on clusters, and one in the replay."""
+"""Planning, replay and execution share their steps: each step has an effect on clusters, and one in the replay."""
 
 from __future__ import annotations
 

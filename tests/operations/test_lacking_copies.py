@@ -1,4 +1,4 @@
-"""Which copies are checked for records that they have deleted and their sources still have."""
+"""Copies that are checked for records that they have deleted and their sources still have."""
 
 from __future__ import annotations
 

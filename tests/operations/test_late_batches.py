@@ -1,4 +1,4 @@
-"""A batch of a migration begins long after it was proposed, maybe: somebody else may have moved its topics."""
+"""A batch of a migration may begin long after its proposal: its topics may have moved since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy that is made in the target after its move was undone is a copy to which nobody is led."""
+"""No client is sent to a copy that is created in the target after its move was undone."""
 
 from __future__ import annotations
 

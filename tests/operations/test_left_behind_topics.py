@@ -1,4 +1,4 @@
-"""What an aged migration has left behind is deleted under locks that are given back however that ends."""
+"""Topics that an aged migration has left are deleted under locks that are released in any case."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def admin_of(name: str, *, holds_records: bool = False) -> Any:
     ("cluster", "holds_records", "error"),
     [("east", False, RefusedError), ("west", True, StandsInTheWayError)],
 )
-def test_a_deletion_that_is_refused_tells_why_and_gives_its_locks_back(
+def test_a_refused_deletion_gives_its_reason_and_releases_its_locks(
     environment: Environment, store: MemoryStore, cluster: str, holds_records: bool, error: type[Exception]
 ) -> None:
     # Given a topic that is in east, as its map says
@@ -57,7 +57,7 @@ def test_a_deletion_that_is_refused_tells_why_and_gives_its_locks_back(
         (None, "failed", "not known which of 2 topics"),
     ],
 )
-def test_a_deletion_that_was_killed_says_what_is_left_and_how_it_is_finished(
+def test_a_killed_deletion_names_the_rest_and_the_way_to_finish_it(
     environment: Environment,
     store: MemoryStore,
     monkeypatch: pytest.MonkeyPatch,
@@ -78,7 +78,7 @@ def test_a_deletion_that_was_killed_says_what_is_left_and_how_it_is_finished(
         with pytest.raises(SystemExit):
             delete_left_behind(environment, cast(Any, admin), ["orders", "payments"], "test")
 
-    # When somebody goes on with it
+    # When another process continues it
     def topics(names: list[str], **_: object) -> dict[str, None]:
         if left is None:
             raise ClusterUnreachableError("west", "h:1", "is away")

@@ -18,7 +18,7 @@ REFUSED = refusal("west", "read the access rules of topics", ErrorCode.CLUSTER_A
 
 
 def journal(error: KafkaAdminError, said: list[str]) -> Any:
-    """Of a switch of one topic to a cluster that answers the question for its rules so."""
+    """The journal of a switch of one topic to a cluster with this answer to the question for its ACLs."""
 
     def access_rules(_timeout_s: float) -> None:
         raise error
@@ -31,7 +31,7 @@ def journal(error: KafkaAdminError, said: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("error", [SILENT, STARTING])
-def test_a_planned_switch_leads_nobody_to_a_cluster_that_does_not_say_whether_it_would_refuse_them(
+def test_a_planned_switch_stops_if_the_target_does_not_list_its_acls(
     error: KafkaAdminError,
 ) -> None:
     with pytest.raises(StepFailedError, match=r"is not known: Cluster west: .* Try again when it answers"):
@@ -39,7 +39,9 @@ def test_a_planned_switch_leads_nobody_to_a_cluster_that_does_not_say_whether_it
 
 
 @pytest.mark.parametrize(("error", "must"), [(SILENT, False), (REFUSED, True), (REFUSED, False)])
-def test_it_is_only_said_where_no_rule_of_ours_can_stand_or_nobody_can_wait(error: KafkaAdminError, must: bool) -> None:
+def test_a_failure_is_only_reported_if_no_guard_can_exist_or_clients_cannot_wait(
+    error: KafkaAdminError, must: bool
+) -> None:
     said: list[str] = []
     open_to_writers(journal(error, said), must)
     assert len(said) == 1

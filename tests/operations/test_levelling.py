@@ -1,4 +1,4 @@
-"""What a switch takes of a copy that it has brought up to date, against the copier's own account."""
+"""The facts that a switch takes from a copy that it has caught up, compared with the copier's own account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDS = 5000
 
 
 def reached_after_many_transactions() -> tuple[Notes, Reached]:
-    """Of a record each, with a marker behind it; two pages of runs are in the copy log, and 3,000 runs in no page."""
+    """Runs of one record and a marker; two pages of runs are in the copy log, and 3,000 runs in no page."""
     account = ProgressBuilder(Progress(WRITER, 0, 0))
     for number in range(2 * PAGE_RUNS + 600):
         account.add(Copied(2 * number, 1))
@@ -32,7 +32,7 @@ def reached_after_many_transactions() -> tuple[Notes, Reached]:
     return notes, Reached(2 * RECORDS, account.progress(), {})
 
 
-def test_what_is_in_older_pages_of_the_map_is_readable_behind_the_cut() -> None:
+def test_records_in_older_pages_of_the_map_are_readable_after_the_cut() -> None:
     # Given a copy with more runs since its newest progress than the map of a partition holds by itself
     notes, reached = reached_after_many_transactions()
     assert len(notes.pages) == 2

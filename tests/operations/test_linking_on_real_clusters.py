@@ -66,10 +66,10 @@ def linked(environment: Environment, topic: str) -> LinkOperation:
     return found
 
 
-def test_a_mirror_has_the_shape_of_its_source_and_nobody_is_led_there(environment: Environment, topic: str) -> None:
+def test_a_mirror_has_the_shape_of_its_source_and_no_client_is_sent_there(environment: Environment, topic: str) -> None:
     # When a topic is linked
     operation = linked(environment, topic)
-    # Then the standby has it as it is, nobody is led there, and the mirror is written down
+    # Then the standby has the topic unchanged, no client is sent there, and the mirror is stored
     view = environment.store.load()
     west = admin_of(environment, "west")
     made = west.topics([topic])[topic]
@@ -99,7 +99,7 @@ def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_agai
     # When the same is asked for
     continued = engine.continue_twins(environment, request)
     # Then the mirror stands, once, and no lock is left
-    if killed_before in {"pin", "prepare", "link"}:  # later, whoever begins anything goes on with it
+    if killed_before in {"pin", "prepare", "link"}:  # later, the next operation continues it
         assert [report.result for report in continued.reports] == ["succeeded"]
     view = environment.store.load()
     assert view.mirrors[f"{topic}@west"].link == operation.id
@@ -149,7 +149,7 @@ def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: 
         engine.undo(environment, operation.id)
     # When it is unlinked
     (report,) = unlink(environment, [topic], "west", "no longer needed")
-    # Then nobody copies, and a second time there is nothing to end
+    # Then it is not copied any more, and a second time there is nothing to end
     assert report.result == "succeeded"
     assert f"{topic}@west" not in environment.store.load().mirrors
     with pytest.raises(RefusedError, match=f"{topic} has no mirror in west"):
@@ -167,9 +167,7 @@ def test_a_topic_with_records_of_its_own_on_the_standby_is_refused(
         engine.start(environment, proposal)
 
 
-def test_who_still_copies_a_mirror_that_was_ended_is_refused(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
+def test_a_copier_of_an_ended_mirror_is_fenced(stack: Stack, environment: Environment, topic: str) -> None:
     # Given a copier that does not hear of it
     linked(environment, topic)
     mirror = environment.store.load().mirrors[f"{topic}@west"]
@@ -185,7 +183,7 @@ def test_who_still_copies_a_mirror_that_was_ended_is_refused(
     assert len(content(at(stack, "west"), topic)) == 50
 
 
-def test_linking_anew_corrects_noted_deletions_by_the_sources_log(
+def test_linking_again_corrects_noted_deletions_by_the_sources_log(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given a topic that had a mirror, and noted deletions in three partitions: the first one's records are deleted, the
@@ -206,7 +204,7 @@ def at_west(environment: Environment, topic: str) -> dict[str, str]:
     return admin_of(environment, "west").topic_ids([topic])
 
 
-def test_a_copy_is_deleted_with_its_mirror_and_what_is_made_under_its_name_later_stays(
+def test_a_copy_is_deleted_with_its_mirror_and_a_later_topic_of_its_name_stays(
     environment: Environment, topic: str
 ) -> None:
     linked(environment, topic)
@@ -215,7 +213,7 @@ def test_a_copy_is_deleted_with_its_mirror_and_what_is_made_under_its_name_later
     # Then the topic is in its source alone, and to say it again changes nothing
     assert at_west(environment, topic) == {}
     assert topic in admin_of(environment, "east").topics([topic])
-    # And who says it once more deletes no topic that somebody has made since
+    # And a repetition does not delete a topic that was created since
     admin_of(environment, "west").create_topics([TopicSpec(topic, 2, 1)])
     made = at_west(environment, topic)
     assert unlink(environment, [topic], "west", "once more", delete_copy=True)[0].result == "succeeded"
@@ -237,7 +235,7 @@ def test_the_deletion_of_a_copy_that_died_is_gone_on_with(
     monkeypatch.undo()
     (left,) = {lock.operation for lock in environment.store.locks() if lock.key == f"topic:{topic}"}
     assert at_west(environment, topic) != {}
-    # When somebody goes on with it
+    # When another process continues it
     assert engine.resume(environment, left).result == "succeeded"
     # Then neither mirror, copy nor lock is left
     assert at_west(environment, topic) == {}
@@ -285,7 +283,7 @@ def test_a_copy_beside_which_a_group_keeps_its_offsets_is_not_deleted_and_its_mi
 def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for_it(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    # Given a copy that somebody deleted, and made a topic of his own of its name
+    # Given a copy that was deleted and replaced by another topic of its name
     linked(environment, topic)
     mirror = environment.store.load().mirrors[f"{topic}@west"]
     east, west = admin_of(environment, "east"), admin_of(environment, "west")
@@ -295,11 +293,11 @@ def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for
     west.delete_topics(west.topic_ids([topic]), lambda: None)
     west.create_topics([TopicSpec(topic, 2, 1)])
     # Then it is not deleted
-    with pytest.raises(RefusedError, match="another one than that which was copied"):
+    with pytest.raises(RefusedError, match="is not the topic that was copied"):
         unlink(environment, [topic], "west", "not needed", delete_copy=True)
 
 
-def test_behind_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
+def test_after_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given a mirrored topic that has gone to its copy, and is mirrored back

@@ -260,7 +260,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin_crossing(environment, topic)
-    # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
+    # When both copies grow, or the origin's alone, and a producer writes to the new partition past the gateways
     for cluster in grown:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
         admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(20)
@@ -271,7 +271,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to
     report = engine.resume(environment, operation.id, at_once=True)
 
     # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists
-    assert f"{topic}:{PARTITIONS} came to east meanwhile" in progress.words
+    assert f"{topic}:{PARTITIONS} were added in east meanwhile" in progress.words
     assert report.result == "succeeded", report.error
     document = environment.store.load().topics[topic]
     assert (document.writer, document.fence, document.crossing) == ("east", None, None)
@@ -342,7 +342,7 @@ def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environ
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
     # When it is to be undone while a gateway does not drain
-    with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="goes on as before"):
+    with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="continues as before"):
         engine.undo(environment, operation.id)
     # Then its maps are as they were
     assert environment.store.load().topics == before

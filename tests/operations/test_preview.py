@@ -1,4 +1,4 @@
-"""What a move costs, as it is said before: from facts, from what was recorded, and from moves that were made."""
+"""The predicted cost of a move: from facts, recorded facts, and earlier moves."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_preview_calls_the_rate_unknown_when_nothing_was_recorded(clocked: E
     found = preview(clocked, View(), REQUEST, MOVES, FACTS)
 
     assert found.records_per_s is None
-    assert "rate: unknown (nothing was recorded of them; `switchyard facts record` does)" in [*preview_lines(found)]
+    assert "rate: unknown (they were never recorded; `switchyard facts record` does so)" in [*preview_lines(found)]
 
 
 def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Environment) -> None:
@@ -90,5 +90,5 @@ def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Envi
         said.append(expected_fence(environment))
     # Then it is the one in the middle
     assert "no move was made here yet" in said[0]
-    assert said[1] == "about 30 ms, as of the one move before"
+    assert said[1] == "about 30 ms, from the one move before"
     assert said[3] == "about 40 ms: the last 3 moves took 30 to 90 ms"

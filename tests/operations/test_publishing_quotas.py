@@ -1,4 +1,4 @@
-"""The platform's quotas come into force by themselves, whoever publishes them, and wherever he was killed."""
+"""The platform's quotas come into force by any publisher, wherever an earlier one was killed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def in_force(store: Store) -> dict[QuotaEntity, Limits]:
     return {one.entity: one.limits for one in store.quotas().readable.values() if one.entity is not None}
 
 
-def test_what_the_platform_has_is_in_force_and_what_it_has_no_more_is_not(
+def test_quotas_of_the_platform_are_in_force_until_they_are_deleted_there(
     platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS, TOOL, QuotaEntity(DEFAULT))
@@ -100,13 +100,13 @@ def test_quotas_of_others_stay_unless_the_platform_has_the_same(
     assert in_force(store) == {ALICE: BYTES}
 
 
-def test_what_is_changed_past_the_platform_is_set_right_at_the_next_look(
+def test_manual_edits_of_published_quotas_are_reverted_by_the_next_pass(
     platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS)
     publisher = platform.publisher()
     publisher.look(store)
-    # When somebody writes nodes himself, with a note as Kafka's tools do
+    # When an operator writes nodes by hand, with a note as Kafka's tools do
     other = store.client()
     for path, data in (("/config/users/alice", b'{"version":1,"config":{}}'), ("/config/clients/alice.orders", b"")):
         node = other.tree.get(path)
@@ -120,7 +120,7 @@ def test_what_is_changed_past_the_platform_is_set_right_at_the_next_look(
 
 
 @pytest.mark.parametrize("written", range(5))
-def test_who_is_killed_anywhere_is_gone_on_with(
+def test_another_publisher_continues_after_a_crash_anywhere(
     platform: PublishedPlatform, store: MemoryStore, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process that dies after so many of its writes
@@ -173,7 +173,7 @@ class Interrupted:
         return self._source.digest(through_us)
 
 
-def test_who_has_read_the_platform_too_early_does_not_undo_what_another_has_published(
+def test_a_publisher_with_older_rows_does_not_undo_a_newer_publication(
     platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     platform.limit(ALICE, ORDERS)
@@ -190,7 +190,7 @@ def test_who_has_read_the_platform_too_early_does_not_undo_what_another_has_publ
     assert store.publication().through_us == newest
 
 
-def test_an_older_database_publishes_nothing_until_somebody_says_so(
+def test_an_older_database_publishes_nothing_until_an_operator_asks_for_it(
     platform: PublishedPlatform, store: MemoryStore, tmp_path: Path
 ) -> None:
     platform.limit(ALICE)
@@ -209,7 +209,7 @@ def test_an_older_database_publishes_nothing_until_somebody_says_so(
     backup.registry.database.close()
 
 
-def test_two_quotas_with_one_name_are_told_and_the_user_with_the_longer_name_has_his(
+def test_two_quotas_with_one_name_are_reported_and_the_longer_user_name_wins(
     platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     longer, shorter = QuotaEntity("a.b", None, "c"), QuotaEntity("a", None, "b.c")
@@ -239,7 +239,7 @@ class Said:
         return None
 
 
-def test_what_cannot_be_read_leaves_in_force_what_was(store: MemoryStore) -> None:
+def test_an_unreadable_quota_leaves_the_earlier_one_in_force(store: MemoryStore) -> None:
     good = {"user": "alice", "producer_byte_rate": 1000}
     bad = {"user": "bob", "producer_byte_rate": 1000}
     publisher = QuotaPublisher(Said(Row("1", 1, good), Row("2", 2, bad)))
@@ -254,7 +254,7 @@ def test_what_cannot_be_read_leaves_in_force_what_was(store: MemoryStore) -> Non
     assert len(worse.problems) == 2
 
 
-def test_the_thread_publishes_at_once_when_it_is_told_and_tells_once_what_goes_wrong(
+def test_the_thread_publishes_at_once_on_a_change_and_reports_each_problem_once(
     platform: PublishedPlatform, store: MemoryStore
 ) -> None:
     said: list[str] = []

@@ -98,7 +98,7 @@ LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as it was planned)"),
+        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as planned)"),
         ("2026-11-21T10:00:30Z", "orders-0 lacks 740, reached in about 6 min at 2.0 records/s (measured since"),
     ],
 )
@@ -128,7 +128,7 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
         moves=MoveSet(topics=("orders",)),
         evidence=evidence,
     )
-    # When somebody looks at it, soon or later
+    # When it is looked at, soon or later
     progress = ends.progress_of(environment, operation, {"orders": topic})
     # Then the estimate is by the planned rate first, and by the measured one later
     assert words in progress.words

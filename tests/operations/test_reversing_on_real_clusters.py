@@ -20,7 +20,7 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Document, Mirror
 from ha_core.operations.copies.comparing import compare_mirrors
-from ha_core.operations.copies.reversal import reversed_mirror, turn_round
+from ha_core.operations.copies.reversal import prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.store.commits import StateChange
@@ -40,7 +40,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def mirror(stack: Stack, environment: Environment) -> Mirror:
-    """Of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
+    """The mirror of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
     name = f"turned-{uuid.uuid4().hex[:8]}"
     for cluster in ("east", "west"):
         admin_of(environment, cluster).create_topics([TopicSpec(name, PARTITIONS, 1)])
@@ -92,7 +92,7 @@ def equal(environment: Environment, mirror: Mirror) -> bool:
     return any(one.found.compared for one in found.partitions)
 
 
-def test_a_mirror_turned_round_copies_what_its_writer_got_since_and_nothing_twice(
+def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a topic that was copied, and whose copy became the writer, twice there and back
@@ -104,8 +104,8 @@ def test_a_mirror_turned_round_copies_what_its_writer_got_since_and_nothing_twic
         produce(at(stack, mirror.target), mirror.topic, 7, partition=1)
         # When its mirror is turned round, by two that do the same
         new = reversed_mirror(mirror, f"switch-{turn}-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
-        turn_round(environment, mirror, began, new)
-        turn_round(environment, mirror, began, new)
+        prepare_reversal(environment, mirror, began, new)
+        prepare_reversal(environment, mirror, began, new)
         mirror = new
     # Then both clusters have the same, and each record once
     with copied(environment, mirror):
@@ -128,7 +128,7 @@ def test_a_tail_that_was_not_mirrored_stays_where_it_is_and_is_not_judged(
     produce(at(stack, "west"), mirror.topic, 20)
     # When the mirror is turned round
     new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
-    turn_round(environment, mirror, began, new)
+    prepare_reversal(environment, mirror, began, new)
     with copied(environment, new):
         pass
     # Then the old source has its tail and all that was written since, and the comparison says that they are equal
@@ -156,7 +156,9 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
         admin = AdminClient(at(stack, cluster))
         admin.incremental_alter_configs([resource])[resource].result(30)
     # When it is turned round, then it is; the aborted record does no harm
-    turn_round(environment, mirror, began, reversed_mirror(mirror, f"a-{mirror.topic}", "2026-11-23T03:00:00Z", "test"))
+    prepare_reversal(
+        environment, mirror, began, reversed_mirror(mirror, f"a-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
+    )
     # When its source has another record beyond the copy, then it is not, and nothing was begun
     more = Producer(at(stack, "east"))
     more.produce(mirror.topic, b"acknowledged", key=b"k", partition=1)
@@ -164,10 +166,10 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
     new = reversed_mirror(mirror, f"b-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
     for _ in range(2):
         with pytest.raises(CopyDamagedError, match="was not mirrored, and the topic is compacted"):
-            turn_round(environment, mirror, began, new)
+            prepare_reversal(environment, mirror, began, new)
 
 
-def test_no_mirror_is_turned_round_while_a_transaction_is_open_in_what_becomes_its_copy(
+def test_no_mirror_is_reversed_while_a_transaction_is_open_in_its_future_copy(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy that became the writer while a client was in a transaction in its source
@@ -183,10 +185,10 @@ def test_no_mirror_is_turned_round_while_a_transaction_is_open_in_what_becomes_i
     # When its mirror is to be turned round, that is refused, with the way out
     new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
     with pytest.raises(StandsInTheWayError, match=rf"open in {mirror.topic}-1 \(producer \d+, since offset \d+\)"):
-        turn_round(environment, mirror, began, new)
+        prepare_reversal(environment, mirror, began, new)
     # And when the transaction has ended it is done
     hanging.abort_transaction(30)
-    turn_round(environment, mirror, began, new)
+    prepare_reversal(environment, mirror, began, new)
     with copied(environment, new):
         pass
     # And the end of one that had written nothing yet, which comes even later, is passed over

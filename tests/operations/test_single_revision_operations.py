@@ -231,7 +231,7 @@ def test_a_revision_whose_answer_was_lost_is_not_called_undone(
         patched.setattr(environment.store, "commit", lost)
         with pytest.raises(StoreUnavailableError):
             mask_cluster(environment, "east", "power failure")
-    # When whoever finds it goes on with it
+    # When the next process continues it
     (left,) = environment.store.running()
     report = engine.resume(environment, left.id)
     # Then it has succeeded, and the cluster is masked

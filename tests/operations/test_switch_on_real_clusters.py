@@ -198,7 +198,7 @@ def test_live_members_are_adopted_in_the_target_under_aliases(
             environment.admin(environment.store.load().clusters[cluster]).describe_groups([work.group])[work.group]
             for cluster in ("east", "west")
         )
-        # The old coordinator does not wait for somebody who is gone, and neither does a move back
+        # The old coordinator does not wait for a member that is gone, and neither does a move back
         assert name not in [member.member_id for member in here.members]
         assert there.state == "Stable"
         assert [member.member_id for member in there.members] == [member.member_id]
@@ -322,7 +322,7 @@ def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
 def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who writes to the origin directly while the fence stands
+    # Given a producer that writes to the origin directly while the fence stands
     operation_id = begin(environment, work)
     ask = FencedReads._producers
 
@@ -534,7 +534,7 @@ DEATHS_UNDER_THE_FENCE = {"after the fence", "before ends are read", "after offs
 COMMAND = """
 from ha_core.cli import main
 from ha_core.operations import engine
-engine.take_care = lambda *_: None  # the ones before are for the test to resume
+engine.recover_one = lambda *_: None  # the ones before are for the test to resume
 sys.argv[0] = "switchyard"
 main()
 """
@@ -621,7 +621,7 @@ def wait_until_fenced(environment: Environment, work: Workload, running: subproc
 def test_a_new_switch_first_finishes_an_abandoned_one_of_the_same_scope(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    # Given an operation that nobody has worked on for twenty seconds, and which was not taken up before that
+    # Given an operation without an executor for twenty seconds, and which was not taken up before that
     operation_id = begin(environment, work)
     request = make_request([f"user:{work.user}"], "east", "west", reason="again")
     young = engine.continue_twins(environment, request)

@@ -169,7 +169,7 @@ def test_a_planned_switch_to_a_copy_that_differs_is_undone_and_names_the_first_o
     assert engine.resume(environment, begun(environment, topic, verify="none").id).result == "succeeded"
 
 
-def test_what_was_compared_before_a_switch_is_told_and_is_not_compared_again_by_who_goes_on_with_it(
+def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next_executor(
     stack: Stack, environment: Environment, topic: str, copiers: Copiers
 ) -> None:
     # Given a mirror that is up to date
@@ -191,7 +191,7 @@ def test_what_was_compared_before_a_switch_is_told_and_is_not_compared_again_by_
     assert f"{RECORDS * PARTITIONS} records of its copies were equal" in ended.result
 
 
-def test_of_a_copy_that_lags_what_both_have_is_compared_and_a_copy_that_nobody_has_begun_is_no_difference(
+def test_a_lagging_copy_is_compared_as_far_as_it_goes_and_one_not_begun_is_no_difference(
     environment: Environment, topic: str
 ) -> None:
     # Given a mirror that no job copies
@@ -203,7 +203,7 @@ def test_of_a_copy_that_lags_what_both_have_is_compared_and_a_copy_that_nobody_h
     assert report.to_json()["compared"]["records"] == 0
 
 
-def test_nobody_else_has_to_copy_for_a_switch(stack: Stack, environment: Environment, topic: str) -> None:
+def test_a_switch_needs_no_other_copier(stack: Stack, environment: Environment, topic: str) -> None:
     # Given a mirror that no job copies
     operation = begun(environment, topic)
     # When the topic is switched
@@ -239,7 +239,7 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
-    # When somebody goes on with it
+    # When another process continues it
     assert engine.resume(environment, operation.id).result == "undone"
     # Then nothing of it is left, and the job has the copies again
     (mirror,) = mirrors(environment, topic).values()
@@ -251,7 +251,7 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
 
 
 @pytest.mark.parametrize("killed_before", ["verify", "reverse", "groups", "record", "release"])
-def test_a_switch_that_died_behind_its_cut_is_brought_to_its_end(
+def test_a_switch_that_died_after_its_cut_is_ended(
     stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:
     # Given a switch whose process died behind the cut
@@ -261,7 +261,7 @@ def test_a_switch_that_died_behind_its_cut_is_brought_to_its_end(
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
-    # When somebody goes on with it
+    # When another process continues it
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then the mirror goes the other way, once
     (mirror,) = mirrors(environment, topic).values()

@@ -1,4 +1,4 @@
-"""What mirrors need besides records, brought from one real cluster to another: partitions, settings, offsets."""
+"""Mirrors' partitions, settings and offsets, synced from one real cluster to another."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_le
     assert not own(environment, "west", topic).keys() & {"retention.ms", "segment.bytes", "cleanup.policy"}
 
 
-def test_a_setting_that_is_to_be_left_alone_and_one_that_no_broker_takes_keep_none_of_the_others(
-    stack: Stack, environment: Environment
-) -> None:
+def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(stack: Stack, environment: Environment) -> None:
     # Given a mirror that leaves retention alone, and a source with a setting that the target refuses
     topic = mirrored(stack, environment, {}, left_alone=("retention.*",))
     alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000")
@@ -127,9 +125,7 @@ def test_a_setting_that_is_to_be_left_alone_and_one_that_no_broker_takes_keep_no
     assert found.stops == ()
 
 
-def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once_it_is_written_to(
-    stack: Stack, environment: Environment
-) -> None:
+def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(stack: Stack, environment: Environment) -> None:
     # Given a topic whose brokers stamp records
     topic = mirrored(stack, environment, {"message.timestamp.type": "LogAppendTime"})
     # Then its copy does not, and refuses no record for its time
@@ -145,7 +141,7 @@ def test_a_copy_stamps_no_record_anew_from_its_first_one_on_and_stamps_them_once
     assert own(environment, "west", topic) == {**own(environment, "east", topic), **ahead}
 
 
-def test_a_standby_grows_with_its_source_and_one_with_more_partitions_is_told_and_left(
+def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # When the source grows
@@ -157,7 +153,7 @@ def test_a_standby_grows_with_its_source_and_one_with_more_partitions_is_told_an
     # When the standby has more
     assert admin_of(environment, "west").grow_topics({topic: 6}, lambda: None) == {}
     more = sync_mirrors(environment, [topic])
-    # Then that waits for somebody, with both counts, and nothing is done
+    # Then that waits for an operator, with both counts, and nothing is done
     (stop,) = more.stops
     assert (stop.about, stop.what) == (f"topic {topic}", "partitions")
     assert "west has 6 partitions, east 5" in stop.reason
@@ -188,7 +184,7 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     commit(environment, "east", group, topic, 12, 3)
     groups_synced(environment, topic, memory)
     assert committed(environment, "west", group, topic) == {0: 12, 1: 3}
-    # When somebody is further in the target than the source ever was
+    # When a group is further in the target than the source ever was
     commit(environment, "west", group, topic, 15, 3)
     commit(environment, "east", group, topic, 13, 4)
     found = groups_synced(environment, topic, memory)
@@ -200,7 +196,7 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     east = admin_of(environment, "east")
     assert east.delete_group_offsets(group, [(topic, 0), (topic, 1)], lambda: None) == ()
     found = groups_synced(environment, topic, memory)
-    # Then what came from there is deleted in the target, what somebody else has committed stays
+    # Then synced commits are deleted in the target, and others stay
     assert committed(environment, "west", group, topic) == {0: 15}
     # And a group that begins anew is followed
     commit(environment, "west", group, topic, 4)

@@ -31,7 +31,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def mirror(environment: Environment) -> Mirror:
-    """Of an empty topic, with a copy log of its own that nobody has made yet."""
+    """The mirror of an empty topic, with a copy log of its own that does not exist yet."""
     name = f"taken-{uuid.uuid4().hex[:8]}"
     for cluster in ("east", "west"):
         admin_of(environment, cluster).create_topics([TopicSpec(name, 1, 1)])
@@ -39,7 +39,7 @@ def mirror(environment: Environment) -> Mirror:
     return found.changed(log=f"copies-{name}", log_partitions=2, held="op")
 
 
-def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
+def test_a_copy_with_records_does_not_count_as_not_begun(
     stack: Stack, environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy with records, and no copy log
@@ -53,7 +53,7 @@ def test_a_copy_that_holds_records_is_not_one_that_nobody_has_begun(
         require_usable(request, [mirror.topic], taken)
 
 
-def test_an_empty_copy_without_a_log_is_one_that_nobody_has_begun(environment: Environment, mirror: Mirror) -> None:
+def test_an_empty_copy_without_a_copy_log_counts_as_not_begun(environment: Environment, mirror: Mirror) -> None:
     assert take_over(environment, admin_of(environment, "west"), [mirror], [(mirror.topic, 0)]) == ({}, {}, {})
 
 
@@ -65,5 +65,5 @@ def test_a_log_that_is_known_a_moment_later_is_waited_for(environment: Environme
     # When a forced switch takes the copy over
     assert take_over(environment, west, [mirror], [copy.key]) == ({}, {}, {})
     late.join()
-    # Then whoever copied before is refused: the marker that says so lies in it
+    # Then the earlier copier is fenced: the marker for that is in the log
     assert west.ends([copy.key])[copy.key].log_end > 0

@@ -1,4 +1,4 @@
-"""Which transactions of a topic are open, whose they are, and which of them hang."""
+"""Open transactions of a topic, their producers, and hanging ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_AGO_MS = NOW_MS - int(HANGING_S * 1000) - 1
 
 
 class Coordinators:
-    """What all of them say; None: they are older than Kafka 3.0."""
+    """The answer of all coordinators; None: they are older than Kafka 3.0."""
 
     def __init__(self, told: Mapping[int, tuple[str, str]] | None) -> None:
         self.told = told
@@ -38,7 +38,7 @@ def read(told: Mapping[int, tuple[str, str]] | None, *states: ProducerFacts) -> 
     return Transactions.read(Coordinators(told), {("orders", 0): states}, 1.0)  # type: ignore[arg-type]
 
 
-def test_open_transactions_are_told_with_their_transactional_ids() -> None:
+def test_open_transactions_are_reported_with_their_transactional_ids() -> None:
     found = read({1: ("pay-1", "Ongoing"), 2: ("pay-2", "CompleteCommit")}, producer(1, 40), producer(2))
 
     assert found.topics == {"orders"}
@@ -56,7 +56,7 @@ def test_open_transactions_are_told_with_their_transactional_ids() -> None:
         ({1: ("pay-1", "PrepareCommit")}, LONG_AGO_MS, False),
         # It may have ended between the two questions
         ({1: ("pay-1", "CompleteCommit")}, NOW_MS - 1000, False),
-        # Nobody can say
+        # The coordinators do not answer
         (None, LONG_AGO_MS, False),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_transaction_hangs_when_no_coordinator_knows_it_and_it_is_too_old_to_b
     assert [one.hanging for one in read(told, producer(1, 40, last_ms)).open("orders", NOW_MS)] == [hangs]
 
 
-def test_producers_without_transactions_and_copiers_of_mirrors_are_nobodys_transactions() -> None:
+def test_producers_without_transactions_and_copiers_have_no_transactions() -> None:
     plain, copier = producer(1, coordinator=-1), producer(2)
 
     found = read({2: ("switchyard-copy-link-1-orders-0", "CompleteAbort")}, plain, copier)
@@ -74,7 +74,7 @@ def test_producers_without_transactions_and_copiers_of_mirrors_are_nobodys_trans
     assert (found.topics, found.ids("orders")) == (frozenset(), ())
 
 
-def test_those_whose_transactions_are_open_are_asked_for_first_and_what_is_told_is_bounded() -> None:
+def test_open_transactions_are_asked_for_first_and_the_report_is_bounded() -> None:
     coordinators = Coordinators({})
     many = [producer(number) for number in range(500)]
     many += [producer(number, 7, LONG_AGO_MS) for number in range(500, 500 + MAX_ASKED + 1)]
@@ -84,5 +84,5 @@ def test_those_whose_transactions_are_open_are_asked_for_first_and_what_is_told_
     assert coordinators.asked[0] == 500
     assert len(coordinators.asked) == MAX_ASKED
     assert len(found.open("orders", NOW_MS)) == MAX_NAMED
-    # Of whom nobody was asked nobody says that his transaction hangs
+    # A transaction that no coordinator was asked about is not reported as hanging
     assert sum(one.hanging for one in replace(found, asked=frozenset({500})).open("orders", NOW_MS)) == 1

@@ -37,7 +37,7 @@ COPIES = ("west", "north")
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: its east dies."""
+    """A stack of its own: its east dies."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0) as running:
         yield running
 
@@ -78,7 +78,7 @@ def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
     return {id_.partition: one.writer.epoch for id_, one in found.items()}  # type: ignore[union-attr]
 
 
-def test_both_copies_are_equal_and_a_forced_switch_to_one_ends_the_other_which_is_linked_anew(
+def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_linked_again(
     stack: Stack, environment: Environment, copiers: Copiers
 ) -> None:
     # Given a topic with mirrors in two clusters, written to before and after they were linked

@@ -1,4 +1,4 @@
-"""Looking at clusters, their return and aging where nobody answers: everything stays, and why is said."""
+"""Recording facts, returned clusters and aging without any answer: everything stays, with the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEN = KnownTopic(cluster="east", name="orders", at=AT, partitions=1, replicatio
 
 @pytest.fixture
 def given_up(environment: Environment) -> Environment:
-    """East was dead at the cut of `orders`, and nobody answers anywhere."""
+    """East was dead at the cut of `orders`, and no cluster answers."""
     environment.store.commit(StateChange(change_id="map", puts=(GIVEN_UP,), expected={(Topic, "orders"): None}))
     return environment
 
@@ -36,7 +36,7 @@ def test_recording_an_unreachable_cluster_keeps_the_facts_known_before(environme
     looks = record(environment, ["east"])
 
     assert looks[0].error
-    assert "stays" in looks[0].words
+    assert "Facts recorded before stay" in looks[0].words
     assert environment.store.known(KnownTopic, "east") == {"orders": SEEN}
     with pytest.raises(RefusedError, match="'north'"):
         record(environment, ["north"])
@@ -92,7 +92,7 @@ def test_topic_patterns_match_topics_written_or_last_seen_in_the_dead_cluster(gi
 
 
 def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_cluster(environment: Environment) -> None:
-    # Given a dead cluster, a group of it that two users have, and one that nobody has
+    # Given a dead cluster, a group of it that two users have, and one without users
     said: list[str] = []
     environment.progress = said.append
     environment.store.keep_known(KnownTopic, "east", [SEEN])

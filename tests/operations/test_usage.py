@@ -39,7 +39,7 @@ def test_all_uses_of_a_user_are_withdrawn_and_the_user_is_gone(environment: Envi
     assert stored(environment, "bob") is None
 
 
-def test_only_what_is_named_is_withdrawn(environment: Environment) -> None:
+def test_only_named_uses_are_withdrawn(environment: Environment) -> None:
     for topic in ("orders", "payments"):
         noted(environment, "bob", topic, SPRING)
         noted(environment, "bob", topic, SPRING, instance="other")
@@ -61,7 +61,7 @@ def test_a_dry_run_withdraws_nothing(environment: Environment) -> None:
     assert stored(environment, "bob") is not None
 
 
-def test_what_a_live_client_uses_is_withdrawn_only_on_demand(environment: Environment) -> None:
+def test_uses_of_a_live_client_are_withdrawn_only_on_demand(environment: Environment) -> None:
     noted(environment, "bob", "orders", TODAY)
 
     with pytest.raises(RefusedError, match=r"topic orders within a day.*--recent"):
@@ -73,7 +73,7 @@ def test_what_a_live_client_uses_is_withdrawn_only_on_demand(environment: Enviro
 
 
 @pytest.mark.parametrize("named", [{"topics": ["none"]}, {"groups": ["orders"]}, {"instance": "none"}])
-def test_what_is_not_known_is_not_withdrawn(environment: Environment, named: dict[str, list[str]]) -> None:
+def test_unknown_uses_are_not_withdrawn(environment: Environment, named: dict[str, list[str]]) -> None:
     noted(environment, "bob", "orders", SPRING)
 
     with pytest.raises(RefusedError, match="No such use of bob"):

@@ -1,4 +1,4 @@
-"""What a pre-flight says of real brokers: replicas, transactions, and what maps have no room for."""
+"""Pre-flight verdicts about real brokers: replicas, transactions, and maps without room."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_target_topic_with_too_few_replicas_in_sync_is_found_before_anything_m
     assert not judged(environment, topic).refused
 
 
-def test_an_open_transaction_is_told_by_its_transactional_id(
+def test_an_open_transaction_is_reported_with_its_transactional_id(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     producer = transactional(stack, f"pay-{topic}")
@@ -99,7 +99,7 @@ def test_an_open_transaction_is_told_by_its_transactional_id(
     assert "hanging-transaction" not in codes
 
 
-def test_what_a_proposal_says_that_maps_have_no_room_for_is_what_the_switch_leaves_to_the_origin(
+def test_a_switch_leaves_to_the_origin_the_records_that_its_proposal_announced(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a copy of eight runs, with a transaction's marker between any two, where three have room in a map

@@ -106,7 +106,7 @@ def test_growth_of_the_origin_with_all_gateways_alive_is_reported_as_a_bypass(
     scene.register("gw-1")
     scene.register("gw-2")
 
-    with pytest.raises(BypassError, match=r"orders-0 from 10 to 11\. Somebody writes there without passing") as raised:
+    with pytest.raises(BypassError, match=r"orders-0 from 10 to 11\. A producer writes there without") as raised:
         MoveSteps(scene.journal).verify()
     assert [(one.code, one.about, one.number) for one in raised.value.verdicts] == [
         ("past-gateways", "topic orders", 1)

@@ -40,7 +40,7 @@ _COMMAND = "from ha_core.cli import main\nmain()\n"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Of its own: all that is in it moves, and a cluster dies."""
+    """A stack of its own: everything in it moves, and a cluster dies."""
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
         yield running
 

@@ -59,8 +59,8 @@ def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: 
     line = told(monkeypatch, gone, topics=[], mirror=True, accept_loss=False, dry_run=True)
     assert line == (
         "1 partition cannot be counted, or differs from its copy. The log has all of it. The first: orders-0: east "
-        "does not have it any more: what it had beyond 20 nobody can say. To do without: --accept-loss with the topic "
-        "orders"
+        "does not have it any more: its lost tail from 20 on cannot be counted. To accept the loss: --accept-loss "
+        "with the topic orders"
     )
 
 
@@ -98,7 +98,7 @@ def test_what_was_done_is_told_beside_what_somebody_has_to_look_at_and_nothing_t
         told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=False)
     assert str(raised.value).startswith(
         "Of east: 1 partition cannot be counted, or differs from its copy; mirrored to it from now on: 1 topic. The "
-        "first: bills-0: below 20, up to which it was mirrored, east has other records"
+        "first: bills-0: below 20, its mirrored end, east has other records"
     )
     assert "another time" not in str(raised.value)
 
@@ -225,7 +225,7 @@ def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: p
 
 
 def test_a_pattern_for_a_new_mirror_is_refused_as_one() -> None:
-    with pytest.raises(RefusedError, match=r"orders-\*: a mirror is made of topics that are named, not of patterns"):
+    with pytest.raises(RefusedError, match=r"orders-\*: a mirror takes topic names, not patterns"):
         linking.link_request(["payments", "orders-*"], "east", "west", "r")
 
 

@@ -104,7 +104,7 @@ FORCED = MoveRequest(
 
 
 @pytest.mark.parametrize(
-    ("unread", "words"), [("wait", "wait for what it holds"), ("skip", "skip what they have not read of it")]
+    ("unread", "words"), [("wait", "wait for its records"), ("skip", "skip its records that they have not read")]
 )
 def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(unread: Any, words: str) -> None:
     request = FORCED.model_copy(update={"unread": unread})
@@ -122,14 +122,14 @@ def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -
     proposal = Proposal(request=FORCED, revision=1, verdicts=(goes,), moves=MoveSet(topics=("orders",)))
 
     assert would_move(proposal) == (
-        "would move 1 topic from east to west; east is taken for dead, and readers go on at copies without what these "
-        "lack of it; how much copies lack of it nobody knows"
+        "would move 1 topic from east to west; east is taken for dead, and readers continue at copies, without the "
+        "records that these lack; how many of its records copies lack is not known"
     )
     # And where one has a copy and another has none, each is told what becomes of it
     both = proposal.model_copy(update={"moves": MoveSet(topics=("bills", "orders"))})
     assert (
-        "readers of 1 topic go on at copies without what these lack of it, and readers of the others wait for what it "
-        "holds"
+        "readers of 1 topic continue at copies, without the records that these lack, and readers of the others wait "
+        "for its records"
     ) in would_move(both)
 
 
@@ -146,13 +146,13 @@ def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_los
 
     assert line(told[0]).endswith("; copies lack 4 records of it, as far as is known")
     lacked = "; copies lack 7 records of it, as far as is known"
-    assert line(*told).endswith(f"{lacked}, and of 1 topic nobody knows")
-    assert line(*told, unknown).endswith(f"{lacked}, and of 2 topics nobody knows")
+    assert line(*told).endswith(f"{lacked}, and for 1 topic it is not known")
+    assert line(*told, unknown).endswith(f"{lacked}, and for 2 topics it is not known")
     none_by_notes = warning("copy-unknown", "topic bills", "It lacked nothing.", number=0, unit="records")
-    assert line(none_by_notes).endswith("; how much copies lack of it nobody knows")
-    assert line(unknown).endswith("; how much copies lack of it nobody knows")
+    assert line(none_by_notes).endswith("; how many of its records copies lack is not known")
+    assert line(unknown).endswith("; how many of its records copies lack is not known")
     whole = ClusterProposal(revision=1, origin="east", target="west", reason="r", mode="forced", verdicts=tuple(told))
-    assert would_move_cluster(whole).endswith(f"{lacked}, and of 1 topic nobody knows")
+    assert would_move_cluster(whole).endswith(f"{lacked}, and for 1 topic it is not known")
     planned = whole.model_copy(update={"mode": "planned"})
     assert "lack" not in would_move_cluster(planned)
 
@@ -260,7 +260,7 @@ def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_
 
 
 def test_after_a_forced_move_without_copies_it_is_told_what_readers_do() -> None:
-    assert "; east is taken for dead, and readers wait for what it holds; " in moved_by(FORCED, CUT_OVER)
+    assert "; east is taken for dead, and readers wait for its records; " in moved_by(FORCED, CUT_OVER)
 
 
 def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:

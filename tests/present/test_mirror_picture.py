@@ -78,23 +78,23 @@ def test_of_more_partitions_than_there_is_room_for_several_share_a_cell_which_sh
     assert "partition 70 and 3 more" in found[70 // 4][1]
 
 
-def test_a_long_name_does_not_run_into_the_cells_and_is_shown_whole_where_somebody_points_at_it() -> None:
+def test_a_long_name_is_shortened_and_its_tooltip_shows_it_whole() -> None:
     name = "a-topic-" * 12
     picture = svg(now(row(name, 0, "copying", 1)), AT)
     (title,) = (one for one in words(picture) if one.startswith("a-topic-"))
     assert len(title) == MAX_TITLE
-    assert title.endswith("…: east → west")  # which way it is copied, nobody could tell from the name
+    assert title.endswith("…: east → west")  # the name does not show the direction
     assert f"<title>{name}: east → west</title>" in picture
 
 
-def test_a_mirror_that_cannot_be_read_is_drawn_as_one_that_needs_a_look() -> None:
+def test_an_unreadable_mirror_is_drawn_as_one_that_needs_a_look() -> None:
     lost = MirrorsNow([row("orders", None, "unreadable", None, "its document cannot be read")], [])
     picture = svg(lost, AT)
     assert "no topic is mirrored" not in words(picture)
     assert [colour for colour, _ in cells(picture)] == [GREY]
 
 
-def test_what_stands_badly_is_not_cut_off_from_the_table() -> None:
+def test_mirrors_in_a_bad_state_are_not_cut_off_from_the_table() -> None:
     healthy = [row("aaa", number, "copying", 1) for number in range(MAX_HTML_ROWS + 5)]
     page = document(now(*healthy, row("zzz", 0, "stopped", 400, "retention has overtaken the copy")), [], AT)
     assert "<td>retention has overtaken the copy</td>" in page
@@ -107,10 +107,10 @@ def test_why_a_partition_has_stopped_stands_above_those_that_are_well() -> None:
     assert partitions.index("<td>retention has overtaken the copy</td>") < partitions.index("<td>aaa</td>")
 
 
-def test_there_is_an_end_to_mirrors_that_are_drawn_and_it_is_said() -> None:
+def test_the_number_of_drawn_mirrors_is_bounded_and_the_rest_is_counted() -> None:
     picture = svg(now(*(row(f"t-{number:03}", 0, "copying", 1) for number in range(MAX_MIRRORS + 5))), AT)
     assert len(cells(picture)) == MAX_MIRRORS
-    assert "… and 5 more that stand better" in words(picture)
+    assert "… and 5 more in a better state" in words(picture)
     assert "no topic is mirrored" in words(svg(now(), AT))
 
 
@@ -127,15 +127,15 @@ def test_names_and_reasons_are_text_wherever_they_stand() -> None:
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_what_is_copied_and_far_behind_is_not_marked_as_well_below_its_picture() -> None:
+def test_a_copy_that_is_far_behind_is_not_marked_as_good_below_its_picture() -> None:
     page = document(now(row("late", 0, "copying", 70), row("level", 0, "copying", 1)), [], AT)
 
     assert '<td class="warning">copying</td>' in page
     assert '<td class="good">copying</td>' in page
 
 
-def test_of_a_mirror_that_nobody_reports_no_rate_is_told() -> None:
-    alone = row("alone", None, "nobody", reason="look whether the job `mirror` is running")
+def test_a_mirror_without_reports_has_no_rate() -> None:
+    alone = row("alone", None, "nobody", reason="check that the job `mirror` is running")
     found = MirrorsNow([alone], [(Mirror.of("alone", "east", "west", "link-1", AT, "test"), MirrorTotal.of(()))])
 
     page = document(found, [], AT)

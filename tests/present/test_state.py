@@ -1,4 +1,4 @@
-"""What people see of gateways."""
+"""Pages about gateways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ha_core.present.page import Table
 from ha_core.present.state import caches_page
 
 
-def test_who_follows_the_platform_is_counted_in_gateways_as_the_status_lists_them() -> None:
+def test_followers_of_the_platform_are_counted_in_gateways_as_the_status_lists_them() -> None:
     # Given two gateways of two workers each, of which one is behind
     names = [f"gw-{gateway}.{worker}" for gateway in (1, 2) for worker in (0, 1)]
     records = [GatewayRecord(id=name, worker_of=name[:4], host="h", port=1, node_id=1) for name in names]

@@ -17,7 +17,7 @@ LAGS = error("copy-lags", "topic orders", "It is behind.", "Wait.", number=4210,
 GOES = info("goes-to-copy", "topic orders", "It goes there.")
 
 
-def test_a_row_of_the_table_has_what_the_row_of_the_json_has() -> None:
+def test_a_row_of_the_table_has_the_values_of_the_json() -> None:
     (table,) = verdicts_page([LAGS, GOES])
     assert isinstance(table, Table)
     assert [tuple(map(str, row)) for row in table.rows] == [
@@ -40,7 +40,7 @@ def test_a_log_has_them_as_sentences_with_their_code() -> None:
     assert list(log_lines(verdicts_page([LAGS]))) == ["  error: topic orders: It is behind. Wait. (copy-lags)"]
 
 
-def test_a_report_shows_what_took_the_operation_back() -> None:
+def test_a_report_shows_the_reason_of_the_undo() -> None:
     report = Report("switch-1", "undone", 0, error="It was undone.", verdicts=(LAGS,))
 
     assert "  error: topic orders: It is behind. Wait. (copy-lags)" in list(log_lines(report_page(report)))

@@ -149,7 +149,7 @@ def test_a_change_is_heard_by_its_note_alone(session: Session, other: Session) -
     assert heard.now == {QuotaEntity("bob"): BYTES}
 
 
-def test_what_cannot_be_read_leaves_in_force_what_was(session: Session, other: Session) -> None:
+def test_an_unreadable_quota_leaves_the_earlier_one_in_force(session: Session, other: Session) -> None:
     other.store.change_quota(QuotaEntity("bob"), BYTES)
     heard = Heard(session)
     until(lambda: heard.times > 0, "it is heard")

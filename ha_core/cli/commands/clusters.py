@@ -6,7 +6,7 @@ from typing import Annotated
 
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, DryRun, Reason, code_of, command, option
 from ha_core.operations.clusters import registered
-from ha_core.operations.clusters.masking import MaskOutcome, mask_cluster, unmask_cluster, who_depends
+from ha_core.operations.clusters.masking import MaskOutcome, dependents_of, mask_cluster, unmask_cluster
 from ha_core.present.moves import single_page
 from ha_core.present.state import clusters_page, depends_lines
 
@@ -66,7 +66,7 @@ def mask(
     dry_run: DryRun = False,
 ) -> CommandResult:
     if dry_run:
-        depends = who_depends(session.environment, cluster)
+        depends = dependents_of(session.environment, cluster)
         return CommandResult({"cluster": cluster, "depends": depends}, depends_lines(cluster, depends))
     return _changed(cluster, mask_cluster(session.environment, cluster, reason, force))
 

@@ -1,8 +1,8 @@
-"""Below its tail a cluster that is back should have what its copy has: the records that were mirrored.
+"""Compares a returned cluster with its copy below its lost tail, where both should have the mirrored records.
 
-It need not: an unclean leader, a disk that was restored, or somebody who writes past the gateways leave a log that is
-long enough and has other records. As the standby it would be believed. So both are compared, before its mirror is
-turned round, by the notes of the copiers that had filled the copy.
+They may differ: after an unclean election, a restored disk, or writes past the gateways a log may be long enough and
+have other records. As the standby it would be trusted. So both logs are compared before the mirror is reversed, by the
+notes of the copiers that filled the copy.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def compare_below(
     partitions: Collection[int],
     verify: Verify,
 ) -> MirrorsCompared:
-    """From where the log of `cluster` starts up to where it was mirrored. Changes nothing.
+    """Compare from the log start of `cluster` up to its mirrored end. Changes nothing.
 
     :param old: the mirror that was cut off.
     :param bases: partition → the first offset that the copy got as the writer.
-    :param partitions: those that are compared, of the ones in `bases`.
+    :param partitions: those of `bases` to compare.
     :param verify: not `none`. A sample takes no longer than `SAMPLE_S`, and is the same each time.
     :raises KafkaAdminError: a cluster does not answer.
-    :raises CopyDamagedError: the notes do not say what was copied.
+    :raises CopyDamagedError: the notes do not show which records were copied.
     """
     extent = coverage(verify, tail.key)
     ended = {p: MirrorEnd(tail.partitions[p].mirrored, bases[p]) for p in partitions}

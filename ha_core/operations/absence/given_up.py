@@ -1,4 +1,4 @@
-"""Giving up a cluster that is gone for good: what is lost with it is counted, then its extents leave the maps."""
+"""Giving up a cluster that is gone for good: its losses are counted, then its extents leave the maps."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from ha_core.plan.migration.aging import locked_topics, worked_on
 
 MAX_GROUPS = 1_000
 """Groups of one topic in the history; each is counted over all its partitions."""
-NOT_SERVED = "If it comes back, nothing of this is served any more"
+NOT_SERVED = "If it comes back, these records are not served any more"
 
 
 @dataclass(frozen=True, slots=True)
 class GivingUp:
-    """What would be lost with a cluster, and what still points to it then."""
+    """The losses with a cluster, and the documents that still name it."""
 
     cluster: str
     answers: bool = False
     losses: tuple[Loss, ...] = ()
     unread: tuple[UnreadGroup, ...] = ()
     unasked: tuple[str, ...] = ()
-    """Clusters of whose groups nothing is known."""
+    """Clusters whose groups are unknown."""
     pointing: tuple[str, ...] = ()
-    """What refers to the cluster once these extents are gone."""
+    """Documents that name the cluster once these extents are gone."""
     default: bool = False
     """It serves identities without a binding."""
     never_moved: tuple[str, ...] = ()
-    """Topics that were last seen there and have no map: they stay lost with it. Only where no topic was named."""
+    """Topics that were last seen there and have no map: they stay lost with it. Only if no topic was named."""
     before: Mapping[str, Topic] = field(default_factory=dict)
     """The maps that were judged."""
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class GivingUp:
 
     @property
     def keys(self) -> frozenset[tuple[str, int, int]]:
-        """(topic, partition, start) of every extent that goes."""
+        """(topic, partition, start) of every extent to give up."""
         return frozenset((loss.topic, loss.partition, loss.start) for loss in self.losses)
 
     def to_json(self) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class GivingUp:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """What was done."""
+    """The result."""
 
     plan: GivingUp
     reports: tuple[Report, ...] = ()
     put_off: tuple[str, ...] = ()
-    """In words: what a rerun has to do."""
+    """Texts about topics that a repetition has to give up."""
 
     @property
     def succeeded(self) -> bool:
@@ -110,8 +110,7 @@ def plan_giving_up(
     """Compute the loss if all that `cluster` holds of `topics` is given up.
 
     :param topics: names, partitions (`orders:0,4-7`) or patterns; none: all.
-
-    :param force: although the cluster answers.
+    :param force: even if the cluster answers.
     :raises RefusedError: unknown cluster or topics, it is still written, it answers, or an operation works on a topic.
     """
     view = environment.store.load()
@@ -131,14 +130,14 @@ def plan_giving_up(
             raise unchanged(f"Operation {operation} works on topic {name}. {way_out(operation)}")
     if damaged := [name for name, topic in chosen.items() if not topic.sound]:
         raise unchanged(
-            f"The maps of {listed(damaged)} are damaged: what {cluster} holds of them is not "
+            f"The maps of {listed(damaged)} are damaged, so their records in {cluster} are not "
             "known. Restore their documents, or name the other topics."
         )
     if written := [name for name, topic in chosen.items() if still_written(topic, cluster, only.get(name, ()))]:
         raise unchanged(
-            f"{amount(len(written), 'topic', 'is', 'are')} still written in {cluster}: {listed(written)}. Give them "
-            f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
-            "--reason …`), or name only topics, or partitions (`TOPIC:0,4-7`), that have one."
+            f"{amount(len(written), 'topic', 'is', 'are')} still written in {cluster}: {listed(written)}. Move them "
+            f"first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
+            "--reason …`), or name only topics, or partitions (`TOPIC:0,4-7`), that were moved."
         )
     after = {name: without(topic, cluster, only.get(name, ())) for name, topic in chosen.items()}
     plan = GivingUp(
@@ -162,7 +161,7 @@ def plan_giving_up(
 
 
 def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
-    """Carry `plan` out, in batches of revisions. Safe to break off: a new plan has what is left."""
+    """Carry `plan` out, in batches of revisions. Safe to break off: a new plan has the rest."""
     cluster, put_off = plan.cluster, list[str]()
 
     def changed(topic: Topic) -> Topic | None:
@@ -176,13 +175,13 @@ def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
 
 
 def require_reason(cluster: str, reason: str) -> None:
-    """:raises RefusedError: nobody would know why the records were given up."""
+    """:raises RefusedError: there is no reason for the history."""
     if not reason.strip():
-        raise RefusedError(f"Giving up cluster {cluster} needs a reason. Say --reason.")
+        raise RefusedError(f"Giving up cluster {cluster} needs a reason. Give --reason.")
 
 
 def end_interrupted(environment: Environment, kind: SingleKind = "give-up") -> None:
-    """Bring to their end the operations of a `kind` whose process has died; what they had not begun is left."""
+    """End interrupted operations of a `kind`; batches that their process had not begun are left."""
     for operation in running_operations(environment):
         if operation.kind == kind and interrupted(environment, operation, QUIET_S):
             environment.say(f"operation {operation.id} of {operation.by} was interrupted; ending it")
@@ -198,7 +197,7 @@ def _named(
         matching = {name for name in mapped if chosen_by([entry], name)}
         if not matching and entry in never_moved:
             raise unchanged(
-                f"Topic {entry} was never moved out of {cluster}. Give it a new home first: "
+                f"Topic {entry} was never moved out of {cluster}. Move it first: "
                 f"`switchyard migrate-from-fault {entry} --from {cluster} --to … --unread wait|skip --reason …`."
             )
         if not matching:
@@ -209,9 +208,9 @@ def _named(
 
 
 def _answering(environment: Environment, view: View, given_up: Cluster, force: bool) -> tuple[dict[str, Admin], bool]:
-    """The clusters that can be asked, and whether `given_up` is alive. A mask hides the others, but not this one.
+    """The clusters that can be asked, and whether `given_up` answers. A mask hides other clusters, but not this one.
 
-    :raises RefusedError: the cluster to give up answers, and that is not accepted.
+    :raises RefusedError: the cluster to give up answers, and `force` is not set.
     """
     own_up, answers = dict[str, Admin](), False
     try:
@@ -221,29 +220,29 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
         if not force:
             raise
     else:
-        # Whoever does not take the service account, or has lost one broker of three, is alive all the same.
+        # A cluster that refuses the service account, or has lost one broker of three, is alive all the same.
         answers = probed.answers
         if probed.reachable:
             own_up = {given_up.name: own}
     if answers and not force:
         raise unchanged(
-            f"{given_up.name} answers, so what it holds can still be read: "
-            f"`switchyard origins check` serves it. Say --force to give it up all the same. {NOT_SERVED}."
+            f"{given_up.name} answers, so its records can still be read: "
+            f"`switchyard origins check` serves them. Give --force to give it up all the same. {NOT_SERVED}."
         )
     others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)
     return answering(environment, others) | own_up, answers
 
 
 def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:
-    """Topic → what the history keeps: every extent, and partitions and offsets that each group does without."""
+    """Topic → detail for the history: every extent, and partitions and offsets that each group loses."""
     found: dict[str, dict[str, Any]] = {
         name: {"known_lost": 0, "most_lost": 0, "extents": [], "groups": {}} for name in plan.before
     }
     for loss in plan.losses:
-        said = found[loss.topic]
-        said["known_lost"] += loss.known
-        said["most_lost"] += loss.most
-        said["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
+        entry = found[loss.topic]
+        entry["known_lost"] += loss.known
+        entry["most_lost"] += loss.most
+        entry["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
     for one in plan.unread:
         groups: dict[str, tuple[int, int, int]] = found[one.topic]["groups"]
         if one.group in groups or len(groups) < MAX_GROUPS:

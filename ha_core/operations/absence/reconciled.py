@@ -1,4 +1,4 @@
-"""What became of the tails of a cluster that was lost, and is back: partition by partition, and as a document."""
+"""The result of reconciling a returned cluster: partition by partition, and as a document."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ha_core.operations.copies.comparing import MirrorsCompared
 from ha_core.operations.engine.report import Report
 
 LOGIN = "LOGIN.properties"
-"""Where a cluster wants one: in place of the file with a client's settings for it, which nobody here knows."""
+"""Stands for a file with a client's security settings for a cluster that needs one; they are unknown here."""
 Outcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
-"""`differs`: below what was mirrored it has other records than the copy; the tail is counted. `less`: its log ends
-below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was deleted and made again.
+"""`differs`: below its mirrored end it has other records than the copy; the tail is counted. `less`: its log ends
+below its mirrored end. `gone`: it does not have the topic any more. `other`: the topic was deleted and created again.
 `unknown`: its leader does not answer yet, or its replicas have not caught up."""
 
 
 class TailFound(NamedTuple):
-    """One partition of a cluster that is back. Offsets are those of the cluster."""
+    """One partition of a returned cluster. Offsets are those of the cluster."""
 
     topic: str
     partition: int
@@ -27,34 +27,34 @@ class TailFound(NamedTuple):
     """The forced switch that left it."""
     outcome: Outcome
     mirrored: int
-    """Up to here it is in the copy."""
+    """The copy has all records below this offset."""
     start: int | None = None
-    """Where the tail begins: above `mirrored` where retention has taken some of it."""
+    """First offset of the tail: above `mirrored` if retention has deleted some of it."""
     end: int | None = None
-    """Of the log."""
+    """Log end."""
     records: int | None = None
     bytes: int | None = None
     aborted: int | None = None
-    """Records beside these of transactions that were aborted; None: counted by an earlier version, among `records`."""
+    """Further records, of aborted transactions; None: counted by an earlier version, among `records`."""
     differs_at: int | None = None
-    """The first offset that differs from the copy, of those that were compared."""
+    """The first compared offset that differs from the copy."""
     difference: str = ""
 
     def differing(self, offset: int, what: str) -> TailFound:
-        """What was counted, of a log that is not what its copy is; any other outcome says more already."""
+        """A counted tail below which the log differs from its copy; other outcomes say more already and stay."""
         if self.outcome != "counted":
             return self
         return self._replace(outcome="differs", differs_at=offset, difference=what)
 
     @property
     def deleted(self) -> int:
-        """Offsets that retention has taken before anybody could count them."""
+        """Offsets that retention has deleted before they were counted."""
         return 0 if self.start is None else max(0, self.start - self.mirrored)
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What became of a cluster's tails."""
+    """The result for a cluster's tails."""
 
     cluster: str
     bootstrap: str = ""
@@ -63,18 +63,18 @@ class Reconciled:
     """Topics that are mirrored to it from now on; in a dry run those that would be."""
     dry_run: bool = False
     not_mirrored: Mapping[str, str] = field(default_factory=dict)
-    """Topic → why it is not."""
+    """Topic → why it is not mirrored."""
     put_off: tuple[str, ...] = ()
-    """In words: what a rerun has to do."""
+    """Texts about topics that a repetition has to reconcile."""
     reports: tuple[Report, ...] = ()
     compared: Mapping[str, MirrorsCompared] = field(default_factory=dict)
-    """Topic → what was compared with its copy, below what was mirrored."""
+    """Topic → the comparison with its copy, below the mirrored end."""
     security: str = NO_PROFILE
-    """The name of the security profile by which the cluster is reached."""
+    """The name of the cluster's security profile."""
 
     @property
     def open(self) -> tuple[TailFound, ...]:
-        """What an operator has to look at."""
+        """Findings that wait for an operator."""
         return tuple(one for one in self.found if one.outcome != "counted")
 
     @property
@@ -97,7 +97,7 @@ class Reconciled:
 
     @property
     def wants_login(self) -> bool:
-        """Whether `LOGIN` has to be put in place."""
+        """Whether the operator has to replace `LOGIN`."""
         return self.security != NO_PROFILE
 
     def to_json(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Reconciled:
 
 
 def summary_of(compared: MirrorsCompared) -> dict[str, Any]:
-    """For the history."""
+    """Detail for the history."""
     ranges, of = compared.ranges
     return {
         "verify": "sample" if compared.sampled else "full",

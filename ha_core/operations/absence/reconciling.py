@@ -1,12 +1,12 @@
-"""A cluster that was lost, and is back: what it holds beyond its copies is counted, and it becomes their standby.
+"""Reconciles a returned cluster: its records above its copies are counted, and it becomes the standby.
 
-A forced switch to a copy leaves a `LostTail` for each topic. What lies there is in no extent: nobody is ever led to it,
-whatever comes of this. It is counted, said with how to fetch it, and kept with the document. Then the mirror is turned
-round (`operations/copies/reversal`), so that the cluster gets what was written since, and a switch back is one as
-any other.
+A forced switch to a copy leaves a `LostTail` for each topic. No extent has the records of the tail: no client ever
+reads them, whatever the result. They are counted, reported with a command that fetches them, and stored with the
+document. Then the mirror is reversed (`operations/copies/reversal`), so that the cluster gets the records written
+since, and a switch back is an ordinary one.
 
-Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then nothing but
-markers and notes was added to the cluster.
+Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then only markers and
+notes were added to the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Outcome, Reconciled, TailFound, summary_of
 from ha_core.operations.copies.comparing import MirrorsCompared
-from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
@@ -50,23 +50,23 @@ def reconcile(
     dry_run: bool = False,
     reason: str,
 ) -> Reconciled:
-    """Count what `cluster` holds beyond its copies, and make it the standby of these topics. Safe to repeat.
+    """Count the records of `cluster` above its copies, and make it the standby of these topics. Safe to repeat.
 
     :param topics: names or patterns; none: all.
-    :param mirror: make it their standby; else it is only counted.
-    :param accept_loss: the operator does without what cannot be counted; for named topics, also while it is away.
-        Nothing is accepted because another cluster is away: what `cluster` holds is counted when both are there.
-    :param verify: how much of what was mirrored is compared with the copies first. What differs is told, and its topic
-        is not mirrored to the cluster. What was found once only a `full` comparison takes back.
-    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without its topics, or a name
-        or pattern of which none was led to its copy where others were; or the cluster is still away.
-    :raises StepFailedError: it went away when some of it was done.
+    :param mirror: make it their standby; else only count.
+    :param accept_loss: the operator accepts the loss of tails that cannot be counted; for named topics, also while the
+        cluster is away. While another cluster is away nothing is accepted: both are needed for the count.
+    :param verify: how much of the mirrored records is compared with the copies first. Differences are reported, and
+        their topic is not mirrored to the cluster. Only a `full` comparison revokes an earlier difference.
+    :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without topics, a name or
+        pattern that matches none of the topics with lost tails; or the cluster is still away.
+    :raises StepFailedError: it went away after some topics were done.
     :raises KafkaAdminError: a cluster cannot be asked.
     """
     if accept_loss:
         require_named(topics)
     if not dry_run and not reason.strip():
-        raise unchanged("To reconcile a cluster needs a reason. Say --reason.")
+        raise unchanged("Reconciling a cluster needs a reason. Give --reason.")
     if not dry_run:
         end_interrupted(environment, "reconcile")
     view = environment.store.load()
@@ -78,11 +78,11 @@ def reconcile(
         raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
     lost = [one for one in environment.store.lost_tails() if one.cluster == cluster]
     tails = [one for one in lost if chosen_by(topics, one.topic)]
-    # A misspelt name beside right ones too: whoever reads that all is counted is to be right about which.
+    # Also refuses a misspelt name among right ones: a report that all is counted has to name the right topics.
     if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):
         there = listed(sorted({one.topic for one in lost}))
         raise unchanged(
-            f"No switch has led {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
+            f"No switch has moved {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
             "Correct the name."
         )
     if not tails:
@@ -93,28 +93,32 @@ def reconcile(
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
             if gone.cluster != cluster:
-                told = work.result().reports
+                earlier = work.result().reports
                 done = (
-                    f" What was done before stays: operations {listed(one.operation for one in told)}." if told else ""
+                    f" Earlier operations stay in force: operations {listed(one.operation for one in earlier)}."
+                    if earlier
+                    else ""
                 )
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
             away = still_away(cluster, [one.topic for one in tails], {one.target for one in tails}, str(gone))
             if reports := work.result().reports:
                 done = listed(report.operation for report in reports)
-                raise StepFailedError(f"{away.words} What was done before stays: operations {done}.", [away]) from gone
+                raise StepFailedError(
+                    f"{away.words} Earlier operations stay in force: operations {done}.", [away]
+                ) from gone
             raise unchanged(away.words, [away]) from gone
     return work.result()
 
 
 def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
-    """What is left to do while a cluster that was lost is not back."""
+    """The verdict while a lost cluster is not back."""
     named = dict.fromkeys(topics)
     return error(
         "unreachable-cluster",
         f"cluster {cluster}",
-        "It is not back yet, so nothing of it can be counted.",
+        "It is not back yet, so its records cannot be counted.",
         "Start it, and run this again when `switchyard status` shows it as reachable; if it is gone for good, "
-        "--accept-loss with the topics does without the count. Until then nobody waits for it: "
+        "--accept-loss with the topics skips the count. Until then no client waits for it: "
         f"{listed(named)} {'is' if len(named) == 1 else 'are'} written in {listed(sorted(targets))}. Asked just now: "
         f"{why}",
         cause="away",
@@ -123,15 +127,15 @@ def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why:
 
 def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str:
     return (
-        f"It is {gone.cluster} that does not answer, and not {cluster}: {gone} Its notes say whether the topic {topic} "
-        f"of {cluster} is the one that was copied. Nothing of {cluster} is given up: its log may be the last that has "
-        f"these records. Run this again when {gone.cluster} is back. To go on in {cluster} without it: `switchyard "
-        f"switch topic:{topic} --mode forced --from {gone.cluster} --to {cluster}`."
+        f"{gone.cluster} does not answer, not {cluster}: {gone} Its notes show whether the topic {topic} "
+        f"of {cluster} is the one that was copied. No record of {cluster} is given up: its log may be the last that "
+        f"has these records. Run this again when {gone.cluster} is back. To continue in {cluster} without it: "
+        f"`switchyard switch topic:{topic} --mode forced --from {gone.cluster} --to {cluster}`."
     )
 
 
 def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
-    """Cluster → its tails that nobody has counted."""
+    """Cluster → its tails that are not counted."""
     found: dict[str, list[LostTail]] = {}
     for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
         if tail.counted is None:
@@ -177,14 +181,14 @@ class _Reconciling:
         try:
             if first:
                 found = [*self._look(tail)]
-            if first or mirror:  # whenever it was counted, what is to be the standby is compared now
+            if first or mirror:  # a new standby is compared now, whenever its tail was counted
                 found = self._compare(tail, found)
         except KafkaAdminError as error:
             if not accept_loss or error.cluster != self._cluster.name:
                 raise
             mirror = mirror and first
             found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
-            self._environment.say(f"{tail.topic}: it is done without a look: {error}")
+            self._environment.say(f"{tail.topic}: continuing without a count: {error}")
         self._found += found
         whole = all(one.outcome == "counted" for one in found)
         bases = self._bases(tail) if mirror and whole else None
@@ -200,8 +204,8 @@ class _Reconciling:
             self._put_off.append(f"{tail.topic}: {error}")
 
     def _counted_late(self, tail: LostTail) -> LostTail:
-        """The tail as one that is counted for the first time, where its loss was accepted without a count and it can be
-        counted after all; else as it is."""
+        """The tail as uncounted, if its loss was accepted without a count and it can be counted after all; else
+        unchanged."""
         try:
             found = [*self._look(tail)]
         except KafkaAdminError:
@@ -227,7 +231,7 @@ class _Reconciling:
                 yield self._count(tail, partition, known, ends)
 
     def _count(self, tail: LostTail, partition: int, known: Tail, ends: LogEnds) -> TailFound:
-        # What lies behind a later return of the writer is read by clients, and is no loss.
+        # Records after a later return of the writer are read by clients, and are no loss.
         again = written_again_from(self._view.topics.get(tail.topic), tail, partition)
         end = ends.log_end if again is None else min(again, ends.log_end)
         start = min(max(known.mirrored, ends.start), end)
@@ -236,7 +240,7 @@ class _Reconciling:
         return found._replace(start=start, records=counted.records, bytes=counted.bytes, aborted=counted.aborted)
 
     def _made_again(self, tail: LostTail) -> bool:
-        """Whether the topic is another one than that which was copied, as far as its brokers have ids."""
+        """Whether the topic is not the one that was copied, as far as its brokers have ids."""
         key = (tail.topic, min(tail.partitions))
         place = self._admin.leaderships([key]).get(key)
         first = next(copy for copy in copies_of(old_mirror(tail), key[1] + 1) if copy.key == key)
@@ -246,7 +250,7 @@ class _Reconciling:
         return bool(known and place is not None and place.topic_id and place.topic_id != known)
 
     def _compare(self, tail: LostTail, found: list[TailFound]) -> list[TailFound]:
-        """What is below the tails as well. A difference that was found before is forgotten for a look at all alone.
+        """Compare below the tails as well. Only a full comparison revokes a difference that was found before.
 
         :raises KafkaAdminError: a cluster cannot be asked.
         """
@@ -261,26 +265,26 @@ class _Reconciling:
                 compared = compare_below(
                     self._environment, self._admin, old_mirror(tail), tail, bases, left, self._verify
                 )
-            except CopyDamagedError as error:  # for the same reason it will not be turned round
-                self._environment.say(f"{tail.topic}: what was mirrored cannot be compared: {error}")
+            except CopyDamagedError as error:  # for the same reason it will not be reversed
+                self._environment.say(f"{tail.topic}: its mirrored records cannot be compared: {error}")
             else:
                 self._compared[tail.topic] = compared
                 differing |= {partition: first for (_, partition), first in compared.differing.items()}
         return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
 
     def _bases(self, tail: LostTail) -> dict[int, int] | None:
-        """Where the records begin that the new writer got by itself; None: the mirror cannot be turned round."""
+        """First offsets of the new writer's own records; None: the mirror cannot be reversed."""
         bases, why = self._led_there(tail)
         if bases is not None and (why := self._added(tail)):
             self._not_mirrored[tail.topic] = why
             return None
-        if why and tail.counted is None:  # else it has been told
+        if why and tail.counted is None:  # else it was reported before
             self._not_mirrored[tail.topic] = why
         return bases
 
     def _added(self, tail: LostTail) -> str:
         """Why the cluster is no standby: the topic got partitions there, past the gateways, that no switch has seen. No
-        copy has what was written to them, and no map leads there. Empty: it got none, or nothing was written.
+        copy has their records, and no map refers to them. Empty: it got none, or they have no records.
 
         :raises KafkaAdminError: the cluster cannot be asked.
         """
@@ -291,13 +295,13 @@ class _Reconciling:
         if not written:
             return ""
         return (
-            f"it got partitions in {tail.cluster} that nobody had seen when it went on in {tail.target}: "
+            f"it got partitions in {tail.cluster} that were unknown when it went on in {tail.target}: "
             f"{listed(f'partition {p} with {records:,} records' for p, records in written.items())}. No copy has "
-            "them: fetch what is needed, then delete the topic there and link it anew"
+            "them: fetch the records that you need, then delete the topic there and link it again"
         )
 
     def _led_there(self, tail: LostTail) -> tuple[dict[int, int] | None, str]:
-        """As `_bases`, as long as all are led to the copy, as the switch has left them; or None, and why not."""
+        """As `_bases`, while the topic is written in its copy as the switch has left it; else None, and the reason."""
         topic = self._view.topics.get(tail.topic)
         operation = self._environment.operation_of(MoveOperation, tail.operation)
         cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
@@ -310,7 +314,7 @@ class _Reconciling:
         environment, name = self._environment, self._cluster.name
         with beginning(environment, "reconcile", self._reason, [f"topic:{tail.topic}"]) as journal:
             with journal.step("reconcile") as seen:
-                # What was looked at without the lock may be another thing by now.
+                # Facts that were read before the lock may have changed.
                 stored, topic = environment.store.read(LostTail, tail.key), environment.store.read(Topic, tail.topic)
                 same = None if topic is None else topic[0]
                 if (
@@ -324,7 +328,7 @@ class _Reconciling:
                 if bases is not None:
                     new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
                     try:
-                        turn_round(environment, old_mirror(tail), bases, new, journal.still_ours)
+                        prepare_reversal(environment, old_mirror(tail), bases, new, journal.still_ours)
                         puts.append(new)
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
@@ -341,8 +345,8 @@ class _Reconciling:
             self._mirrored.append(tail.topic)
 
     def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
-        """With what somebody has appended past the gateways since it was counted: below the markers of the new copier
-        it is part of the tail as well."""
+        """Adds records that were appended past the gateways since the count: below the markers of the new copier they
+        are part of the tail as well."""
         counted = [one for one in found if one.end is not None]
         ends = self._admin.ends([(one.topic, one.partition) for one in counted])
         for one in counted:
@@ -356,7 +360,7 @@ class _Reconciling:
 
 
 def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> int | None:
-    """Where a later stay of the writer begins in the log that has the tail; None: there was none since."""
+    """Base of a later stay of the writer in the log that has the tail; None: there was none since."""
     extents = () if topic is None else topic.partitions.get(partition, ())
     client = tail.partitions[partition].client
     return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
@@ -375,11 +379,11 @@ def _counted_before(tail: LostTail) -> Iterator[TailFound]:
 
 
 def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
-    """Why the mirror cannot be turned round, by the topic's map; empty: it can.
+    """Why the mirror cannot be reversed, by the topic's map; empty: it can.
 
-    :param terms: those that began with the forced switch, of the partitions that it moved.
+    :param terms: writer epochs that began with the forced switch, of the partitions that it moved.
     """
-    link = f"when {tail.cluster} holds nothing of it that is needed, delete the topic there and link it anew"
+    link = f"when none of its records in {tail.cluster} is needed, delete the topic there and link it again"
     if topic is None or not topic.mapped or not topic.sound:
         return f"its map is gone or damaged: {link}"
     since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
@@ -391,7 +395,7 @@ def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) 
 
 
 def old_mirror(tail: LostTail) -> Mirror:
-    """The one that was cut off, as far as its notes and the one the other way need it."""
+    """The mirror that was cut off, with the fields that its notes and its reversal need."""
     old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
     return old.changed(
         log=tail.log,
@@ -418,5 +422,5 @@ def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> 
 
 
 def _noted(one: TailFound) -> list[Any]:
-    """For the history."""
+    """Detail for the history."""
     return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes, one.differs_at]

@@ -1,4 +1,4 @@
-"""The check for clusters that were dead at a cut and answer again: their extents are closed where they truly end."""
+"""The check for clusters that were dead at a cut and answer again: their extents are closed at their true ends."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LOOK_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What one check has found."""
+    """The result of one check."""
 
     found: tuple[Return, ...] = ()
     away: Mapping[str, str] = field(default_factory=dict)
     """Cluster → why its extents could not be looked at."""
     put_off: tuple[str, ...] = ()
-    """In words: what was left for the next check."""
+    """Texts about partitions that the next check has to look at."""
     reports: tuple[Report, ...] = ()
     newly_found: tuple[Return, ...] = ()
-    """Those `unaccepted` that no check has seen before."""
+    """The `unaccepted` ones that no earlier check has seen."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,7 +46,7 @@ class Returned:
 
     @property
     def unaccepted(self) -> tuple[Return, ...]:
-        """What an operator has to look at, losses first."""
+        """Findings that wait for an operator, losses first."""
         return tuple(one for outcome in ("less", "more") for one in self.found if one.outcome == outcome)
 
 
@@ -62,9 +62,9 @@ def check_origins(
     """Look at every cluster that was dead at a cut; close its extents if it answers. Safe to repeat.
 
     :param topics: names or patterns; none: all.
-    :param accept_loss: the operator does without what a cluster has lost.
-    :param serve_skipped: readers get what they were told to skip.
-    :raises RefusedError: a decision of the operator without the topics that it is for.
+    :param accept_loss: the operator accepts the loss of records that a cluster has lost.
+    :param serve_skipped: readers get records that they were to skip.
+    :raises RefusedError: a decision of the operator without its topics.
     """
     if accept_loss or serve_skipped:
         require_named(topics)
@@ -83,7 +83,7 @@ def check_origins(
             away[name] = str(error)
     served: dict[str, list[str]] = {}
     for name, cluster in skipped:
-        if cluster in reachable:  # nobody may be told to wait for one that is away
+        if cluster in reachable:  # readers must not wait for one that is away
             served.setdefault(name, []).append(cluster)
     found = tuple(one for one, _ in looks)
     newly_found = tuple(
@@ -102,7 +102,7 @@ def _reachable(environment: Environment, view: View, names: Collection[str]) -> 
         if cluster is None:
             away[name] = "it is not registered any more"
         elif cluster.masked is not None:
-            # Nobody has asked it: it may be in the best of health, and is not to be given up for a mask.
+            # It was not asked: it may be healthy, and a mask is no reason to give it up.
             away[name] = f"it is masked: {cluster.masked.reason} (`switchyard unmask {name}` when it is healthy)"
         else:
             found = environment.admin(cluster).probe(timeout_s=PROBE_S)
@@ -138,7 +138,7 @@ def _look(
 
 
 def _skipped(view: View, topics: Collection[str]) -> list[tuple[str, str]]:
-    """(topic, cluster) of the extents that readers were told to skip."""
+    """(topic, cluster) of the extents that readers were to skip."""
     chosen = (topic for name, topic in view.topics.items() if chosen_by(topics, name))
     return sorted({(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored})
 
@@ -160,7 +160,7 @@ def _write(
     def changed(topic: Topic) -> Topic:
         partitions = dict(topic.partitions)
         for one in returns[topic.name]:
-            # What was looked at may have been closed by somebody else meanwhile.
+            # Another process may have closed the extent meanwhile.
             if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
                 partitions[one.partition] = confirmed(partitions[one.partition], one)
         after = topic.model_copy(update={"partitions": partitions})
@@ -173,6 +173,6 @@ def _write(
 
 
 def _detail(returns: Collection[Return], served: Collection[str]) -> dict[str, Any]:
-    """The evidence: partition → outcome, known and found end."""
+    """Detail for the history: partition → outcome, known and found end."""
     partitions = {str(one.partition): [one.outcome, one.known_end, one.found_end] for one in returns}
     return {**({"partitions": partitions} if returns else {}), **({"read_again": list(served)} if served else {})}

@@ -9,7 +9,7 @@ from typing import Any
 from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.instance import MAX_FORMS, NAMED_FORMS, FormError, read_forms
-from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, levels, said
+from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import Expected, run_single
@@ -24,7 +24,7 @@ _UNSAID = "bindings as declared"
 
 @dataclass(frozen=True, slots=True)
 class BindingsPlan:
-    """What would change, and what an operator should know first."""
+    """The differences, and warnings for the operator."""
 
     revision: int
     differences: tuple[BindingDifference, ...]
@@ -35,7 +35,8 @@ class BindingsPlan:
         return {
             "revision": self.revision,
             "differences": [
-                {"user": d.user, "before": said(d.before), "after": said(d.after)} for d in self.differences
+                {"user": d.user, "before": display_levels(d.before), "after": display_levels(d.after)}
+                for d in self.differences
             ],
             "warnings": list(self.warnings),
         }
@@ -44,9 +45,9 @@ class BindingsPlan:
 def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     """The difference between `declared` and the store.
 
-    :raises RefusedError: a cluster that is not registered or is masked, a super user that would be led away from its
-        cluster, an invalid form of client ids or one that leaves a binding without clients, or more than one revision
-        holds.
+    :raises RefusedError: a cluster that is not registered or is masked, a super user that would be moved away from its
+        cluster, an invalid form of client ids or one that leaves a binding without clients, or too many users for one
+        revision.
     """
     view = environment.store.load()
     differences = compare(declared, view.bindings)
@@ -69,7 +70,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
 
 
 def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _UNSAID) -> Report:
-    """Make `plan` true in one revision and wait until every gateway serves it."""
+    """Commit `plan` in one revision and wait until every gateway serves it."""
     return run_single(
         environment,
         "bindings",
@@ -81,7 +82,7 @@ def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _
 
 
 def with_level(view: View, who: str, cluster: str | None) -> Declared:
-    """What is stored of the user that `who` names, with that one level set to `cluster`; None: without that level.
+    """The stored bindings of the user in `who`, with the level of `who` set to `cluster`; None: without that level.
 
     :raises RefusedError: there is no such binding.
     """
@@ -89,7 +90,7 @@ def with_level(view: View, who: str, cluster: str | None) -> Declared:
     before = view.bindings.get(user) or UserBindings(user=user)
     was = before.cluster if field == "cluster" else getattr(before, field).get(key)
     if cluster is None and was is None:
-        raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
+        raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows its bindings.")
     after: object = cluster
     if field != "cluster":
         after = {name: bound for name, bound in {**getattr(before, field), key: cluster}.items() if bound is not None}
@@ -97,19 +98,19 @@ def with_level(view: View, who: str, cluster: str | None) -> Declared:
 
 
 def with_read(view: View, who: str, read: str | None) -> Declared:
-    """What is stored of the user that `who` names, who reads what is mirrored there; None: where it is written.
+    """The stored bindings of the user `who`, with the cluster in which it reads mirrored topics; None: the writer's.
 
-    :raises RefusedError: `who` is no whole user, or there is nothing to take away.
+    :raises RefusedError: `who` is not a whole user, or there is nothing to remove.
     """
     user, field, _ = _level(parse_scope([who]), who)
     if field != "cluster":
         raise RefusedError(
-            f"{who} is a part of a user, and where mirrored topics are read is one thing for all of him."
+            f"{who} is a part of a user, and the cluster for reads of mirrored topics applies to the whole user."
         )
     before = view.bindings.get(user) or UserBindings(user=user)
     if read is None and before.read is None:
         raise RefusedError(
-            f"{user} reads where topics are written. `switchyard bindings list {user}` shows what there is."
+            f"{user} reads where topics are written. `switchyard bindings list {user}` shows its bindings."
         )
     return Declared({user: before.model_copy(update={"read": read})}, complete=False)
 
@@ -137,7 +138,7 @@ def _level(scope: Scope, who: str) -> tuple[str, str, str]:
     for field, pairs in (("instances", scope.instances), ("topics", scope.user_topics), ("groups", scope.user_groups)):
         for user, key in pairs:
             return user, field, key
-    raise RefusedError(f"{who} names a topic, and bindings are of users. Write user:NAME, or user:NAME#TOPIC.")
+    raise RefusedError(f"{who} names a topic, and only users have bindings. Write user:NAME, or user:NAME#TOPIC.")
 
 
 def _check_clusters(difference: BindingDifference, view: View) -> None:
@@ -160,7 +161,7 @@ def _check_clusters(difference: BindingDifference, view: View) -> None:
 
 
 def _check_super_user(difference: BindingDifference, view: View) -> None:
-    """As a switch refuses: led to another cluster, a super user would not reach its own through gateways any more."""
+    """As a switch refuses it: bound to another cluster, a super user would not reach its own through gateways."""
     user = difference.user
     homes = view.super_user_of(user)
     if not homes:
@@ -170,14 +171,14 @@ def _check_super_user(difference: BindingDifference, view: View) -> None:
     for who, cluster in after.items():
         if cluster not in homes and before.get(who) != cluster:
             raise RefusedError(
-                f"{who} would be led to {cluster}, but {of}, which it would not reach through gateways any more. Give "
-                f"clients that are to move a user of their own. If it is no super user: `switchyard clusters add "
-                f"{min(homes)} --super-user NAME` says who is."
+                f"{who} would be bound to {cluster}, but {of}, which it would not reach through gateways any more. "
+                f"Give clients that are to move a user of their own. If it is no super user: `switchyard clusters add "
+                f"{min(homes)} --super-user NAME` names the super users."
             )
     default = view.default_cluster
     if user in before and user not in after and default is not None and default not in homes:
         raise RefusedError(
-            f"Without its binding {user} would be led to the default cluster, {default}, but {of}. Keep the binding."
+            f"Without its binding {user} would go to the default cluster, {default}, but {of}. Keep the binding."
         )
 
 
@@ -202,17 +203,17 @@ def _check_client_ids(after: UserBindings | None) -> None:
 
 
 def _bound(bindings: UserBindings | None) -> dict[str, str]:
-    return said(None if bindings is None else bindings.changed(read=None))
+    return display_levels(None if bindings is None else bindings.changed(read=None))
 
 
 def _warnings(differences: tuple[BindingDifference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:
-    # Where copies are read moves nothing: what that reader sees are the same records at the same offsets.
+    # The cluster for reads moves nothing: the reader sees the same records at the same offsets.
     bound = (one.user for one in differences if set(_bound(one.before).items()) ^ set(_bound(one.after).items()))
     used = map(usage.get, bound)
     return tuple(
         f"{one.user} is in use ({amount(len(one.topics), 'topic')}, {amount(len(one.groups), 'group')}): a "
         "binding alone moves neither "
-        "records nor committed offsets. Use `switchyard switch` to move what is alive."
+        "records nor committed offsets. Use `switchyard switch` to move live clients."
         for one in used
         if one is not None and (one.topics or one.groups)
     )

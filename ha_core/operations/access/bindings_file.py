@@ -52,7 +52,7 @@ class _BindingsDocument(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file declares; a user with empty bindings is to have none."""
+    """The bindings that a file declares; a user with empty bindings is to have none."""
 
     bindings: Mapping[str, UserBindings]
     complete: bool
@@ -68,7 +68,7 @@ class BindingDifference:
 
     def lines(self) -> tuple[str, ...]:
         """`user+instance: east → west`, one line per level that changes."""
-        before, after = said(self.before), said(self.after)
+        before, after = display_levels(self.before), display_levels(self.after)
         keys = [*before, *(key for key in after if key not in before)]
         return tuple(
             f"{key}: {before.get(key, '(none)')} → {after.get(key, '(none)')}"
@@ -78,8 +78,8 @@ class BindingDifference:
 
 
 def levels(bindings: UserBindings | None) -> dict[str, str]:
-    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster; and where
-    mirrored topics are read, written `user reads`."""
+    """Every level of one user, written `user`, `user+instance`, `user#topic` or `user##group` → cluster; and the
+    cluster for reads of mirrored topics, written `user reads`."""
     if bindings is None:
         return {}
     user = bindings.user
@@ -92,7 +92,7 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
     }
 
 
-def said(bindings: UserBindings | None) -> dict[str, str]:
+def display_levels(bindings: UserBindings | None) -> dict[str, str]:
     """`levels`, and the forms of client ids under the key `USER client ids`."""
     if bindings is None or not bindings.client_ids:
         return levels(bindings)
@@ -141,7 +141,7 @@ def read(path: Path) -> Declared:
 
 
 def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[BindingDifference, ...]:
-    """What has to change in `stored` so that it is as `declared`, by user name."""
+    """The changes that turn `stored` into `declared`, by user name."""
     wanted: dict[str, UserBindings | None] = {
         user: (None if bindings.empty else bindings) for user, bindings in declared.bindings.items()
     }
@@ -150,12 +150,12 @@ def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[Bin
     return tuple(
         BindingDifference(user, stored.get(user), _onto(stored.get(user), after))
         for user, after in sorted(wanted.items())
-        if said(stored.get(user)) != said(after)
+        if display_levels(stored.get(user)) != display_levels(after)
     )
 
 
 def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindings | None:
-    """`after` with what this version does not know of `before`."""
+    """`after` with fields of `before` that this version does not know."""
     if before is None or after is None:
         return after
     return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})

@@ -1,4 +1,4 @@
-"""How gateways follow the platform: what they have in force of each kind, and who cannot read it."""
+"""How gateways follow the platform: the state that each has in force of each kind, and read failures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ha_core.operations.engine.errors import RefusedError
 class CacheStanding:
     """
     :ivar cache: `users`, `rules`, `settings`.
-    :ivar committed: the time of the newest change that all go to; empty: there is none.
-    :ivar gateways: those that follow; of one that has workers, each of them (`gw-1.0`).
+    :ivar committed: the commit time of the newest change; empty: there is none.
+    :ivar gateways: those that follow; for a gateway with workers, each worker (`gw-1.0`).
     :ivar behind: those of them that have an older state in force.
-    :ivar cannot_read: gateway → why, in a word, and since when.
+    :ivar cannot_read: gateway → the reason in a word, and since when.
     """
 
     cache: str
@@ -34,7 +34,7 @@ def caches(environment: Environment) -> tuple[CacheStanding, ...]:
 
 
 def ask_reload(environment: Environment, cache: str, gateway: str | None) -> list[str]:
-    """Have a gateway, or all that follow, read everything anew; who they are, which may be nobody.
+    """Make a gateway, or all that follow, read everything again; returns them, which may be none.
 
     :raises RefusedError: this one does not follow.
     """

@@ -1,4 +1,4 @@
-"""Whether gateways enforce what was just changed on the platform: what no gateway reads is in force nowhere."""
+"""Whether gateways enforce the latest changes on the platform: kinds that no gateway reads are not in force."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.verdict import amount, listed
 
 WAIT_S = 3.0
-"""Gateways that the platform's service tells of a change read it within a second."""
+"""Gateways read a change within a second after the platform's service announces it."""
 PAUSE_S = 0.2
 QUOTAS, CLUSTERS = "quotas", "clusters"
 FOLLOWED = frozenset({"users", "rules", "settings", QUOTAS, CLUSTERS})
@@ -47,7 +47,7 @@ def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:
             "clusters that answer, and names the others; a deleted one stays registered (`switchyard clusters remove`)."
         )
     if enforcing is None:
-        return f"{kind}: in force nowhere, since {_NOBODY[kind == QUOTAS]}."
+        return f"{kind}: not in force, since {_NOBODY[kind == QUOTAS]}."
     sentence = f"{kind}: in force at {len(enforcing)} of {amount(live, 'gateway')}"
     if len(enforcing) == live:
         return f"{sentence}."

@@ -20,12 +20,12 @@ class PlatformEntries:
         self.through_us = 0
 
     def read(self) -> bool:
-        """Read all new changes; False if there were none. Raises what the source raises."""
+        """Read all new changes; False if there were none. Errors of the source are raised."""
         before = self.through_us
         while True:
             found = self._source.changes(self.through_us, _PAGE)
             if found.through_us < self.through_us:
-                # Perhaps restored from a backup: all that was read before is void.
+                # Perhaps restored from a backup: everything read before is invalid.
                 self.rows, self.through_us = {}, 0
                 continue
             for row in found.rows:

@@ -1,7 +1,7 @@
 """The platform's service registers the platform's clusters, as `switchyard clusters add` does.
 
-Each change is put in force once: the cluster's document keeps its time, so a restart or a second service does nothing
-twice, and changes by an operator stay until the platform has a newer one. The service asks a cluster first: a change
+Each change is put in force once: the cluster's document keeps its time, so a restart or a second service repeats
+nothing, and changes by an operator stay until the platform has a newer one. The service asks a cluster first: a change
 does not come into force if the cluster does not answer, or is another cluster.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 AGAIN_S = 30.0
-"""Pause before a change that could not be put in force is tried again, which asks the cluster again."""
+"""Pause before a failed change is tried again, which asks the cluster again."""
 
 
 class ClusterPublisher:

@@ -1,8 +1,8 @@
-"""The platform's quotas put in force: written into ZooKeeper, where gateways find them, by whoever serves the platform.
+"""Publishes the platform's quotas: the platform's service writes them into ZooKeeper, where gateways read them.
 
-What is written follows from what the platform has and what stands there, and from nothing that a process remembers: who
-was killed in the middle is followed by the next one, or by himself, and goes on with what is different still. Quotas
-of others stay, unless the platform has the same; what is changed past the platform is set right at the next look.
+Each pass compares the platform's quotas with those in ZooKeeper and writes the differences. It keeps no state of its
+own, so after a crash any instance continues. Quotas from other sources stay, unless the platform has one for the same
+entity; manual edits of published quotas are reverted by the next pass.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 _TRIES = 10
 Changes = list[tuple[QuotaEntity, Limits]]
-"""Quotas as they are to be; without limits: gone."""
+"""Wanted quotas; without limits: to be removed."""
 
 
 class RegisteredQuotas(PlatformEntries):
     """The quotas that the platform has."""
 
     def wanted(self) -> tuple[dict[str, tuple[QuotaEntity, Limits]], dict[str, str]]:
-        """Path → what is to lie there; and path → why what the platform has cannot: that stays as it is."""
+        """Path → wanted quota; and path → why the platform's quota cannot be published: the stored one stays."""
         wanted: dict[str, tuple[QuotaEntity, Limits]] = {}
         problems: dict[str, str] = {}
         for row in self.rows.values():
@@ -43,22 +43,22 @@ class RegisteredQuotas(PlatformEntries):
                 check_entity(entity)
                 path = path_of(entity)
             except (ValueError, TypeError) as error:
-                problems[str(entity)] = f"the quota for {entity} cannot be: {error}"
+                problems[str(entity)] = f"the quota for {entity} is not valid: {error}"
                 continue
             limits = {kind: value[key] for key, kind in KINDS.items() if value.get(key) is not None}
             try:
                 check_limits(entity, limits)
             except (ValueError, TypeError) as error:
-                problems[path] = f"the quota for {entity} cannot be: {error}"
+                problems[path] = f"the quota for {entity} is not valid: {error}"
                 continue
             other = wanted.get(path)
             if other is not None:
-                # Users and topics have dots: whom a name means without more is the user with the longest one.
+                # Users and topics have dots: an ambiguous name means the user with the longest name.
                 entity, other_entity = sorted((entity, other[0]), key=lambda one: len(one.user or ""), reverse=True)
                 if entity == other[0]:
                     limits = dict(other[1])
                 problems[f"{path} {other_entity}"] = (
-                    f"the quota for {other_entity} is not in force: with its dots it has the name of that for "
+                    f"the quota for {other_entity} is not in force: with its dots it has the same name as that for "
                     f"{entity}, whose user has the longer name; limit the user instead"
                 )
             wanted[path] = entity, limits
@@ -68,7 +68,7 @@ class RegisteredQuotas(PlatformEntries):
 class QuotaPublisher:
     """Not thread-safe.
 
-    :ivar problems: of which of the platform's quotas something else is in force, and why.
+    :ivar problems: why a quota of the platform is not in force.
     """
 
     def __init__(self, source: Source, who: str = "") -> None:
@@ -80,9 +80,9 @@ class QuotaPublisher:
         self.problems: dict[str, str] = {}
 
     def look(self, store: Store) -> Changes:
-        """Publish what is different, if anything is. → what was changed.
+        """Publish the differences, if there are any. → the changes.
 
-        :raises OlderDatabaseError: the platform's database is an older one than what was published.
+        :raises OlderDatabaseError: the platform's database is older than the published quotas.
         """
         read, moved = self._look(store)
         if not moved and self._seen == read:
@@ -90,22 +90,22 @@ class QuotaPublisher:
         return self._publish(store, read, prune=False, older=False)
 
     def once(self, store: Store, prune: bool) -> Changes:
-        """The same because somebody wants it, also of an older database.
+        """Publish on an operator's request, also from an older database.
 
-        :param prune: take those away as well that are none of the platform's.
+        :param prune: remove quotas that are not the platform's, too.
         """
         read, _ = self._look(store)
         return self._publish(store, read, prune, older=True)
 
     def plan(self, store: Store, prune: bool) -> Changes:
-        """What `once` would change."""
+        """The changes that `once` would make."""
         self._look(store)
         return self._different(prune)
 
     def _look(self, store: Store) -> tuple[Publication, bool]:
         if self._followed is None or store is not self._store:
             self._store, self._followed, self._seen = store, store.follow_quotas(), None
-        # First what was published, then what the platform has: who publishes what is newer refuses what follows.
+        # The publication is read before the platform: a newer publication in between makes the following write fail.
         read = store.publication()
         newer = self._registered.read()
         elsewhere = self._followed.read(lambda: None, anew=self._seen is None)
@@ -114,8 +114,8 @@ class QuotaPublisher:
     def _require_newer(self, read: Publication) -> None:
         if self._registered.through_us < read.through_us:
             raise OlderDatabaseError(
-                f"quotas were published as they were at {read.through_us}, by {read.by}, and the newest change in this "
-                f"database is of {self._registered.through_us}: is it the right one? If it was restored, run "
+                f"quotas were published from the state at {read.through_us}, by {read.by}, and the newest change in "
+                f"this database is of {self._registered.through_us}: is it the right one? If it was restored, run "
                 "`switchyard client-quotas publish`"
             )
 
@@ -138,7 +138,9 @@ class QuotaPublisher:
                 read, _ = self._look(store)
                 continue
             self._followed.read(lambda: None, anew=False)
-        raise OvertakenError(f"quotas were changed by others {_TRIES} times while they were published: repeat it")
+        raise OvertakenError(
+            f"quotas were changed {_TRIES} times by another process while they were published: repeat it"
+        )
 
     def _different(self, prune: bool) -> Changes:
         assert self._followed is not None
@@ -150,7 +152,7 @@ class QuotaPublisher:
             if stored is not None and not stored.published and stored.entity not in (None, entity) and not prune:
                 self.problems[path] = (
                     f"the quota for {entity} is not in force: one for {stored.entity} has its name, and is not the "
-                    "platform's; `switchyard client-quotas publish --prune` takes it away"
+                    "platform's; `switchyard client-quotas publish --prune` removes it"
                 )
             elif (
                 stored is None
@@ -169,7 +171,7 @@ class QuotaPublisher:
 
 
 class PublishingQuotas(Poller):
-    """The thread that does it, as long as the platform is served."""
+    """The thread of the platform's service that publishes quotas."""
 
     def __init__(
         self,

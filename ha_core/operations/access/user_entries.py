@@ -1,4 +1,4 @@
-"""Entries of users files: what a gateway keeps of a password."""
+"""Entries of users files: the keys that a gateway stores for a password."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_ITERATIONS = MIN_ITERATIONS
 
 
 def entry(user: str, password: str, iterations: int) -> dict[str, dict[str, str]]:
-    """`{user: {mechanism: key}}`, with a salt of its own for each.
+    """`{user: {mechanism: key}}`, with a salt of its own for each mechanism.
 
     :raises RefusedError: the name, the password or the number cannot be used.
     """

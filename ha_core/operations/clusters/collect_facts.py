@@ -1,4 +1,4 @@
-"""What the planner wants to know of clusters before a move, asked side by side and never changing anything."""
+"""Collects the planner's facts about clusters before a move, in parallel and without changes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from ha_core.plan.facts.settings import mattering
 from ha_core.plan.preflight.case import outside_topics
 
 PATIENCE_S = 15.0
-"""Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
+"""No client waits for a plan, and a broker with thousands of partitions may be slow."""
 FORCED_S = 5.0
-"""For a forced move, which clients wait for: how long a cluster that does not answer at all may take."""
+"""For a forced move, which clients wait for: timeout of a cluster that does not answer at all."""
 JUST_NOW_S = 5.0
-"""One that hung so long ago, and is to be done without, is not waited for once more within one plan or its repetition.
-"""
+"""A dead cluster that hung this recently is not waited for again within one plan or its repetition."""
 
 
 def gather(
@@ -39,7 +38,7 @@ def gather(
 
     A cluster that cannot be asked is described as such; its topics and groups are then missing.
 
-    :param dead: a cluster that is done without if it cannot be asked.
+    :param dead: a cluster without which the move continues if it cannot be asked.
     """
     asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
     hung = {name for name in (dead,) if name is not None and environment.is_silent(name, JUST_NOW_S)}
@@ -57,9 +56,9 @@ def gather_all(
     timeout_s: float = PATIENCE_S,
     dead: str | None = None,
 ) -> Facts:
-    """The same, and facts of the topics outside that the groups have committed offsets of.
+    """As `gather`, and facts of other topics that the groups have committed offsets of.
 
-    :param dead: a cluster that, if it cannot be asked now, counts as it was last seen.
+    :param dead: a cluster that counts as last seen if it cannot be asked now.
     """
     facts = gather(environment, view, clusters, moves, timeout_s, dead)
     if dead is not None:
@@ -93,7 +92,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
     )
     if not found.reachable:
         if not found.answers:
-            environment.found_silent(name)
+            environment.note_silent(name)
         return Facts({name: known})
     try:
         topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
@@ -103,7 +102,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
             known = replace(known, limits=admin.broker_settings([*LIMITS], timeout_s))
         groups = groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
-        # It has just answered, so it is not out of reach, whatever this is.
+        # It has answered a moment ago, so it is not out of reach, whatever the error.
         return Facts({name: ClusterFacts(name, False, str(error), answers=True)})
     return Facts(
         {name: known},
@@ -115,7 +114,7 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
 def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int) -> dict[str, TopicFacts]:
     if not names:
         return {}
-    # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
+    # Usage may have illegal topic names, for which a healthy cluster would refuse the whole request.
     found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
     try:
         keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
@@ -145,11 +144,11 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int)
 
 
 def groups_of(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
-    """What the coordinators of one cluster say of groups; of one that does not exist that it is dead."""
+    """Facts about groups from the coordinators of one cluster; a group that does not exist is dead."""
     if not names:
         return {}
     described = admin.describe_groups(names, timeout_s=timeout_s)
-    # Not only stable offsets: a transaction that is open must not make a look wait.
+    # Not only stable offsets: an open transaction must not make a look wait.
     committed = admin.group_offsets(names, stable=False, timeout_s=timeout_s)
     return {
         name: GroupFacts(

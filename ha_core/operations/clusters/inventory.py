@@ -1,4 +1,4 @@
-"""What groups have committed and what topics hold, asked of all clusters at once; nothing is changed."""
+"""Groups' commits and topics' contents, asked of all clusters at once; changes nothing."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ha_core.plan.migration.aging import CommittedOffset, counts
 from ha_core.plan.routing.resolve import group_homes
 
 Logs = dict[str, dict[int, LogRange | None]]
-"""Topic → partition → its log; None: it cannot be asked."""
+"""Topic → partition → its log; None: unknown."""
 LOOK_S = 10.0
 COMMITS_S = 30.0
-"""Nobody sits and waits for these."""
+"""No operator waits for these."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentGroups:
-    """What the clusters say of groups now."""
+    """The groups that clusters report now."""
 
     up: Mapping[str, Admin]
     groups: Mapping[str, Mapping[str, GroupFacts]]
@@ -50,19 +50,20 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffsets:
-    """What groups have committed of some topics, over all clusters."""
+    """Groups' commits for some topics, over all clusters."""
 
     of: Mapping[Partition, tuple[CommittedOffset, ...]] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
-    """Clusters that do not answer, and of which nothing was recorded either."""
+    """Clusters that do not answer and were never recorded."""
     last_seen: tuple[str, ...] = ()
     """Clusters that do not answer, and count as they were recorded."""
     left_over: tuple[str, ...] = ()
-    """`group GROUP in CLUSTER`: what a cluster still holds of a group that has moved away. Nobody reads it."""
+    """`group GROUP in CLUSTER`: commits that a cluster still has of a group that has moved away. No member reads
+    them."""
 
 
 def look_at_groups(environment: Environment, view: View, wanted: Collection[str] | None = None) -> CurrentGroups:
-    """`wanted` groups (None: all) in every cluster; of coordinators that do not answer as they were last seen."""
+    """`wanted` groups (None: all) in every cluster; last seen ones if coordinators do not answer."""
 
     def look(cluster: Cluster) -> tuple[Admin | None, dict[str, GroupFacts], str]:
         admin, why = _admin(environment, cluster)
@@ -79,13 +80,13 @@ def look_at_groups(environment: Environment, view: View, wanted: Collection[str]
 
 
 def lag_of(environment: Environment, group: str) -> GroupLag:
-    """:raises RefusedError: no cluster knows the group, nor has anybody seen it there."""
+    """:raises RefusedError: no cluster has the group, or had it when it was last seen."""
     view = environment.store.load()
     look = look_at_groups(environment, view, [group])
     found = lags(environment, view, look, [group])
     if not found:
         away = f" ({', '.join(sorted(look.why))} cannot be asked)" if look.why else ""
-        raise RefusedError(f"No cluster knows group {group}, and nobody has seen it there{away}. Check the name.")
+        raise RefusedError(f"No cluster knows group {group}, now or when last seen{away}. Check the name.")
     return found[0]
 
 
@@ -113,7 +114,7 @@ def overview(environment: Environment) -> Overview:
     names |= {name for name, topic in view.topics.items() if topic.mapped}
     lag = by_topic(groups)
     rows = tuple(topic_row(view, name, lag.get(name, {}), logs) for name in sorted(names))
-    away = {name: look.why.get(name, "its topics cannot be asked") for name in view.clusters if name not in there}
+    away = {name: look.why.get(name, "its topics cannot be listed") for name in view.clusters if name not in there}
     return Overview(rows, tuple(groups), {**look.why, **away})
 
 
@@ -127,7 +128,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
     def ask(cluster: str) -> tuple[dict[str, GroupFacts], bool]:
         groups, error = _groups(environment, cluster, up.get(cluster), None, COMMITS_S)
         if error:
-            environment.say(f"the groups of {cluster} cannot be asked: {error}")
+            environment.say(f"the groups of {cluster} cannot be listed: {error}")
         return groups, cluster in up and not error
 
     wanted, clusters = set(topics), sorted(view.clusters)
@@ -148,7 +149,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
 
 
 def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, str]:
-    """The admin of a cluster of which something answers, or why there is none."""
+    """The admin of a cluster that answers at least in part, or why there is none."""
     try:
         admin = environment.admin(cluster)
         found = admin.probe(timeout_s=PROBE_S)
@@ -160,7 +161,7 @@ def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, st
 def _groups(
     environment: Environment, cluster: str, admin: Admin | None, wanted: Collection[str] | None, timeout_s: float
 ) -> tuple[dict[str, GroupFacts], str]:
-    """What the coordinators say; where they cannot be asked, what was last seen, and why."""
+    """Groups from the coordinators; if these cannot be asked, the last seen ones, and the reason."""
     error = ""
     if admin is not None:
         try:
@@ -168,8 +169,8 @@ def _groups(
             asked = groups_of(admin, sorted(states), timeout_s)
             # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
             dead = {name: states[name] for name, one in asked.items() if one.state == "Dead" and states[name]}
-            told = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
-            return {name: one for name, one in told.items() if one.offsets or one.members}, ""
+            groups = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
+            return {name: one for name, one in groups.items() if one.offsets or one.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)
     return groups_last_seen(environment, cluster, wanted), error
@@ -178,13 +179,14 @@ def _groups(
 def _topics(
     environment: Environment, up: Mapping[str, Admin], topics: Collection[str] | None
 ) -> dict[str, tuple[Logs, set[str]]]:
-    """Cluster → the logs of `topics` (None: all) there, and which are internal; one that does not say is missing."""
+    """Cluster → the logs of `topics` (None: all) there, and the internal topics; without clusters that do not
+    answer."""
 
     def ask(name: str) -> tuple[Logs, set[str]] | None:
         try:
             there = up[name].topics(topics, timeout_s=LOOK_S)
         except KafkaAdminError as error:
-            environment.say(f"the topics of {name} cannot be asked: {error}")
+            environment.say(f"the topics of {name} cannot be listed: {error}")
             return None
         logs: Logs = {}
         for key, topic in there.items():

@@ -1,7 +1,8 @@
-"""Looking at clusters while they answer, so that something is known of them when they no longer do.
+"""Records facts about clusters while they answer, for a time when they do not.
 
 A look is a handful of requests per broker, whatever the number of topics. One of the gateways takes one each minute
-(`recorder`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. Its age goes with it.
+(`recorder_process`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. Facts have
+their age.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LOOK_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RecordedCluster:
-    """What was recorded; with an `error` nothing, and what was known before stays."""
+    """The recorded counts; with an `error` nothing was recorded, and earlier facts stay."""
 
     cluster: str
     at: str
@@ -44,7 +45,7 @@ class RecordedCluster:
     @property
     def words(self) -> str:
         if self.error:
-            return f"{self.cluster}: {self.error} What was known of it stays."
+            return f"{self.cluster}: {self.error} Facts recorded before stay."
         return (
             f"{self.cluster}: {amount(self.topics, 'topic')} with "
             f"{amount(self.partitions, 'partition')}, {amount(self.groups, 'group')}"
@@ -73,9 +74,9 @@ def record_always(
     names: Collection[str] | None = None,
     looked: Callable[[Sequence[RecordedCluster]], None] = lambda _looks: None,
 ) -> NoReturn:
-    """`record` again and again, until the process is stopped. While the store is away it waits for it.
+    """Repeat `record` until the process is stopped. While the store is away, wait for it.
 
-    :param looked: is told of each round.
+    :param looked: called after each round.
     :raises RefusedError: a cluster is not registered, or no longer is.
     """
     while True:
@@ -90,8 +91,8 @@ def record_always(
 def known_topics(
     admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
 ) -> dict[str, KnownTopic]:
-    """Every topic that clients may use, and no copy log. One of which a leader did not answer stays as it was known
-    `before`: an end that is older than it says could be taken for all that there is."""
+    """Every topic that clients may use, without copy logs. If a leader of a topic did not answer, its `before` facts
+    stay: an end that is older than its time could be taken for the log's end."""
     topics = [
         topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal and topic.name != COPY_LOG
     ]
@@ -118,7 +119,7 @@ def known_topics(
 
 
 def _fastest(before: KnownTopic, now: KnownTopic) -> float | None:
-    """What a partition was ever seen to get in a second; of looks within one second nothing is concluded."""
+    """Highest known growth of a partition per second; looks within one second do not count."""
     seconds = (datetime.fromisoformat(now.at) - datetime.fromisoformat(before.at)).total_seconds()
     if seconds < 1.0:
         return before.fastest
@@ -127,7 +128,7 @@ def _fastest(before: KnownTopic, now: KnownTopic) -> float | None:
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
-    """Every group and what it has committed."""
+    """Every group and its commits."""
     states = admin.list_groups(timeout_s=LOOK_S)
     committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
     return {
@@ -150,35 +151,35 @@ def _record(environment: Environment, cluster: Cluster) -> RecordedCluster:
         groups = known_groups(admin, at)
         look_s = environment.monotonic() - begun
         seen = [one.model_copy(update={"look_s": look_s}) if one.at == at else one for one in topics.values()]
-        # Where topics are known, aging takes the groups for known as well.
+        # Groups first: aging takes a cluster's groups as recorded when its topics are.
         store.keep_known(KnownGroup, cluster.name, groups.values())
         store.keep_known(KnownTopic, cluster.name, seen)
     except StoreUnavailableError:
         raise
     except (KafkaAdminError, RefusedError, StoreError) as error:
-        # One cluster that holds what ZooKeeper does not take is no reason to forget the others.
+        # A cluster whose facts do not fit into ZooKeeper must not keep the others from being recorded.
         return RecordedCluster(cluster.name, at, error=str(error))
     return RecordedCluster(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
 
 
 WOBBLE_S = 5.0
-"""Clocks that NTP keeps differ by less. What was seen further in the future was seen at no known time."""
+"""Clocks under NTP differ by less. A time further in the future counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastKnown:
-    """What is known of the topics and groups of one move. Empty if the origin answers or was never looked at."""
+    """Last known facts of a move's topics and groups. Empty if the origin answers or was never recorded."""
 
     topics: Mapping[str, KnownTopic] = field(default_factory=dict)
     groups: Mapping[str, KnownGroup] = field(default_factory=dict)
     committed: Mapping[Partition, int] = field(default_factory=dict)
     """The highest client offset that any group of any cluster had committed."""
     ages_s: Mapping[str, float | None] = field(default_factory=dict)
-    """Topic → how long ago it was looked at, at `read_at`; None where clocks contradict each other."""
+    """Topic → seconds between its look and `read_at`; None if clocks contradict each other."""
     read_at: float = 0.0
     """On the monotonic clock."""
     starts: Mapping[Partition, int] = field(default_factory=dict)
-    """Where logs of the origin start, by the last look and by what copiers report. They never move back."""
+    """Log starts of the origin, from the last look and from copiers' reports. They never move back."""
 
     @classmethod
     def read(cls, environment: Environment, origin: str, moves: MoveSet) -> LastKnown:
@@ -199,20 +200,20 @@ class LastKnown:
     def ends(
         self, environment: Environment, key: Partition, target: int, origin: LogEnds | None, target_start: int = 0
     ) -> PartitionEnds:
-        """All that is known of where a partition of the origin starts and ends.
+        """All known starts and ends of a partition of the origin.
 
-        :param target: log end in the target; `origin`: what the origin itself still said.
+        :param target: log end in the target; `origin`: ends that the origin itself still answered.
         """
         topic = self.topics.get(key[0])
         seen = None if topic is None else topic.ends.get(key[1])
         age = self.ages_s.get(key[0])
         if age is not None:
             age += environment.monotonic() - self.read_at
-        said, start = (None, 0) if origin is None else (origin.log_end, origin.start)
+        log_end, start = (None, 0) if origin is None else (origin.log_end, origin.start)
         starts = max(start, self.starts.get(key, 0))
         return PartitionEnds(
             target,
-            said,
+            log_end,
             seen=seen,
             seen_age_s=age,
             known=self.committed.get(key),
@@ -239,8 +240,8 @@ def _starts(
 
 
 def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None) -> float | None:
-    """How long ago a topic was looked at, by the clock that makes it longer: that of ZooKeeper, which has written it,
-    or those of the two machines that looked then and ask now."""
+    """Seconds since a topic was looked at, by the clock that gives more: that of ZooKeeper, which wrote the facts, or
+    those of the two machines, then and now."""
     clocks_s = (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(topic.at)).total_seconds()
     if written_s is None or min(clocks_s, written_s) < -WOBBLE_S:
         return None
@@ -248,7 +249,7 @@ def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None)
 
 
 def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> Facts:
-    """`facts` with the last known state of the origin if it cannot be asked now; if it can, only of its partitions that
+    """`facts` with the last known state of the origin if it cannot be asked now; else only with that of partitions that
     no live broker can lead."""
     reached = facts.clusters.get(origin)
     if reached is None or reached.refused:

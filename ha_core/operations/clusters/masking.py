@@ -1,4 +1,4 @@
-"""Taking a cluster out of service when it is known who depends on it, and putting it back after a health probe."""
+"""Masking a cluster, after a check of its dependents, and unmasking it after a health probe."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ LOOK_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class MaskOutcome:
-    """What was done, in words; `report` is None where nothing had to be."""
+    """The result in words; `report` is None if there was nothing to do."""
 
     words: str
     report: Report | None = None
     depends: Affected = field(default_factory=Affected)
-    """Who stands still while the cluster is masked."""
+    """Topics, users and groups that stall while the cluster is masked."""
 
 
-def who_depends(environment: Environment, name: str) -> Affected:
-    """What stops while the cluster is masked. Changes nothing.
+def dependents_of(environment: Environment, name: str) -> Affected:
+    """The dependents that stall while the cluster is masked. Changes nothing.
 
     :raises RefusedError: unknown cluster.
     """
@@ -43,18 +43,18 @@ def who_depends(environment: Environment, name: str) -> Affected:
 
 
 def move_first(name: str) -> str:
-    """What to do with topics that are written in the cluster."""
+    """The way out for topics that are written in the cluster."""
     return f"Move them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead)"
 
 
 def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> str:
-    """What speaks against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
+    """Reasons against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
     cluster, _ = _read(environment, name)
     if change == "mask" and cluster.masked is None and depends.written and not force:
         return (
             f"{amount(len(depends.written), 'topic', 'is', 'are')} written in {name} and nowhere else: "
             f"{listed(depends.written)}. "
-            f"{move_first(name)}, or say --force: then nobody can write them until {name} is unmasked or they have "
+            f"{move_first(name)}, or give --force: then no client can write them until {name} is unmasked or they have "
             "moved."
         )
     if change == "unmask" and cluster.masked is not None:
@@ -66,8 +66,8 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     return ""
 
 
-def stands_already(environment: Environment, name: str, change: str) -> str:
-    """Why there is nothing to do for the `change` ("mask" or "unmask"); empty where there is. Changes nothing."""
+def already_done(environment: Environment, name: str, change: str) -> str:
+    """Why the `change` ("mask" or "unmask") has nothing to do; empty if it has. Changes nothing."""
     mask = _read(environment, name)[0].masked
     if (mask is None) == (change == "mask"):
         return ""
@@ -77,19 +77,19 @@ def stands_already(environment: Environment, name: str, change: str) -> str:
 
 
 def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
-    """Mask the cluster in one revision. Already masked: nothing is done, and that is said.
+    """Mask the cluster in one revision. If it is masked already, nothing is done, and the outcome says so.
 
-    :param force: although topics are written there, and stop.
+    :param force: even if topics are written there, which stall then.
     :raises RefusedError: unknown cluster, no reason, or topics are written there.
     """
     if not reason.strip():
-        raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
+        raise RefusedError(f"Masking cluster {name} needs a reason. Give --reason.")
     mask = Mask(since=environment.now(), reason=reason, by=environment.by)
     return _change(environment, name, mask, reason, force)
 
 
 def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
-    """Unmask the cluster in one revision, after it has answered. Not masked: nothing is done, and that is said.
+    """Unmask the cluster in one revision, after it has answered. If it is not masked, the outcome says so.
 
     :raises RefusedError: unknown cluster, or it does not answer (it stays masked).
     """
@@ -99,9 +99,9 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
 def _change(environment: Environment, name: str, mask: Mask | None, reason: str, force: bool = False) -> MaskOutcome:
     change: SingleKind = "unmask" if mask is None else "mask"
     before, version = _read(environment, name)
-    if done := stands_already(environment, name, change):
+    if done := already_done(environment, name, change):
         return MaskOutcome(done)
-    depends = Affected() if mask is None else who_depends(environment, name)
+    depends = Affected() if mask is None else dependents_of(environment, name)
     if against := objections(environment, name, change, depends, force):
         away = [error("unreachable-cluster", f"cluster {name}", against, cause="away")] if mask is None else []
         raise unchanged(f"{against}", away)
@@ -109,9 +109,7 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
     if mask is None:
         back = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
         if back:
-            words += (
-                f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` finds out what came back."
-            )
+            words += f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` checks their records."
     detail: dict[str, Any] = {"cluster": name, "reason": reason}
     if depends.anything:
         detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}
@@ -121,7 +119,7 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
 
 
 def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
-    """Topic → clusters that have it; of clusters that do not answer, as last seen."""
+    """Topic → clusters that have it; for clusters that do not answer, as last seen."""
     up = answering(environment, view.clusters.values())
 
     def names(cluster: str) -> Collection[str]:
@@ -130,7 +128,7 @@ def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
                 found = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
                 return {name for name, topic in found.items() if not topic.internal} - view.copy_logs
         except KafkaAdminError as error:
-            environment.say(f"the topics of {cluster} cannot be asked: {error}")
+            environment.say(f"the topics of {cluster} cannot be listed: {error}")
         return environment.store.known_names(KnownTopic, cluster) - view.copy_logs
 
     return holders_of(dict(zip(view.clusters, environment.pool.map(names, view.clusters), strict=True)))

@@ -1,4 +1,4 @@
-"""How mirrors stand: what copiers report of each partition, and of which nobody reports anything."""
+"""The state of mirrors: copiers' reports of each partition, and mirrors without a report."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ha_core.plan.facts.clusters import CopyLag
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.store.store import Store
 
-UNREPORTED = "no task reports it: it is begun within a minute; else look whether the job `mirror` is running"
+UNREPORTED = "no task reports it: one begins within a minute; else check that the job `mirror` is running"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
-"""`waiting`: it is taken over again in a moment. `stopped`: somebody has to look. `held`: an operation has it for
-itself. `nobody`: no task reports it. `unreported`: one may, whose report is full and leaves out what is copied.
-`unreadable`: its document cannot be read by this version, so nobody begins anything with it."""
+"""States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an
+operation copies it itself. `unreported`: a task may copy it whose report is full. `unreadable`: this version cannot
+read its document, so no task begins it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRow:
-    """One partition; of a mirror that nobody reports, the topic as a whole."""
+    """One partition; or the topic as a whole if no task reports the mirror."""
 
     topic: str
     partition: int | None
@@ -55,11 +55,11 @@ class MirrorRow:
 
 @dataclass(frozen=True, slots=True)
 class MirrorsNow:
-    """How mirrors stand now.
+    """The current state of mirrors.
 
-    :ivar rows: all partitions of all mirrors, by topic, target and partition. What reports leave out is told by the
-        topic.
-    :ivar totals: of each mirror, in the same order, how it stands as a whole.
+    :ivar rows: all partitions of all mirrors, by topic, target and partition. A mirror without reports has one row for
+        the topic.
+    :ivar totals: for each mirror, in the same order, its state as a whole.
     """
 
     rows: list[MirrorRow]
@@ -83,33 +83,33 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
     found: dict[str, dict[int, PartitionReport]] = {}
     for report in reports:
         for one in report.partitions:
-            # Of a partition that has just moved to another task two may tell: the one that copies it knows more.
-            told = found.setdefault(one.mirror, {}).get(one.partition)
-            if told is None or one.state == "copying":
+            # After a move to another task two may report the partition: the one that copies it knows more.
+            reported = found.setdefault(one.mirror, {}).get(one.partition)
+            if reported is None or one.state == "copying":
                 found[one.mirror][one.partition] = one
     left_out = any(report.left_out for report in reports)
     rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
     mirrors = environment.store.find_mirrors()
     for mirror in sorted(mirrors.readable, key=lambda one: one.key):
-        told_of = {} if mirror.held is not None else found.get(mirror.key, {})
-        partitions = [_row(mirror, one) for _, one in sorted(told_of.items())]
+        reports_of = {} if mirror.held is not None else found.get(mirror.key, {})
+        partitions = [_row(mirror, one) for _, one in sorted(reports_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
-        totals.append((mirror, MirrorTotal.of(told_of.values())))
+        totals.append((mirror, MirrorTotal.of(reports_of.values())))
     rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
-    rows += _turned_round(environment, {mirror.key for mirror in mirrors.readable})
+    rows += _being_reversed(environment, {mirror.key for mirror in mirrors.readable})
     rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
 
 def synced(environment: Environment, mirrors: Iterable[Mirror]) -> list[MirrorSync]:
-    """What the last looks have found besides records. At mirrors that have ended nobody looks any more."""
+    """Findings of the last syncs, for mirrors that have not ended."""
     pairs = {(one.source, one.target) for one in mirrors}
     looks = environment.store.mirror_syncs() if pairs else []
     return [one for one in looks if (one.source, one.target) in pairs]
 
 
 def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:
-    """How far mirrors are by what copiers have reported: by the mirror's key and the partition."""
+    """Mirrors' lags by copiers' reports: by the mirror's key and the partition."""
     if not view.mirrors:
         return {}
     found: dict[tuple[str, int], CopyLag] = {}
@@ -118,12 +118,13 @@ def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int],
         for one in report.partitions:
             if one.mirror not in view.mirrors:
                 continue
-            # Taken over by another task, a partition is well: it is added again where it is to be copied here.
+            # A partition that another task has taken over is not stopped: a task adds it again if it is to be copied
+            # here.
             state = "waiting" if one.reason in {TAKEN_OVER, ELSEWHERE} else one.state
             lag = CopyLag(state, one.lag_records, one.lag_ms, age_s + (one.unheard_s or 0), one.reason, one.source)
             key = one.mirror, one.partition
             before = found.get(key)
-            # Of a partition that has just moved to another task two may tell: the one that copies it knows more.
+            # After a move to another task two may report the partition: the one that copies it knows more.
             if before is None or _knows(lag) > _knows(before):
                 found[key] = lag
     return found
@@ -134,21 +135,21 @@ def _knows(lag: CopyLag) -> tuple[bool, bool]:
 
 
 def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
-    """What the mirrors of its origin in its target have not got besides records, as of the last look."""
+    """Findings of the last sync from the request's origin to its target."""
     route = request.origin, request.target
     looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
     return tuple(one for look in looks for one in look.findings)
 
 
-def _turned_round(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
-    """Between its cut and its end a planned switch has ended mirrors and not made those that go back: whoever looks
-    then is not to think that there is none, and to link it anew."""
+def _being_reversed(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+    """Between its cut and its end a planned switch has ended mirrors and not yet linked the reversed ones. Without
+    these rows an operator could think that there is none, and link it again."""
     for operation in running_operations(environment):
         if not isinstance(operation, MoveOperation) or operation.state != "cut" or operation.request.mode == "forced":
             continue
         for topic, mirror in operation.evidence.ended.items():
             if f"{topic}@{mirror.source}" not in there:
-                reason = f"operation {operation.id} has switched it to {mirror.target}, and turns its mirror round"
+                reason = f"operation {operation.id} has switched it to {mirror.target}, and reverses its mirror"
                 yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)
 
 
@@ -157,13 +158,13 @@ def _unreadable(key: str, why: str) -> MirrorRow:
     return MirrorRow(topic, None, "?", target, "unreadable", reason=f"its document cannot be read: {why}")
 
 
-def _row(mirror: Mirror, told: PartitionReport | None, left_out: bool = False) -> MirrorRow:
-    where = mirror.topic, None if told is None else told.partition, mirror.source, mirror.target
+def _row(mirror: Mirror, reported: PartitionReport | None, left_out: bool = False) -> MirrorRow:
+    where = mirror.topic, None if reported is None else reported.partition, mirror.source, mirror.target
     if mirror.held is not None:
         return MirrorRow(*where, "held", reason=f"operation {mirror.held} copies it by itself until it is over")
-    if told is None and left_out:
+    if reported is None and left_out:
         return MirrorRow(*where, "unreported", reason="a task has more partitions than its report can hold")
-    if told is None:
+    if reported is None:
         return MirrorRow(*where, "nobody", reason=UNREPORTED)
-    lags = told.lag_records, told.lag_bytes, told.lag_ms, told.rpo_s
-    return MirrorRow(*where, told.state, *lags, told.bytes_s, told.reason)
+    lags = reported.lag_records, reported.lag_bytes, reported.lag_ms, reported.rpo_s
+    return MirrorRow(*where, reported.state, *lags, reported.bytes_s, reported.reason)

@@ -1,4 +1,4 @@
-"""The process that looks at all clusters on behalf of a gateway: `python -m
+"""The process that records facts about all clusters on behalf of a gateway: `python -m
 ha_core.operations.clusters.recorder_process`.
 
 Each round of looks is a line on standard output.
@@ -19,10 +19,10 @@ NICE = 10
 """The event loop of the gateway comes first on a core that they share."""
 
 
-def _record(environment: Environment, told: dict[str, Any]) -> None:
+def _record(environment: Environment, message: dict[str, Any]) -> None:
     os.nice(NICE)
-    record_always(environment, told["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
+    record_always(environment, message["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
 
 
 if __name__ == "__main__":
-    sys.exit(serve(_record, "nothing can be recorded"))
+    sys.exit(serve(_record, "facts cannot be recorded"))

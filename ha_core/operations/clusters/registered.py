@@ -1,4 +1,4 @@
-"""What is there: clusters and their state, operations that have not ended, declared usage."""
+"""Registered clusters and their state, operations that have not ended, declared usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
 from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.clusters.collect_facts import gather
-from ha_core.operations.clusters.masking import move_first, who_depends
+from ha_core.operations.clusters.masking import dependents_of, move_first
 from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
@@ -25,13 +25,13 @@ from ha_core.plan.facts.verdict import amount, listed
 from ha_core.store.usage import Sighting, TooManyUsersError
 
 MAX_LISTED = 10_000
-"""Operations that a listing looks through, those that have ended too."""
+"""Operations that a listing reads, including those that have ended."""
 LOOK_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A registered cluster and what a look at it found."""
+    """A registered cluster and the result of a look at it."""
 
     cluster: Cluster
     found: ClusterFacts
@@ -72,14 +72,14 @@ def known_operation(environment: Environment, operation_id: str, kind: type[AnyO
     """:raises RefusedError: there is no such operation of that kind."""
     found = environment.operation_of(kind, operation_id)
     if found is None:
-        raise RefusedError(f"There is no {kind.NOUN} {operation_id}. `switchyard history` lists what there is.")
+        raise RefusedError(f"There is no {kind.NOUN} {operation_id}. `switchyard history` lists all.")
     return found
 
 
 def require_alive(environment: Environment, name: str, bootstrap: str, security: str = "none") -> str:
-    """Look at a cluster before it is registered; what it is, in words.
+    """Look at a cluster before it is registered; returns a description.
 
-    :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
+    :raises RefusedError: no broker answers there, the account is refused, or it is another registered cluster: then a
         move between the two names would find its own records in the target.
     """
     _, wanted = _wanted(environment, name, bootstrap, security)
@@ -87,7 +87,8 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     found = environment.admin(wanted).probe(timeout_s=LOOK_S)
     if not found.reachable:
         raise unchanged(
-            f"{found.error} Correct the address or the security profile, or say --unprobed to register {name} as it is."
+            f"{found.error} Correct the address or the security profile, or give --unprobed to register {name} as it "
+            "is."
         )
 
     def same(other: Cluster) -> bool:
@@ -100,8 +101,8 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     for twin, is_same in zip(others, environment.pool.map(same, others), strict=True):
         if is_same and found.cluster_id:
             raise unchanged(
-                f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
-                f"id is {found.cluster_id}. Give the address of another cluster."
+                f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both have the "
+                f"id {found.cluster_id}. Give the address of another cluster."
             )
     return f"{amount(len(found.brokers), 'broker')}, cluster id {found.cluster_id or 'unknown'}"
 
@@ -130,9 +131,9 @@ def add_cluster(
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
-    :param default: None: as it is. A new address must not take away where everybody without a binding is served.
-    :param zone: None: as it is; empty: it is in none.
-    :param super_users: None: as they are; in their place, without empty ones.
+    :param default: None: unchanged. A new address must not take the default from users without a binding.
+    :param zone: None: unchanged; empty: in no zone.
+    :param super_users: None: unchanged; else they replace the others, without empty ones.
     :param platform_us: time of the platform's change; None: the change does not come from the platform.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
@@ -152,19 +153,19 @@ def add_cluster(
     if wanted.super_users:
         detail["super_users"] = list(wanted.super_users)
     if found is not None:
-        told = {"bootstrap", "security", "default", "zone", "super_users"}
-        detail["before"] = found[0].model_dump(mode="json", include=told)
+        kept = {"bootstrap", "security", "default", "zone", "super_users"}
+        detail["before"] = found[0].model_dump(mode="json", include=kept)
     expected: Expected = {(Cluster, name): found[1] if found else None}
     report = run_single(environment, "add-cluster", reason, (wanted,), expected, detail)
     return _served(environment, report), True
 
 
 def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand", force: bool = False) -> int:
-    """Forget a cluster that nothing refers to. Returns the revision.
+    """Remove a cluster that no document names. Returns the revision.
 
-    :param force: although topics that never moved are written there. Their clients are led to another cluster, which
-        may create them anew: the same offsets then mean other records.
-    :raises RefusedError: unknown, still referred to, or topics are written there.
+    :param force: even if topics that never moved are written there. Their clients go to another cluster then, which may
+        create the topics again: the same offsets then mean other records.
+    :raises RefusedError: unknown, still named, or topics are written there.
     """
     found, view = environment.store.read(Cluster, name), environment.store.load()
     if found is None:
@@ -174,12 +175,12 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
         raise RefusedError(
             f"Cluster {name} is still referred to by {listed(uses)}. Move them away first; {gone_for_good(name)}."
         )
-    written = () if force else who_depends(environment, name).written
+    written = () if force else dependents_of(environment, name).written
     if written:
         raise unchanged(
-            f"In {name} {amount(len(written), 'topic', 'is', 'are')} written that never moved: {listed(written)}. "
-            f"Without it their clients are led to another cluster, and begin them anew there. {move_first(name)}. If "
-            "nobody needs them, say --force."
+            f"{amount(len(written), 'topic', 'is', 'are')} written in {name} and never moved: {listed(written)}. "
+            f"Without it their clients go to another cluster, and create them again there, empty. {move_first(name)}. "
+            "If they are not needed, give --force."
         )
     detail = {"cluster": name, "bootstrap": found[0].bootstrap}
     report = run_single(environment, "remove-cluster", reason, (), {(Cluster, name): found[1]}, detail)
@@ -187,7 +188,7 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
 
 
 def _served(environment: Environment, report: Report) -> int:
-    """The revision; who does not serve it yet is said."""
+    """The revision; gateways that do not serve it yet are reported."""
     if report.error:
         environment.say(report.error)
     return report.revision
@@ -202,22 +203,22 @@ def _wanted(
     zone: str | None = None,
     super_users: Collection[str] | None = None,
 ) -> tuple[tuple[Cluster, int] | None, Cluster]:
-    """What is registered, with its version; and as it is asked for: what is unknown or not said stays, and a mask.
+    """The registered cluster, with its version; and the wanted one: unknown and omitted fields stay, and a mask.
 
     :raises RefusedError: the name or the address is not usable.
     """
     found = environment.store.read(Cluster, name)
     kept = found[0].model_dump(by_alias=True) if found else {}
-    said: dict[str, Any] = {
+    given: dict[str, Any] = {
         **({} if default is None else {"default": default}),
         **({} if zone is None else {"zone": zone or None}),
     }
     if super_users is not None:
-        said["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
+        given["super_users"] = tuple(dict.fromkeys(filter(None, super_users)))
     if name == NEAREST:
         raise RefusedError(f"No cluster can be called {name}: in bindings that means the one nearest to the gateway.")
     try:
-        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
+        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **given})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -230,7 +231,7 @@ def _wanted(
 
 
 def references(view: View, cluster: str) -> tuple[str, ...]:
-    """What of the state names `cluster`."""
+    """Documents of the state that name `cluster`."""
     bound = [
         f"binding of {user}"
         for user, b in view.bindings.items()

@@ -1,8 +1,8 @@
-"""The copies of a switch's mirrored topics, taken over by the operation and brought up to date by itself.
+"""The copies of a switch's mirrored topics, which the operation takes over and catches up by itself.
 
-One loop copies from `level` to `mirrored` (`ha_core.kafka.copying`), in a thread of its own, while the steps between go
-on. It is the job's loop: whoever is killed here leaves what a copier leaves. A copier of before that stood still and
-goes on now may fence this one once; it finds the mirror held and appends nothing, and the copy is taken over again.
+One loop copies from `level` to `mirrored` (`ha_core.kafka.copying`), in a thread of its own, while the steps between
+run. It is the job's loop, and a crash leaves what a copier's crash leaves. An earlier copier that stalled and resumes
+may fence this one once; it finds the mirror held and appends nothing, and the copy is taken over again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import FencedOffError
 
 CLOSE_RECORDS, CLOSE_MS = 1_000, 500
-"""What may be missing, in each partition, when the fence begins: some milliseconds of copying."""
+"""Records that may be missing in each partition when the fence begins: some milliseconds of copying."""
 STILL_S = 30.0
-"""So long a copy may get no nearer to its source before the switch is given up."""
+"""A switch is given up if a copy gets no nearer to its source for this time."""
 _LOOK_S, _LAST_LOOK_S, _SAY_S = 0.1, 0.002, 5.0
 
 
 @dataclass
 class _Nearest:
-    """The most that was copied of a partition, and since when."""
+    """The highest copied source offset of a partition, and since when."""
 
     source: int
     since: float
 
 
 class OwnCopies:
-    """Copies of the mirrored topics, from the origin to the target. Close it, whatever happens."""
+    """Copies of the mirrored topics, from the origin to the target. To be closed in any case."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OwnCopies:
     ) -> None:
         """
         :param mirrors: by topic; `partitions`: how many each has.
-        :param still_ours: raises FencedOffError when another executor goes on with the operation.
+        :param still_ours: raises FencedOffError when another executor continues the operation.
         """
         for name, count in sorted({(one.log, one.log_partitions) for one in mirrors.values()}):
             ensure_copy_log(target, name, count)
@@ -77,13 +77,13 @@ class OwnCopies:
         return tuple(copy.key for copy in self._copies.values())
 
     def level(self) -> int:
-        """Until little is missing; how many records that is.
+        """Copy until little is missing; returns the number of missing records.
 
         :raises StepFailedError: a copy has stopped, or gets no nearer to its source.
         """
         environment, begun = self._environment, self._environment.monotonic()
         nearest: dict[CopyId, _Nearest] = {}
-        said = begun
+        said_at = begun
         while far := self._far(standing := self._standing()):
             now = environment.monotonic()
             for id_, one in standing.items():
@@ -97,19 +97,20 @@ class OwnCopies:
                     f"Copies get no nearer to their source: {_words(standing, stuck)}. Look at `switchyard mirrors`, "
                     "and switch when they have caught up."
                 )
-            if now - said >= _SAY_S:
+            if now - said_at >= _SAY_S:
                 missing = _missing(standing)
                 environment.say(f"{len(far)} of {len(standing)} copies have to catch up, {missing} records are known")
-                said = now
+                said_at = now
             environment.sleep(_LOOK_S)
         self._read_notes(self._copies)
         return _missing(standing)
 
     def finish(self, ends: Mapping[Partition, int], timeout_s: float) -> dict[Partition, CopyFacts]:
-        """Copy on until the copies have all below `ends`, then stop; what they have, with the runs that maps need.
+        """Copy until the copies have everything below `ends`, then stop; returns their contents, with the runs for
+        maps.
 
-        :param ends: log ends of the origin, which grow no more.
-        :raises StepFailedError: a copy has stopped, or it takes longer than that.
+        :param ends: final log ends of the origin.
+        :raises StepFailedError: a copier has stopped, or it takes longer than `timeout_s`.
         """
         deadline = self._environment.monotonic() + timeout_s
         while True:
@@ -126,24 +127,25 @@ class OwnCopies:
         self.close()
         found = {id_: one for id_ in self._copies if (one := self._loop.reached(id_)) is not None}
         late = [id_ for id_ in self._copies if not has_all(found.get(id_), ends[id_.topic, id_.partition])]
-        if late:  # taken over in the last instant
+        if late:  # taken over at the last moment
             named = listed(f"{id_.topic}-{id_.partition}" for id_ in late)
-            raise StepFailedError(f"Copies were taken over at the end: {named}.")
+            raise StepFailedError(f"Copies were taken over by another copier at the end: {named}.")
         if lacking := [id_ for id_, one in found.items() if lacks_pages(self._older[id_], one)]:
             self._read_notes(lacking)
         return {self._copies[id_].key: facts_of(self._older[id_], one) for id_, one in found.items()}
 
     def stop(self) -> None:
-        """Nothing more is begun."""
+        """Begin no more copying."""
         self._loop.stop()
 
     def close(self) -> None:
-        """Nothing is appended any more when it returns."""
+        """Stop copying. After it returns no record is appended."""
         self._loop.stop()
         self._thread.join()
 
     def _standing(self) -> Mapping[CopyId, CopyStatus]:
-        """What was taken over by somebody who stood still is taken over again. :raises StepFailedError: one stopped."""
+        """Copies that a stalled copier has taken over are taken over again. :raises StepFailedError: a copier
+        stopped."""
         standing = self._loop.standing()
         lost = [self._copies[id_] for id_, one in standing.items() if one.reason == TAKEN_OVER]
         if lost:
@@ -159,7 +161,7 @@ class OwnCopies:
         return [id_ for id_, one in standing.items() if not _is_close(one)]
 
     def _read_notes(self, ids: Iterable[CopyId]) -> None:
-        """The older part of the maps, which copiers hold no more."""
+        """Read the older part of the maps, which copiers do not keep."""
         by_log: dict[Partition, dict[CopyId, int]] = {}
         for id_ in ids:
             by_log.setdefault(self._copies[id_].log, {})[id_] = 0
@@ -168,17 +170,17 @@ class OwnCopies:
 
 
 def has_all(reached: Reached | None, end: int) -> bool:
-    """Whether a copy has all of a source that ends there, maybe with the marker of a transaction."""
+    """Whether a copy has everything of a source that ends there, perhaps with the marker of a transaction."""
     return reached is not None and reached.source >= end
 
 
 def lacks_pages(notes: Notes, reached: Reached) -> bool:
-    """Whether part of the map is neither in these notes nor still in the hands of the copier."""
+    """Whether part of the map is neither in these notes nor still kept by the copier."""
     return not notes.pages.keys() | reached.pages.keys() >= set(range(reached.progress.pages))
 
 
 def facts_of(notes: Notes, reached: Reached) -> CopyFacts:
-    """What a copy has, all of it: what is left out here is in no extent behind the cut.
+    """The whole contents of a copy: records that are left out here are in no extent after the cut.
 
     :param notes: with the whole map.
     :raises StepFailedError: a page of it is missing.
@@ -187,24 +189,24 @@ def facts_of(notes: Notes, reached: Reached) -> CopyFacts:
     try:
         runs = replace(notes, progress=progress, pages={**notes.pages, **reached.pages}).runs
     except CopyDamagedError as error:
-        raise StepFailedError(f"Nobody can say all that a copy has: {error}.") from error
+        raise StepFailedError(f"The contents of a copy are not known: {error}.") from error
     return CopyFacts(reached.source, runs, progress.producers, whole=True)
 
 
 def _is_close(one: CopyStatus) -> bool:
-    """What an open transaction keeps back is copied behind the fence, which waits for its end."""
+    """Records that an open transaction holds back are copied after the fence, which waits for its end."""
     if one.state != "copying" or one.to_copy is None:
         return False
     return one.to_copy <= CLOSE_RECORDS or (one.lag_ms is not None and one.lag_ms <= CLOSE_MS)
 
 
 def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
-    """Records that can be copied now, of the copies of which that is known."""
+    """Records that can be copied now, summed over copies for which that is known."""
     return sum(one.to_copy or 0 for one in standing.values())
 
 
 def _behind(one: CopyStatus) -> str:
-    return "nobody knows how far it is" if one.lag_records is None else f"{one.lag_records} records behind"
+    return "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
 
 
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:

@@ -1,7 +1,7 @@
-"""Mirrors compared with their sources by this process: several ranges side by side, in an order that is drawn.
+"""Compares mirrors with their sources in this process: several ranges in parallel, in random order.
 
-What waits for it (a switch, before it takes the copies; the look at a cluster that is back) compares a *sample*, and
-not for longer than `SAMPLE_S`. Where anything differs, the offset that is named is the first of what was compared.
+Operations that wait for it (a switch before it takes the copies; reconciling a returned cluster) compare a *sample*,
+within `SAMPLE_S`. The offset of a difference is the first one that differs among the compared ones.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 SAMPLE = 0.1
-"""Of each partition, all over its length: what a sample is, wherever somebody asks for one and says no more."""
+"""Share of each partition, spread over its length: the default sample."""
 SIDE_BY_SIDE = 4
-"""Ranges: each keeps a few fetches of 4 MB of both logs."""
+"""Ranges in parallel: each keeps a few fetches of 4 MB of both logs."""
 SAMPLE_S, RANGE_S = 30.0, 2.0
-"""So long a sample takes at most where somebody waits for it, and one range of it: so some 60 of them are looked at in
-any case, and all where they are small."""
+"""Time limits of a sample that an operation waits for, and of one of its ranges: at least some 60 ranges are compared,
+and all if they are small."""
 _SAY_S = 5.0
 
 
@@ -59,13 +59,13 @@ def state_of(differs: bool, lacking: int, compared: int, unseen: bool) -> State:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCompared:
-    """What came of a partition."""
+    """The result for a partition."""
 
     mirror: Mirror
     plan: PartitionRanges
     found: Compared
     ranges: int
-    """So many were looked at."""
+    """Number of compared ranges."""
 
     @property
     def state(self) -> State:
@@ -113,17 +113,17 @@ class MirrorsCompared:
 
     @property
     def records(self) -> int:
-        """That are the same."""
+        """Number of equal records."""
         return sum(one.found.compared for one in self.partitions)
 
     @property
     def ranges(self) -> tuple[int, int]:
-        """That were looked at, and that there are."""
+        """Numbers of compared ranges, and of all."""
         return sum(one.ranges for one in self.partitions), sum(one.plan.of for one in self.partitions)
 
     @property
     def differing(self) -> dict[Partition, tuple[int, str]]:
-        """Partition → the first offset in the source, and what differs there."""
+        """Partition → the first differing offset in the source, and the difference."""
         return {
             (one.plan.topic, one.plan.partition): (first.offset, first.what)
             for one in self.partitions
@@ -136,17 +136,17 @@ class MirrorsCompared:
 
 
 def verify_of(text: str) -> Verify:
-    """As an operator writes it. :raises RefusedError: it is none of them."""
+    """From an operator's input. :raises RefusedError: it is none of the allowed values."""
     if text not in get_args(Verify):
-        raise RefusedError(f"--verify {text!r} is not usable: say {', '.join(get_args(Verify))}. Nothing was changed.")
+        raise RefusedError(f"--verify {text!r} is not usable: give {', '.join(get_args(Verify))}. Nothing was changed.")
     return cast(Verify, text)
 
 
 def coverage(verify: Verify, about: str) -> Coverage:
-    """What an operation compares; the same each time.
+    """The ranges that an operation compares; the same at each call.
 
     :param verify: not `none`.
-    :param about: which operation, by which a sample is drawn.
+    :param about: the operation's id, the seed of its sample.
     """
     seed = int.from_bytes(blake2b(about.encode(), digest_size=4).digest()) >> 1
     return Coverage(SAMPLE if verify == "sample" else 1.0, seed)
@@ -157,8 +157,8 @@ def compare_mirrors(
 ) -> MirrorsCompared:
     """Compare the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`. Changes nothing.
 
-    :param share: of each partition, in ranges that are drawn by the seed; 1: all.
-    :raises RefusedError: a topic has no mirror, or several and none is named.
+    :param share: of each partition, in ranges drawn by the seed; 1: all.
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given.
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
     extent = Coverage(share, seed)
@@ -180,7 +180,7 @@ def compare_mirrors(
 
 
 class PlannedComparison(NamedTuple):
-    """A partition, and where it lies."""
+    """The planned comparison of a partition, with its clusters."""
 
     mirror: Mirror
     source: Admin
@@ -193,7 +193,7 @@ def plan_mirrors(
 ) -> list[PlannedComparison]:
     """All partitions of mirrors from one cluster to another.
 
-    :raises KafkaAdminError: one of them cannot be asked, or what copiers have noted cannot be read.
+    :raises KafkaAdminError: one of them cannot be asked, or the copiers' notes cannot be read.
     """
     try:
         plans = plan_all(source, target, mirrors, extent)
@@ -205,12 +205,12 @@ def plan_mirrors(
 def compare_all(
     environment: Environment, planned: Sequence[PlannedComparison], seed: int, within_s: float | None = None
 ) -> tuple[PartitionCompared, ...]:
-    """Compare what is planned.
+    """Compare the planned partitions.
 
-    :param seed: by which the order of the ranges is drawn, so that all brokers have part of it; the first one of each
+    :param seed: draws the order of the ranges, so that the load is spread over all brokers; the first range of each
         partition comes before the second one of any.
-    :param within_s: what is not compared by then is left out, and a range that takes longer than `RANGE_S` is cut
-        short; None: all of it, as long as that takes.
+    :param within_s: time limit, after which the rest is left out; a range is cut short after `RANGE_S`. None: compare
+        all.
     :raises KafkaAdminError: one of the clusters does not answer.
     """
     work = _Work(environment, planned, seed, within_s)
@@ -226,7 +226,7 @@ def compare_all(
 
 
 class _Work:
-    """The ranges that are left, and what has come of the others. Several threads take from it."""
+    """The ranges that are left, and the results of the others. Several threads take from it."""
 
     def __init__(
         self, environment: Environment, planned: Sequence[PlannedComparison], seed: int, within_s: float | None
@@ -247,7 +247,7 @@ class _Work:
         try:
             self._run()
         except BaseException:
-            self.ending.set()  # for the others, too
+            self.ending.set()  # ends the other threads, too
             raise
 
     def _run(self) -> None:
@@ -286,7 +286,7 @@ class _Work:
         return self.ending.is_set() or (self._limited and self._now() >= self._until)
 
     def _take(self) -> tuple[int, Range] | None:
-        """The next one that may have an earlier difference than its partition has; None: there is none."""
+        """The next range that may have an earlier difference than its partition has; None: there is none."""
         with self._guard:
             while self._left:
                 number, span = self._left.popleft()

@@ -1,6 +1,4 @@
-"""What lies in copies, and what copiers have noted of it, read before a switch goes to them. Copiers may be at work
-meanwhile.
-"""
+"""Contents of copies, from copiers' notes, read before a switch goes to them. Copiers may be running meanwhile."""
 
 from __future__ import annotations
 
@@ -25,27 +23,27 @@ from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE
 from ha_core.plan.preflight import PreflightCase
 
 FORCED_S = 2.0
-"""For a forced move, which clients wait for: what is not read by then is not known."""
+"""For a forced move, which clients wait for: notes that are not read by then count as unknown."""
 
 
 class CopyNotes(NamedTuple):
-    """Nothing of what could not be read."""
+    """Copies that could not be read are missing."""
 
     reached: dict[Partition, int]
-    """The first offset of the source that was not in the copy; 0 where nobody has begun."""
+    """First offset of the source that is not in the copy; 0 if no copier has begun."""
     copies: dict[Partition, CopyFacts]
-    """Contents of copies, if maps may not have room for all of it, a lost tail may lie between, or a copy may have
+    """Contents of copies, if maps may not have room for them, a lost tail may lie between, or a copy may have
     deleted records that its source has; else empty."""
     later: set[Partition]
     """Copies that may have deleted records that their sources have."""
 
 
 def noted_copies(environment: Environment, case: PreflightCase, patience_s: float) -> CopyNotes:
-    """How far the copies are that the move goes to, and what is in them where that matters.
+    """Progress of the copies that the move goes to, and their contents if needed.
 
-    Of each copy the newest note, which is some seconds old at most, says how many runs it has; the runs themselves are
-    read only where they are needed.
-    What cannot be read is said: the switch itself reads it again.
+    The newest note of each copy, which is at most some seconds old, has the number of its runs; the runs themselves are
+    read only if needed.
+    Copies that cannot be read are reported: the switch itself reads them again.
     """
     target, timeout_s = case.request.target, FORCED_S if case.request.mode == "forced" else patience_s
     shapes = {name: case.facts.topic(target, name) for name in case.to_copies}
@@ -70,7 +68,7 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
             newest += [] if progress is None else [progress]
             if _may_begin_later(case, key, progress):
                 noted.later.add(key)
-        # A run is cut in two where an extent of the map ends.
+        # A run is split where an extent of the map ends.
         runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
         if stays + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
             for notes in read(whole_map=True):
@@ -83,12 +81,12 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
             if (copied := found.copied) is not None:
                 noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
-        environment.say(f"what is in the copies, and whether maps have room for it, is not known: {error}")
+        environment.say(f"the contents of the copies, and whether maps have room for them, are not known: {error}")
     return noted
 
 
 def _may_begin_later(case: PreflightCase, key: Partition, progress: Progress | None) -> bool:
-    """Whether a copy may have deleted records that its source has. Only the whole map tells how many.
+    """Whether a copy may have deleted records that its source has. Only the whole map shows how many.
 
     :param progress: the newest note.
     """
@@ -100,8 +98,9 @@ def _may_begin_later(case: PreflightCase, key: Partition, progress: Progress | N
 
 
 def committed_tails(environment: Environment, case: PreflightCase) -> tuple[LostTail, ...]:
-    """Those in compacted copies that a planned switch goes to, of partitions where committed records are left of them.
-    Aborted ones do no harm, and are counted all the same when a cluster is back. What cannot be read is taken for left.
+    """Lost tails in compacted copies that a planned switch goes to, for partitions that still have committed records of
+    them. Aborted ones do no harm, and are counted anyway when a cluster is back. Unreadable partitions count as having
+    some.
     """
     if case.request.mode == "forced":
         return case.tails_in_copies
@@ -120,14 +119,14 @@ def _left(environment: Environment, case: PreflightCase, tail: LostTail, partiti
         log = admin_of(environment, tail.cluster).log((tail.topic, partition), part.start, end, committed=True)
         return any(record.offset >= part.start for record in visible(log))
     except (KafkaAdminError, RefusedError) as error:
-        environment.say(f"what is left of the tail of {tail.topic}-{partition} is not known: {error}")
+        environment.say(f"the rest of the lost tail of {tail.topic}-{partition} is not known: {error}")
         return True
 
 
 def _read(
     environment: Environment, target: Admin, copies: Collection[CopyPartition], *, whole_map: bool, timeout_s: float
 ) -> list[Notes]:
-    """Each part of the copy log once, side by side; one that nobody has made yet has no notes."""
+    """Read each part of the copy log once, in parallel; a part that does not exist yet has no notes."""
     by_log: dict[Partition, dict[CopyId, int]] = {}
     for copy in copies:
         by_log.setdefault(copy.log, {})[copy.id] = 0

@@ -1,7 +1,7 @@
 """Copies that have deleted records that their sources still have: the copy's own log start does not show it.
 
-The last known log starts of both clusters, and the newest runs that copiers report, show which copies may lack records.
-Brokers are asked about these copies only.
+The last known log starts of both clusters, and the newest runs in copiers' reports, show the copies that may lack
+records. Brokers are asked about these copies only.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NOTHING = Coverage(share=1e-9)
 
 class LackingCopy(NamedTuple):
     """
-    :ivar records: that the source has and the copy has deleted; None: unknown.
+    :ivar records: number that the source has and the copy has deleted; None: unknown.
     :ivar at_most: `records` is an upper bound, because the source is compacted.
-    :ivar partitions: that lack records.
+    :ivar partitions: those that lack records.
     :ivar why: the reason if `records` is unknown.
     """
 
@@ -57,7 +57,7 @@ def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
     for cluster in {side for one in standing for side in (one.source, one.target)}:
         topics = {one.topic for one in standing if cluster in (one.source, one.target)}
         known[cluster] = environment.store.known(KnownTopic, cluster, topics)
-    told = {
+    reported = {
         (one.link, one.mirror, partition): copied.runs
         for document in environment.store.follow_mirror_copies().read()
         for one in document.mirrors
@@ -68,14 +68,14 @@ def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
         starts = {} if there is None else there.starts
         sources = {} if here is None else here.starts
         if any(
-            _may_lack(told.get((mirror.link, mirror.key, p), ()), sources.get(p, 0), start)
+            _may_lack(reported.get((mirror.link, mirror.key, p), ()), sources.get(p, 0), start)
             for p, start in starts.items()
         ):
             yield mirror
 
 
 def _may_lack(runs: Collection[Run], source_start: int, copy_start: int) -> bool:
-    """:param runs: the newest, as far as copiers report them."""
+    """:param runs: the newest ones in copiers' reports."""
     newest = tuple(runs)
     return not newest or begins_at(newest, copy_start) > source_start
 

@@ -1,8 +1,8 @@
 """Requires that no transaction is open in a log that becomes a copy, or that is written to again.
 
 If a topic leaves a cluster by force during a transaction, only the coordinator ends it, after its timeout. Until then
-the marker would be written into a copy; or, if the topic comes back, the client could still commit records that lie in
-no extent, and would be told of a success.
+the marker would be written into a copy; or, if the topic returns, the client could still commit records that no extent
+has, and the commit would be acknowledged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def require_none_open(
 
 
 def _open(admin: Admin, partitions: Collection[Partition]) -> list[str]:
-    """With producers and offsets, where brokers tell them (from 2.8 on)."""
+    """With producers and offsets, if brokers list them (from 2.8 on)."""
     try:
         found = admin.producers(partitions)
     except UnsupportedByClusterError:

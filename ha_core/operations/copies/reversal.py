@@ -1,8 +1,8 @@
-"""Mirrors turned round: the copy has become the writer, and the cluster that was the writer gets a copy of it again.
+"""Reverses mirrors: the copy has become the writer, and the former writer gets a copy of it again.
 
-Both logs stay as they are: what was copied one way is known to lie there when it is copied the other way
-(`ha_core.mirror.reversing`). Killed anywhere it is done once more; a mirror is written only when all of its partitions
-have begun, so no job copies what is not known.
+Both logs stay as they are: records that were copied one way need not be copied the other way
+(`ha_core.mirror.reversing`). After a crash it is repeated; a mirror is written only when all of its partitions have
+begun, so that no job copies from unknown offsets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.clusters import Partition
 
 OPEN_S = 5.0
-"""So long a transaction that is open in what becomes a copy is waited for: nobody but this waits for the mirror."""
+"""Time limit for a transaction that is open in the new copy: only this reversal waits for it."""
 _WOULD_LIE_IN_COPY = "its end would be written into what becomes a copy"
 
 
 def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
-    """The mirror the other way, as operation `link` makes it."""
+    """The mirror in the other direction, linked by the operation `link`."""
     new = Mirror.of(old.topic, old.target, old.source, link, since, by)
     return new.changed(
         log=old.log,
@@ -40,20 +40,20 @@ def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
     )
 
 
-def turn_round(
+def prepare_reversal(
     environment: Environment,
     old: Mirror,
     bases: Mapping[int, int],
     new: Mirror,
     still_ours: Callable[[], None] = lambda: None,
 ) -> None:
-    """Everything but the document: the copies of `new` begin where those of `old` have ended. Safe to repeat.
+    """Prepare everything but the document: the copies of `new` begin at the ends of those of `old`. Safe to repeat.
 
     :param bases: partition → offset of the new writer's log at which its own records begin.
-    :param still_ours: raises where another executor goes on with it; asked before the copies are fenced.
+    :param still_ours: raises if another executor continues; called before the copies are fenced.
     :raises KafkaAdminError: a cluster cannot be asked, does not have the topic, or a transaction is open in it.
-    :raises CopyDamagedError: the notes of the old mirror do not say what lies where, or the old source has lost some of
-        what was mirrored, or may lose it to its cleaner.
+    :raises CopyDamagedError: the notes of the old mirror do not show the places of its records, or the old source has
+        lost mirrored records, or may lose them to its cleaner.
     """
     writer, standby = (admin_of(environment, name) for name in (new.source, new.target))
     before = {copy.id.partition: copy for copy in copies_of(old, max(bases) + 1) if copy.id.partition in bases}
@@ -61,7 +61,7 @@ def turn_round(
     require_none_open(environment, standby, [(old.topic, partition) for partition in bases], OPEN_S, _WOULD_LIE_IN_COPY)
     compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
     ensure_copy_log(standby, new.log, new.log_partitions)
-    # Before the mirror is written: from there on it is copied, by the times and sizes of its source.
+    # Before the mirror is written: after that it is copied with the times and sizes of its source.
     make_copies(environment, writer, standby, {old.topic: new}, still_ours, keyless=False)
     still_ours()
 
@@ -82,13 +82,13 @@ def turn_round(
 
 
 def _compacted(admin: Admin, topic: str) -> bool:
-    """In either is enough: a copy gets the settings of its source."""
+    """One of both is enough: a copy gets the settings of its source."""
     found = admin.topics([topic], offsets=False).get(topic)
     return found is not None and "compact" in found.config.get("cleanup.policy", "")
 
 
 def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
-    """Of each partition, with the whole map; each part of the copy log is read once."""
+    """The notes of each partition, with the whole map; each part of the copy log is read once."""
     by_log: dict[Partition, list[int]] = {}
     for partition, copy in copies.items():
         by_log.setdefault(copy.log, []).append(partition)
@@ -101,4 +101,4 @@ def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Note
 
 
 FAILURES = (KafkaAdminError, CopyDamagedError)
-"""Why a mirror cannot be turned round now."""
+"""Reasons why a mirror cannot be reversed now."""

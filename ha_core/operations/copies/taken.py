@@ -1,4 +1,4 @@
-"""The copies of a move's mirrored topics: taken from the job, and looked at while nobody writes to them."""
+"""The copies of a move's mirrored topics: taken over from the job, and read while no copier writes to them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_findings import copies_damaged
 
 NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
-"""So long a copy log that is not there is looked for: where the copies are empty, and where they are not. A broker that
-has just started does not know every topic yet."""
+"""Time limits for finding a missing copy log: if the copies are empty, and if they are not. A broker that has just
+started does not know every topic yet."""
 _LOOK_S = 0.2
 
 
 class Taken(NamedTuple):
-    """How far copies are. One that nobody has begun is missing."""
+    """Progress of copies. A copy that no copier has begun is missing."""
 
     copies: dict[Partition, CopyFacts]
     damaged: dict[str, str]
-    """Topic → why its copy cannot be gone on with: it holds what no copier can have written, or has lost records; or
-    nobody knows where its records come from."""
+    """Topic → why its copy cannot be used: it has records that no copier can have written, has lost records, or the
+    source offsets of its records are unknown."""
     partly: dict[str, str]
-    """Topic → why its copy is damaged, of those with a part that is known to be good."""
+    """Topic → why its copy is damaged, for copies with a part that is known to be good."""
 
     def without(self, topics: Collection[str]) -> dict[Partition, CopyFacts]:
         return {key: found for key, found in self.copies.items() if key[0] not in topics}
@@ -46,10 +46,10 @@ def take_over(
     partitions: Collection[Partition],
     good_part: bool = False,
 ) -> Taken:
-    """How far these copies are, whose copiers are refused from now on.
+    """Take these copies over, which fences their copiers, and return their progress.
 
-    :param partitions: of the mirrored topics and maybe of others.
-    :param good_part: damaged copies are gone on with as far as they are known to be good.
+    :param partitions: those of the mirrored topics, and maybe of others.
+    :param good_part: use the part of damaged copies that is known to be good.
     """
     counts: dict[str, int] = {}
     for topic, _ in partitions:
@@ -60,7 +60,7 @@ def take_over(
         return taken
     begun, without_log = _begun(environment, target, wanted)
     for (topic, partition), log in sorted(without_log.items()):
-        why = f"{topic}-{partition} holds records, and the log that says where they come from ({log}) is not there"
+        why = f"{topic}-{partition} holds records, and the log with their source offsets ({log}) is not there"
         taken.damaged.setdefault(topic, why)
     found = target.take_over(begun, whole_map=True)
     for copy in begun:
@@ -77,8 +77,8 @@ def take_over(
 
 
 def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) -> None:
-    """:param topics: all that move.
-    :raises StepFailedError: a copy is damaged, and nobody has said that its topic may stay; or no other is left.
+    """:param topics: all topics of the move.
+    :raises StepFailedError: a copy is damaged, and its topic may not be left behind; or no other topic is left.
     """
     damaged = taken.damaged
     if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
@@ -87,14 +87,14 @@ def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) 
     raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
 
 
-def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
-    """Of mirrors that have ended: a task that stands still, or whose driver does, copies by what it knows. Nobody takes
-    the copies back. Where a cluster cannot be told, that is said."""
+def fence_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
+    """Fence the copiers of ended mirrors: a stalled task, or one without a driver, may still copy from stale
+    assignments. No process takes the copies over. Clusters that cannot be asked are reported."""
     by_target: dict[str, list[Mirror]] = {}
     for mirror in mirrors:
         by_target.setdefault(mirror.target, []).append(mirror)
     for name, some in by_target.items():
-        told: list[tuple[str, Exception] | None]
+        results: list[tuple[str, Exception] | None]
         try:
             target = admin_of(environment, name)
             there = target.topics([mirror.topic for mirror in some], offsets=False)
@@ -105,19 +105,19 @@ def refuse_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
                 for copy in copies_of(mirror, there[mirror.topic].partitions)
             ]
             logs = target.leaderships({copy.log for copy in copies})
-            told = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
+            results = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
         except (KafkaAdminError, RefusedError) as error:
-            told = [(mirror.topic, error) for mirror in some]
-        if failed := dict(one for one in told if one is not None):
+            results = [(mirror.topic, error) for mirror in some]
+        if failed := dict(one for one in results if one is not None):
             why = min(map(str, failed.values()))
             environment.say(
-                f"nobody could tell {name} to refuse those who copy {listed(failed)}: {why} A job that stands still "
-                "may append there when it goes on. Let nobody write to the copies before that job is gone."
+                f"the copiers of {listed(failed)} could not be fenced in {name}: {why} A stalled job "
+                "may append there when it resumes. Let no client write to the copies before that job has ended."
             )
 
 
 def _fence(target: Admin, copy: CopyPartition) -> tuple[str, Exception] | None:
-    """Of which topic nobody is refused, and why. One that cannot be told keeps none of the others from it."""
+    """The topic whose copier could not be fenced, with the error. Failures do not stop the others."""
     try:
         target.fence(copy)
     except KafkaAdminError as error:
@@ -128,8 +128,8 @@ def _fence(target: Admin, copy: CopyPartition) -> tuple[str, Exception] | None:
 def _begun(
     environment: Environment, target: Admin, copies: Sequence[CopyPartition]
 ) -> tuple[list[CopyPartition], dict[Partition, str]]:
-    """Those whose copy log is there, and those that hold records, whose log is not. Without it nothing can have been
-    copied: notes come before records."""
+    """Copies with a copy log; and copies that have records but no copy log. Without it nothing can have been copied:
+    notes come before records."""
     began = environment.monotonic()
     while True:
         logs = target.leaderships({copy.log for copy in copies})

@@ -1,8 +1,7 @@
-"""Writers let in where a topic goes: no rule that kept them out of a copy is left there when they come.
+"""Let writers into the target: remove the guard ACLs that kept them out of its copies.
 
-A client takes a refusal for want of rights for the end, so it is done before the cut, and looked for once more behind
-it: whoever stood still may have placed a rule since. Of what is taken back a sync of the mirrors places it anew.
-"""
+A client gives up on an authorization error, so the guards go before the cut. They are looked for again after it: a
+stalled copier may have placed one since. If the move is undone, the next sync of the mirrors places them again."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.model import Mirror
-from ha_core.operations.copies.syncing.rights import let_writers_in
+from ha_core.operations.copies.syncing.rights import remove_guards
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
@@ -19,17 +18,17 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import marked
 
 RULES_S = 5.0
-"""Of each request; a forced move waits for it while its clients have nowhere to write."""
+"""For each request. Clients of a forced move have nowhere to write meanwhile."""
 BEHIND_CUT_S = 30.0
-"""The same when clients have been led there, and are refused until it is done: brokers may be slow by then."""
+"""For each request after the cut: clients are refused in the target until it is done, and brokers may be slow then."""
 
 
 def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_S) -> None:
-    """Safe to repeat. A target that refuses to tell its rules has none of ours: they could not have been placed. One
-    that does not answer may have some.
+    """Safe to repeat. A target that refuses to list its ACLs has no guard: it could not have been placed. A target that
+    does not answer may have some.
 
-    :param must: a guard that stays, or may stay, is a failure; else it is said.
-    :raises StepFailedError: the target does not take it away, or does not answer.
+    :param must: a guard that stays, or may stay, is a failure; else it is reported.
+    :raises StepFailedError: the target does not remove it, or does not answer.
     """
     target, topics, environment = journal.target, journal.moves.topics, journal.environment
     try:
@@ -45,7 +44,7 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
         return
     try:
         with journal.step("writers") as seen:
-            seen["topics"] = let_writers_in(target, rules, left, journal.still_ours, timeout_s)
+            seen["topics"] = remove_guards(target, rules, left, journal.still_ours, timeout_s)
     except KafkaAdminError as error:
         text = (
             f"Rules of {target.cluster.name} keep all writers out of {listed(left)}, and stay: {error} Take them away "
@@ -56,16 +55,16 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
         environment.say(text)
 
 
-def open_what_ended(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
-    """Take the guards of what is no copy any more away: its mirror has ended, and who writes there next is refused by
-    no rule of ours. Safe to repeat. Where that cannot be now, it is said: the job that copies looks after it."""
+def open_ended_copies(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
+    """Remove the guards of copies whose mirror has ended, so that no ACL of ours refuses the next writer. Safe to
+    repeat. A cluster that does not answer is reported; the copy job removes its guards later."""
     by_target: dict[str, list[str]] = {}
     for mirror in mirrors:
         by_target.setdefault(mirror.target, []).append(mirror.topic)
     for name, topics in by_target.items():
         try:
             target = admin_of(journal.environment, name)
-            let_writers_in(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
+            remove_guards(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)
         except (KafkaAdminError, RefusedError) as error:
             journal.environment.say(
                 f"rules of {name} that let nobody write to {listed(topics)} may be left: {error} The job that copies "

@@ -1,4 +1,4 @@
-"""Waiting for gateways: an operation waits for a live gateway's word or for its node to vanish, nothing else."""
+"""Waiting for gateways: an operation waits until a live gateway confirms or its node vanishes, for nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drained(revision: int, operation_id: str) -> Reached:
 
 
 def wait_for_all(environment: Environment, reached: Reached, timeout_s: float) -> tuple[GatewayRecord, ...]:
-    """Poll until every live gateway has `reached`. Returns those that have not when `timeout_s` is over, else ()."""
+    """Poll until every live gateway has `reached`. Returns those that have not after `timeout_s`, else ()."""
     deadline = environment.monotonic() + timeout_s
     pause = FIRST_POLL_S
     while True:
@@ -45,7 +45,7 @@ def require_served(environment: Environment, revision: int, refused: type[MoveEr
 
 
 def require_drained(journal: Journal[MoveOperation], revision: int) -> None:
-    """Wait until every live gateway follows what `revision` says of the operation, with nothing in flight from before.
+    """Wait until every live gateway follows `revision`, with nothing in flight from before it.
 
     :raises NotDrainedError: some do not in time; the text names them.
     """

@@ -16,14 +16,14 @@ from ha_core.operations.engine.errors import RefusedError, StepFailedError
 
 PROBE_S = 3.0
 DYING_S = 2.0
-"""How long an origin that is taken for dead may take for what it still says: clients wait."""
+"""Time limit for the last questions to an origin that is taken for dead: clients wait."""
 T = TypeVar("T")
 
 
 def admin_of(environment: Environment, name: str) -> Admin:
     """The admin of a registered cluster.
 
-    :raises RefusedError: it is not (or no longer) registered, or its security profile is not known here.
+    :raises RefusedError: it is not registered (any more), or the executor does not have its security profile.
     """
     found = environment.store.read(Cluster, name)
     if found is None:
@@ -59,13 +59,13 @@ def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str
 
 
 def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
-    """What to raise where `name` is none of the `known` clusters."""
+    """The error for a `name` that is none of the `known` clusters."""
     return RefusedError(f"There is no cluster {name!r} (known: {', '.join(sorted(known)) or 'none'}). Check the name.")
 
 
 def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
-    """The admin of the origin; None for a forced move whose origin does not answer, or did not a moment ago: clients
-    wait, and one that only swallows what it is sent costs seconds at every look."""
+    """The admin of the origin; None for a forced move whose origin does not answer, or did not within `SILENT_S`:
+    clients wait, and an origin that accepts requests without answering costs seconds at every probe."""
     admin, name = admin_of(environment, request.origin), request.origin
     if request.mode == "planned":
         return admin
@@ -73,23 +73,23 @@ def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
         return None
     found = admin.probe(timeout_s=PROBE_S)
     if not found.answers:
-        environment.found_silent(name)
+        environment.note_silent(name)
     return admin if found.reachable else None
 
 
-def last_words(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
-    """What an origin that is taken for dead says all the same; None: nothing.
+def ask_dying(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
+    """The answer of an origin that is taken for dead, if it still gives one.
 
-    One that hangs takes all the time that it is given, so it is not asked a second time.
+    An origin that hangs uses up all the time that it is given, so it is not asked a second time.
 
-    :param ask: within `DYING_S`.
+    :param ask: has to return within `DYING_S`.
     """
     if origin is None or environment.is_silent(origin.cluster.name):
         return None
     try:
         return ask(origin)
     except ClusterUnreachableError:
-        environment.found_silent(origin.cluster.name)
+        environment.note_silent(origin.cluster.name)
     except KafkaAdminError as error:
         environment.say(f"{origin.cluster.name} is done without: {error}")
     return None

@@ -1,4 +1,4 @@
-"""The beginning of an operation: its document with its locks; and what stands in its way."""
+"""The beginning of an operation: its document and its locks; and the operations that stand in its way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ha_core.store.errors import ConflictError, LockedError
 
 
 class Startable(BaseModel):
-    """A move that was judged, and begins as an operation: as a switch, where its class says nothing else."""
+    """A move that was judged, and begins as an operation; a switch unless the subclass names another kind."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,35 +40,35 @@ class Startable(BaseModel):
 
     @abstractmethod
     def judged_again(self, environment: Environment) -> Startable:
-        """Judge the state once more: somebody may have thought about it for hours.
+        """Judge the current state again: hours may have passed since the proposal was made.
 
-        :raises RefusedError: a verdict is an error, or it would do something else now.
+        :raises RefusedError: a verdict is an error, or the move would now do something else.
         """
 
     def require_sound(self) -> None:
-        """:raises RefusedError: something speaks against it, by what was found when it was judged."""
+        """:raises RefusedError: the facts on which it was judged have an error."""
 
     @property
     def waits_for(self) -> Collection[str]:
-        """Lock keys that are free in a moment: others of its run have them."""
+        """Lock keys that are free in a moment: other batches of its run have them."""
         return ()
 
     @property
     def ends_first(self) -> tuple[Collection[str], UnreadPolicy, bool]:
-        """Crossings that are ended without their origin, which it takes for dead; what readers do, and whether it may
-        answer."""
+        """Crossings to end first, because their origin is taken for dead; the policy for unread records; whether the
+        origin may still answer."""
         return (), "wait", False
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the history, besides who and why."""
+    def history_detail(self) -> dict[str, Any]:
+        """Detail of the history's first entry, besides user and reason."""
         return {}
 
 
 def begin(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
-    """Create the operation; nothing else is changed. One of the same id that is there already is found again.
+    """Create the operation and change nothing else. An existing operation of this id is returned.
 
-    :raises RefusedError: somebody else works on something that it takes along.
+    :raises RefusedError: another operation has locked something that it takes along.
     """
     now = environment.now()
     operation_id = operation_id or new_operation_id(chosen.kind, now)
@@ -86,36 +86,36 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
         if (found := environment.operation(operation.id)) is None:
             raise
         return found
-    evidence = {"by": operation.by, "reason": operation.reason, **chosen.told}
+    evidence = {"by": operation.by, "reason": operation.reason, **chosen.history_detail}
     Journal(environment, operation, epoch).append("start", "done", detail=evidence)
     return operation
 
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
-"""Two batches may have groups of one user, and each locks the user for the second that it takes."""
+"""Two batches may have groups of one user; each locks the user for about a second."""
 
 
 def await_free(environment: Environment, keys: Collection[str]) -> None:
-    """Until all of the locks are free, or the patience is over."""
+    """Wait until all of the locks are free, or `LOCK_PATIENCE_S` is over."""
     deadline = environment.monotonic() + LOCK_PATIENCE_S
-    said = False
+    announced = False
     while environment.monotonic() < deadline:
         held = [lock for lock in environment.store.locks() if lock.key in keys]
         if not held:
             break
-        if not said:
+        if not announced:
             environment.say(f"{held[0].key} is locked by operation {held[0].operation}: waiting for it")
-            said = True
+            announced = True
         environment.sleep(LOCK_PAUSE_S)
 
 
 QUIET_S = 15.0
-"""An executor that lives writes to the history more often than this, or holds the operation."""
+"""A live executor writes to the history more often than this, or holds the operation."""
 
 
 def interrupted(environment: Environment, operation: Operation, silent_s: float) -> bool:
-    """Whether nobody goes on with it: it has not ended nor waits for its logs, no executor that lives holds it, and it
-    has been silent for so long. One that is held may be silent as long as it likes: its holder goes with its session.
+    """Whether the operation has lost its executor: it has not ended, does not wait for its logs, no live executor holds
+    it, and its history is silent for `silent_s`. A held one may be silent for any time: the hold ends with the session.
     """
     if operation.state in FINAL | {"crossing"}:
         return False
@@ -130,7 +130,7 @@ def quiet_s(environment: Environment, operation: Operation) -> float:
 
 
 def way_out(operation_id: str, by: str = "") -> str:
-    """What to do about an operation that stands in the way."""
+    """The way out when an operation stands in the way."""
     whose = "its run is over" if by.startswith("airflow:") else "its executor is dead"
     return (
         f"Wait for its end (`switchyard history {operation_id}`). If {whose}: "

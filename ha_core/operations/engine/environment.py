@@ -1,6 +1,6 @@
-"""Everything that an executor needs of the world, opened in one place: store, Kafka admins, clock, words.
+"""The executor's environment, opened in one place: store, Kafka admins, clock, progress output.
 
-The CLI opens it from options and environment variables, an Airflow hook from a connection; what runs on it is the same.
+The CLI opens it from options and environment variables, an Airflow hook from a connection; operations run alike on it.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 DEFAULT_ROOT = "/switchyard"
 DEFAULT_SESSION_TIMEOUT_S = 3.0
-"""Of executors: when it is over a dead one is seen to be dead, and what clients wait for can be taken back."""
+"""For executors. After it a dead executor is recognised, and the fence that clients wait for can be lifted."""
 SILENT_S = 60.0
 _log = logging.getLogger("switchyard.moves")
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
-    """Where the state lives and how clusters are reached."""
+    """Where the state is stored and how clusters are reached."""
 
     zookeeper: str
     root: str = DEFAULT_ROOT
     security_file: Path | None = None
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
     zookeeper_security: StoreSecurity | None = None
-    """None: as the environment says."""
+    """None: read from environment variables."""
     create_root: bool = True
-    """Make the root where there is none; else that is an error, as after a typing mistake."""
+    """Create a missing root; else a missing root is an error, as after a typing mistake."""
 
 
 def utc_now() -> str:
@@ -62,7 +62,7 @@ def ms_of(at: str) -> int:
 
 @dataclass
 class Environment:
-    """An open store, admins by cluster (opened once, kept warm), clock and words. Close it, or use it in `with`."""
+    """An open store, admins by cluster (opened once, kept open), clock and progress. Close it, or use it in `with`."""
 
     store: Store
     by: str
@@ -74,7 +74,7 @@ class Environment:
     sleep: Callable[[float], None] = time.sleep
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
     warnings: tuple[str, ...] = ()
-    """What is no problem now, and should be known."""
+    """Not problems, but the operator should know them."""
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "moves"))
     _admins: dict[tuple[str, str, str], Admin] = field(default_factory=dict)
     _silent: dict[str, float] = field(default_factory=dict)
@@ -98,16 +98,16 @@ class Environment:
             self._admins[reached] = Admin(cluster, profile)
         return self._admins[reached]
 
-    def found_silent(self, cluster: str) -> None:
-        """Nothing of it has answered just now."""
+    def note_silent(self, cluster: str) -> None:
+        """No broker of the cluster has answered just now."""
         self._silent[cluster] = self.monotonic()
 
     def is_silent(self, cluster: str, within_s: float = SILENT_S) -> bool:
-        """Whether nothing of it answered a moment ago: who does without it need not wait for it again."""
+        """Whether no broker of it answered within `within_s`, so that it need not be waited for again."""
         return self.monotonic() - self._silent.get(cluster, float("-inf")) < within_s
 
     def operation(self, operation_id: str) -> Operation | None:
-        """The operation's document; None if there is none, whatever was typed."""
+        """The operation's document; None if there is none, for any input."""
         found = self.store.read(Operation, operation_id) if operation_id else None
         return found[0] if found else None
 
@@ -130,7 +130,7 @@ class Environment:
         return sorted(name for name in found if name is not None)
 
     def age_s(self, at: str) -> float:
-        """Seconds since `at`; a clock that runs behind makes nothing younger than now."""
+        """Seconds since `at`, at least 0 when this clock is slow."""
         return max(0.0, (datetime.fromisoformat(self.now()) - datetime.fromisoformat(at)).total_seconds())
 
     def ms_since(self, before: float) -> float:
@@ -168,13 +168,13 @@ def connect(
     profiles: Mapping[str, SecurityProfile] | None = None,
     driver: Driver = "command",
 ) -> Environment:
-    """:param by: who runs what follows: `cli:USER@HOST` or `airflow:DAG/RUN`.
-    :param driver: what goes on with the operations that are begun here.
+    """:param by: the user of the following operations: `cli:USER@HOST` or `airflow:DAG/RUN`.
+    :param driver: the kind of executor that continues the operations that begin here.
     :param profiles: in place of those of the connection's security file.
     :raises StoreUnavailableError: ZooKeeper is out of reach.
-    :raises NoStateError: there is no state at the root, and it is not to be made.
+    :raises NoStateError: there is no state at the root, and `create_root` is False.
     :raises SecurityProfileError: the security file cannot be used.
-    :raises StoreSecurityError: what says how ZooKeeper is reached cannot be used.
+    :raises StoreSecurityError: the settings of the connection to ZooKeeper cannot be used.
     """
     from ha_core.store.zookeeper import connect as connect_store
 

@@ -1,4 +1,4 @@
-"""What can stop an operation, by what it means for the operator."""
+"""Errors that stop an operation, by their consequence for the operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING_CHANGED = "Nothing was changed. "
 class MoveError(Exception):
     """Base. The text is one paragraph that names the thing, the value and the way out.
 
-    `verdicts` say the same by code and number, where what is the matter has some.
+    `verdicts` have the same by code and number, where there is a code for it.
     """
 
     def __init__(self, text: str, verdicts: Sequence[Verdict] = ()) -> None:
@@ -28,12 +28,12 @@ class RefusedError(MoveError):
 
 
 def unchanged(text: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:
-    """Refused, and the text says that nothing was changed."""
+    """A refusal with `NOTHING_CHANGED` before its text."""
     return RefusedError(f"{NOTHING_CHANGED}{text}", verdicts)
 
 
 class StepFailedError(MoveError):
-    """A step failed. The text says how the operation stands: undone, going on, or ended."""
+    """A step failed. The text says whether the operation was undone, continues, or has ended."""
 
 
 class NotDrainedError(StepFailedError):
@@ -41,9 +41,9 @@ class NotDrainedError(StepFailedError):
 
 
 class BypassError(MoveError):
-    """Somebody appends to what moves without passing through the gateways, behind the fence or beyond the cut.
+    """A producer appends past the gateways to a topic that moves, after its fence or above its cut.
 
-    What that means is for the state to say: before the cut the operation is undone, after it the cut stays in force.
+    The state decides what follows: before the cut the operation is undone, after it the cut stays in force.
     """
 
 

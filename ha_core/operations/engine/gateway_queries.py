@@ -1,4 +1,4 @@
-"""What live gateways say of themselves when they are asked: side by side, each for itself."""
+"""Queries to live gateways, in parallel; each gateway answers for itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Of one gateway: its answer, or why there is none."""
+    """One gateway's answer, or the reason why there is none."""
 
     gateway: str
     answer: Mapping[str, Any] | None = None
@@ -36,10 +36,10 @@ def ask_gateways(
     only: str | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> list[Said]:
-    """In order of their ids. One that has workers answers for all of them.
+    """Answers in order of gateway ids. A gateway with workers answers for all of them.
 
-    :param only: the id of the one that is asked; None: all.
-    :raises RefusedError: there is none, or the token cannot be read.
+    :param only: the id of the only gateway to ask; None: all.
+    :raises RefusedError: no such gateway lives, or the token cannot be read.
     """
     live = by_gateway(environment.store.gateways())
     asked = [workers[0] for name, workers in live.items() if only in (None, name)]
@@ -54,7 +54,7 @@ def ask_gateways(
 
 def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping[str, str]) -> Said:
     if not record.http:
-        return Said(record.gateway, error="it says no address for this")
+        return Said(record.gateway, error="it publishes no address for this")
     try:
         with client.stream("GET", f"{record.http}{path}", params=dict(fields)) as answer:
             body = bytearray()
@@ -66,9 +66,9 @@ def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping
     except httpx.HTTPError as error:
         return Said(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
     except ValueError:
-        return Said(record.gateway, error=f"{record.http} answers what is not JSON; is this a gateway?")
+        return Said(record.gateway, error=f"{record.http} answers something that is not JSON; is this a gateway?")
     if not isinstance(found, dict):
-        return Said(record.gateway, error=f"{record.http} answers what is not understood")
+        return Said(record.gateway, error=f"{record.http} answers JSON that is no object")
     if answer.status_code == httpx.codes.OK:
         return Said(record.gateway, found)
     hint = f" ({TOKEN_VARIABLE} names the file with it)" if answer.status_code == httpx.codes.UNAUTHORIZED else ""

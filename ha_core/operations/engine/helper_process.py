@@ -1,7 +1,7 @@
-"""What a process that works on behalf of a gateway begins with and ends with.
+"""Start and end of a process that works on behalf of a gateway.
 
-The first line of its standard input says what to do, and the end of standard input ends it, in the middle of anything:
-so it never outlives the gateway. What it has to tell are lines of JSON on standard output.
+The first line of its standard input has its task. The end of standard input ends it at once, so that it never outlives
+the gateway. It reports in lines of JSON on standard output.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ha_core.store.errors import StoreError
 from ha_core.store.security import parse
 
 
-def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> int:
-    """`work`, with what the gateway has told; returns only when it cannot go on.
+def serve(work: Callable[[Environment, dict[str, Any]], None], failure: str) -> int:
+    """Run `work` with the gateway's message; returns only when it cannot continue.
 
-    :param in_vain: what to say then.
+    :param failure: the text to log then.
     """
     line = sys.stdin.buffer.readline()
     if not line:
@@ -36,21 +36,21 @@ def serve(work: Callable[[Environment, dict[str, Any]], None], in_vain: str) -> 
     handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    told: dict[str, Any] = json.loads(line)
-    timeout_s = told.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)
+    message: dict[str, Any] = json.loads(line)
+    timeout_s = message.get("session_timeout_s", DEFAULT_SESSION_TIMEOUT_S)
     try:
-        security = parse(told["zookeeper_security"], told["by"], Path())
+        security = parse(message["zookeeper_security"], message["by"], Path())
     except StoreError as error:
-        logging.getLogger(__name__).error("%s: %s", in_vain, error)  # noqa: TRY400 - told in words
+        logging.getLogger(__name__).error("%s: %s", failure, error)  # noqa: TRY400 - the text suffices
         return 1
     connection = EnvironmentSettings(
-        told["zookeeper"], told["root"], session_timeout_s=timeout_s, zookeeper_security=security
+        message["zookeeper"], message["root"], session_timeout_s=timeout_s, zookeeper_security=security
     )
     try:
-        with connect(connection, told["by"], profiles=profiles(told["profiles"], told["by"])) as environment:
-            work(environment, told)
+        with connect(connection, message["by"], profiles=profiles(message["profiles"], message["by"])) as environment:
+            work(environment, message)
     except (StoreError, SecurityProfileError) as error:
-        logging.getLogger(__name__).error("%s: %s", in_vain, error)  # noqa: TRY400 - told in words
+        logging.getLogger(__name__).error("%s: %s", failure, error)  # noqa: TRY400 - the text suffices
     return 1
 
 

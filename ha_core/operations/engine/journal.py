@@ -26,7 +26,7 @@ def new_operation_id(kind: str, now: str) -> str:
 
 
 class Lap(NamedTuple):
-    """Something that happened while nothing could be written down."""
+    """A step that ended while the history could not be written."""
 
     step: str
     outcome: Outcome
@@ -37,7 +37,7 @@ class Lap(NamedTuple):
 
 
 ASKED_FOR = "asked for by the operator"
-"""Why an operation is undone that did not fail."""
+"""The reason of an undo that no failure caused."""
 
 
 AnyOperation_co = TypeVar("AnyOperation_co", bound=Operation, covariant=True)
@@ -47,14 +47,15 @@ class Journal(Generic[AnyOperation_co]):
     """Writes what happens to one operation, under the epoch of the executor that holds it."""
 
     complete: Callable[[str], Any]
-    """Brings another operation to its end, where a step needs that; its report. Of who holds this one (`holding`)."""
+    """Brings another operation to its end, where a step needs that, and returns its report. Set by `holding`."""
 
     def __init__(self, environment: Environment, operation: AnyOperation_co, epoch: int) -> None:
         self.environment = environment
         self.operation = operation
         self.epoch = epoch
         self.pending: list[Lap] = []
-        """Of a fenced window, written after it: an entry is a write to ZooKeeper's disk, and clients would wait."""
+        """Steps after a fence, written when it is lifted: an entry is a write to ZooKeeper's disk, and clients would
+        wait."""
         self._ours_at = float("-inf")
 
     def append(
@@ -65,7 +66,7 @@ class Journal(Generic[AnyOperation_co]):
         detail: dict[str, Any] | None = None,
         at: str | None = None,
     ) -> None:
-        """:param at: when it happened, where that was before."""
+        """:param at: when it happened, if that was earlier."""
         entry = HistoryEntry(
             at=at or self.environment.now(),
             epoch=self.epoch,
@@ -87,13 +88,14 @@ class Journal(Generic[AnyOperation_co]):
         self.update(evidence=noted.evidence, state=entering(noted, state or noted.state).state)
 
     def cut_revision(self) -> int:
-        """That of the cut. Who was killed between the cut and this note of it takes the newest, which contains it."""
+        """The revision of the cut. If the executor died between cut and note, the newest one, which contains the
+        cut."""
         if not self.operation.revision:
             self.update(revision=self.environment.store.load().revision)
         return self.operation.revision
 
     def still_ours(self, for_s: float = 0.0) -> None:
-        """Asked before what no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
+        """Check before an effect that no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
 
         :raises FencedOffError: another executor has taken the operation over.
         """
@@ -122,7 +124,7 @@ class Journal(Generic[AnyOperation_co]):
 
     @contextmanager
     def lap(self, name: str) -> Iterator[dict[str, Any]]:
-        """As `step`, for what happens behind a fence: it is said at once, and pending for the history."""
+        """As `step`, after a fence: reported at once, written to the history later."""
         detail: dict[str, Any] = {}
         before = self.environment.monotonic()
         try:
@@ -133,7 +135,7 @@ class Journal(Generic[AnyOperation_co]):
             self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
 
     def write_pending(self) -> None:
-        """Each with the time at which it happened."""
+        """Write pending steps, each with the time at which it happened."""
         pending, self.pending = self.pending, []
         for lap in pending:
             self.append(*lap)
@@ -172,7 +174,7 @@ def holding(
 ) -> Iterator[Journal[Operation]]:
     """Take the operation over under a higher epoch and hold it; a holder that died is waited for.
 
-    :raises RefusedError: no such operation, or somebody alive works on it.
+    :raises RefusedError: no such operation, or a live executor works on it.
     """
     store = environment.store
     wait_s = environment.session_timeout_s * 1.5 + 1
@@ -197,7 +199,7 @@ def holding(
 
 
 def why_failed(error: BaseException) -> dict[str, Any]:
-    """For the history."""
+    """The error as a history entry's detail."""
     verdicts = [asdict(one) for one in error.verdicts] if isinstance(error, MoveError) else []
     return {"error": str(error), **({"verdicts": verdicts} if verdicts else {})}
 

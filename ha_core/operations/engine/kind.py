@@ -1,6 +1,6 @@
-"""What every kind of operation is: a class that says how one goes on, and how it is taken back (`kinds.KINDS`).
+"""Base of every kind of operation: how one continues, and how it is taken back (`kinds.KINDS`).
 
-Locks, epochs and reports, which hold for all of them, are the engine's.
+Locks, epochs and reports are alike for all kinds; the engine has them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 class Steps(Generic[AnyOperation]):
-    """The effects of the planner's steps on one operation. What a step finds, later ones of the same process use."""
+    """The effects of the planner's steps on one operation. Facts that a step reads are kept for later steps here."""
 
     def __init__(self, journal: Journal[AnyOperation], why: str = "") -> None:
-        """:param why: it is undone, for the result."""
+        """:param why: the reason of an undo, for the result."""
         self.journal, self.environment, self.why = journal, journal.environment, why
 
     def perform(self, step: str) -> None:
@@ -44,28 +44,28 @@ class Steps(Generic[AnyOperation]):
 
 
 class Kind(ABC):
-    """It keeps nothing: all that it knows of an operation is in the state."""
+    """Has no state of its own: all facts about an operation are in the store."""
 
     names: ClassVar[tuple[str, ...]]
-    """The kinds of operations that it is of."""
+    """The names of its kinds of operations."""
     tasks: ClassVar[Mapping[Any, tuple[str, ...]]] = {}
-    """The tasks that a run of Airflow makes of one, with their steps."""
+    """The tasks of an Airflow run, with their steps."""
     taken_back: ClassVar[str]
-    """What an error says when one of several steps has failed, and the operation was undone."""
+    """The text of the error when one of several steps has failed and the operation was undone."""
 
     @abstractmethod
     def advance(self, journal: Journal[Any], at_once: bool = False) -> None:
-        """Go on by what stands in the state, to the end or until it has to wait for others.
+        """Continue from the stored state, to the end or until it has to wait for others.
 
-        :param at_once: end now, behind a fence, what would end by itself.
+        :param at_once: end a crossing now, under a fence, instead of waiting for its logs.
         """
 
     @abstractmethod
     def take_back(self, journal: Journal[Any], why: str) -> bool:
-        """Take back what was done, and end the operation as `undone`. False: there is only forward."""
+        """Take back what was done, and end the operation as `undone`. False: it can only go forward."""
 
     def take(self, effects: Steps[Any], steps: Iterable[str]) -> None:
-        """One step after the other. What fails while there is a way back is taken back at once: clients wait for it.
+        """Perform the steps in order. A failure before the point of no return is taken back at once: clients wait.
 
         :raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not.
         """
@@ -73,7 +73,7 @@ class Kind(ABC):
             try:
                 effects.perform(step)
             except FencedOffError:
-                raise  # another executor goes on with it: touching anything would be behind its back
+                raise  # another executor continues it and must not be disturbed
             except BaseException as error:
                 if not effects.has_way_back(step):
                     raise
@@ -85,12 +85,12 @@ class Kind(ABC):
                 verdicts = error.verdicts if isinstance(error, MoveError) else ()
                 raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
 
-    def asked_again(self, operation: Any, request: MoveRequest) -> bool:
-        """Whether `request` says once more, whatever its reason, the words with which the operation was begun."""
+    def repeats(self, operation: Any, request: MoveRequest) -> bool:
+        """Whether `request` equals the operation's own, apart from the reason."""
         return False
 
     def undo(self, journal: Journal[Any]) -> None:
-        """Take it back as an operator asks for it; of one that has ended, only the locks.
+        """Take it back on an operator's request; of an operation that has ended, only release the locks.
 
         :raises RefusedError: there is no way back.
         """
@@ -108,15 +108,15 @@ class Kind(ABC):
             self.take_back(journal, ASKED_FOR)
 
     def release(self, journal: Journal[Any]) -> bool:
-        """Leave neither a fence nor a lock, by the way back. False: it has to go on, as `advance` does."""
+        """Remove fences and locks by undoing it. False: it has to continue, as by `advance`."""
         return journal.operation.state != "cut" and self.take_back(journal, "released before its cut")
 
     def run_task(self, journal: Journal[Any], task: str) -> None:
-        """One of its `tasks`."""
+        """Run one of its `tasks`."""
         raise NotImplementedError
 
     def end_without_origin(self, journal: Journal[Any], unread: UnreadPolicy, force: bool) -> None:
-        """End what crosses over although its origin is dead. :raises RefusedError: nothing does."""
+        """End a crossing although its origin is dead. :raises RefusedError: the operation has no crossing."""
         operation = journal.operation
         raise RefusedError(
             f"Operation {operation.id} is a {operation.kind} and crosses nothing: leave --without-origin out."
@@ -124,9 +124,9 @@ class Kind(ABC):
 
 
 def patiently(environment: Environment, action: Callable[[], T]) -> T:
-    """Take back what clients wait for, also while ZooKeeper is away for a moment.
+    """Retry `action`, which clients wait for, while ZooKeeper is away for up to `PATIENCE_S`.
 
-    :raises StoreUnavailableError: it was away all the time. A resume takes it back.
+    :raises StoreUnavailableError: it was away all that time. A resume takes the operation back.
     """
     deadline = environment.monotonic() + PATIENCE_S
     while True:

@@ -1,6 +1,6 @@
-"""Operations that are one revision: masking, bindings, what becomes of old extents. Locks and history as of a switch.
+"""Operations of one revision: masking, bindings, aging of old extents. Locks and history as for a switch.
 
-The operation's document becomes `cut` in the very revision that makes the change, so whoever finds it interrupted
+The operation's document becomes `cut` in the very revision that makes the change, so that an executor that resumes it
 knows whether the change was made.
 """
 
@@ -24,7 +24,7 @@ from ha_core.store.commits import Key, key_of
 from ha_core.store.errors import ConflictError, LockedError
 
 MAX_NAMED = 20
-"""Of what an operation is about, in its own document."""
+"""Limit of names in an operation's document."""
 Expected = Mapping[Key, int | None]
 SERVED = "served by every gateway"
 
@@ -37,13 +37,13 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     LostTail: lambda key: f"topic:{key.partition('@')[0]}",
     LastSequences: "topic:{}".format,
 }
-"""What is changed in one revision, as its locks say it."""
+"""Document changed in the revision → its lock."""
 
 
 def begin(
     environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str], deletes_in: str = ""
 ) -> Journal[SingleOperation]:
-    """:raises LockedError: another operation works on something of it. Nothing was changed."""
+    """:raises LockedError: another operation has locked one of the keys. Nothing was changed."""
     now = environment.now()
     operation = SingleOperation(
         id=new_operation_id(kind, now),
@@ -61,7 +61,7 @@ def begin(
 def beginning(
     environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str]
 ) -> Iterator[Journal[SingleOperation]]:
-    """An operation with its locks, held while its revision is made. What fails before that leaves it undone.
+    """An operation with its locks, held while its revision is made. A failure before the commit leaves it undone.
 
     :raises LockedError: nothing was changed.
     """
@@ -70,7 +70,7 @@ def beginning(
         with environment.store.hold(journal.operation.id, journal.epoch):
             yield journal
     except BaseException:
-        # Whether a commit without an answer was made, only the store can say. Cut: whoever finds it goes on.
+        # Only the store knows whether a commit without an answer was made. If it is `cut`, the next executor continues.
         left = environment.operation(journal.operation.id)
         if left is not None and left.state == "running":
             journal.finish("undone", "nothing was changed")
@@ -82,7 +82,7 @@ def commit_single(
 ) -> None:
     """The one revision of an operation.
 
-    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :param expected: the changed documents with the versions on which this rests. Those not in `puts` are deleted.
     :param seen: gets the revision.
     """
     written = set(map(key_of, puts))
@@ -104,9 +104,10 @@ def run_single(
 ) -> Report:
     """Lock, commit one revision, wait until every gateway serves it, release.
 
-    :param expected: what is changed, with the versions that this rests on. What is not put is deleted.
+    :param expected: the changed documents with the versions on which this rests. Those not in `puts` are deleted.
     :raises LockedError, ConflictError: nothing was changed.
-    :raises StoreUnavailableError: nothing was changed as far as is known; what was, is gone on with.
+    :raises StoreUnavailableError: as far as is known nothing was changed; if it was, orphan recovery ends the
+        operation.
     """
     keys = [LOCKS[document](name) for document, name in expected]
     with beginning(environment, kind, reason, keys) as journal:
@@ -131,7 +132,7 @@ class OneRevision(Kind):
             journal.finish("undone", "interrupted before anything was changed")
 
     def end(self, journal: Journal[SingleOperation]) -> None:
-        """What is left behind its revision."""
+        """The part after its revision."""
         await_served(journal)
 
     def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
@@ -148,7 +149,7 @@ def await_served(journal: Journal[SingleOperation]) -> None:
 
 
 def unserved(journal: Journal[SingleOperation]) -> str:
-    """Waits for the gateways; empty: all serve the change. Else what is to be done about it."""
+    """Wait for the gateways. Empty: all serve the change; else the text for the operator."""
     revision = journal.cut_revision()
     with journal.step("serve") as seen:
         late = wait_for_all(journal.environment, serves(revision), SERVED_S)
@@ -172,12 +173,12 @@ def write_maps(
     put_off: list[str],
     **detail: str,
 ) -> tuple[Report, ...]:
-    """Write what `changed` makes of the topics' maps, an operation for each batch. Safe to break off and repeat.
+    """Write the topics' maps after `changed`, one operation for each batch. Safe to break off and repeat.
 
-    :param changed: gets a map as it is stored now; None: it is not the one that was judged, and is put off.
-    :param evidence: topic → what the history keeps of it, JSON-able; below `heading`.
-    :param put_off: gets, in words, what was not written.
-    :param detail: what the history keeps with every batch.
+    :param changed: gets the map as stored now; None: it differs from the judged one, and is put off.
+    :param evidence: topic → detail for the history, JSON-able; below `heading`.
+    :param put_off: gets the text of each map that was not written.
+    :param detail: for the history, with every batch.
     """
     versions: dict[str, int] = {}
 
@@ -193,10 +194,10 @@ def write_maps(
 
     reports = []
     for batch in in_batches(maps(), evidence):
-        said = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
+        note = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
         expected: Expected = {(Topic, topic.name): versions[topic.name] for topic in batch}
         try:
-            reports.append(run_single(environment, kind, reason, batch, expected, said))
+            reports.append(run_single(environment, kind, reason, batch, expected, note))
         except (LockedError, ConflictError) as error:
             put_off.append(f"{listed(topic.name for topic in batch)}: {error}")
     return tuple(reports)

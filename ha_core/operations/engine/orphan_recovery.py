@@ -1,8 +1,8 @@
-"""Whoever lives goes on with operations whose executor is gone and for which clients wait, by the decision of `resume`.
+"""Recovers orphans: live processes resume operations whose executor has died and for which clients wait.
 
-Each gateway fleet has it done all the time (`caretaker`); commands and tasks take one look when they begin. Several may
-do so at once: the first takes the operation over under a higher epoch, and an executor that was only standing still can
-write nothing from then on.
+Each gateway fleet does so all the time (`orphan_recovery_process`); commands and tasks look once when they begin.
+Several may do so at once: the first takes the operation over under a higher epoch, after which an executor that had
+only stalled can write nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ha_core.plan.engine.revision import FINAL
 from ha_core.store.errors import StoreError
 
 LONGEST_PAUSE_S = 60.0
-"""Between two attempts at an operation that cannot be brought to its end."""
+"""Between two attempts at an operation that cannot be ended."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Orphan:
 
 @dataclass
 class OrphanRecovery:
-    """Looks again and again; what it remembers is how long nobody has worked on what."""
+    """Looks repeatedly, and remembers how long each operation has been without an executor."""
 
     environment: Environment
     _seen: dict[str, _Orphan] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class OrphanRecovery:
     def look(self) -> tuple[str, ...]:
         """Ids of the operations to be resumed now. Changes nothing.
 
-        :raises StoreUnavailableError: ZooKeeper is away; what was seen before counts no more.
+        :raises StoreUnavailableError: ZooKeeper is away; earlier looks are forgotten.
         """
         try:
             alone = sorted(self._alone(), key=lambda left: left[0].id)
@@ -58,7 +58,7 @@ class OrphanRecovery:
         )
 
     def attempted(self, operation_id: str) -> None:
-        """Somebody goes on with it now; if it does not come to its end, the next attempt is later."""
+        """Note an attempt to resume it; if it does not end, the next attempt comes later."""
         seen = self._seen.get(operation_id)
         if seen is not None:
             seen.attempts, seen.since = seen.attempts + 1, self.environment.monotonic()
@@ -83,14 +83,14 @@ class OrphanRecovery:
     def _known(self, operation: Operation, epoch: int, now: float) -> _Orphan:
         seen = self._seen.get(operation.id)
         if seen is None or (seen.epoch, seen.state) != (epoch, operation.state):
-            # Under another epoch somebody has worked on it since.
+            # Under another epoch an executor has worked on it since.
             attempts = seen.attempts if seen is not None and seen.epoch == epoch else 0
             topics = self._topics(operation) if operation.state == "crossing" else {}
             return _Orphan(epoch, now, operation.state, attempts, patience_s(operation, topics))
         return seen
 
     def _topics(self, operation: Operation) -> dict[str, Topic]:
-        """Who changes them changes the operation's document, under its epoch: they are read once."""
+        """Read once: each change of these topics changes the operation's document, under its epoch, too."""
         stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), operation.moved)
         return {topic[0].name: topic[0] for topic in stored if topic is not None}
 

@@ -10,9 +10,9 @@ from ha_core.plan.facts.verdict import Code
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`about` is the thing, `text` what is the matter, `remedy` what to do.
+    """`about` is the thing, `text` the problem, `remedy` the way out.
 
-    If a verdict reports it before a move, `code` and `number` are those of the verdict.
+    A problem that a verdict reports before a move has the `code` and `number` of that verdict.
     """
 
     about: str

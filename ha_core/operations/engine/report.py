@@ -1,4 +1,4 @@
-"""What an operation would do, and what it came to: documents that are judged, shown, and carried from task to task."""
+"""Proposals and results of operations: documents that are judged, shown, and passed from task to task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def require_no_errors(verdicts: Iterable[Verdict]) -> None:
 
 
 class BaseProposal(BaseModel):
-    """Something that would be done on the state at `revision`, and what speaks against it."""
+    """A change proposed on the state at `revision`, and the verdicts against it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -39,7 +39,7 @@ class BaseProposal(BaseModel):
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether the only thing wrong with it is that everything is where it should be."""
+        """Whether its only error is that everything is where it should be."""
         return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing-to-move"]
 
     def require_sound(self) -> None:
@@ -53,8 +53,8 @@ class BaseProposal(BaseModel):
 
 
 Result = Literal["succeeded", "crossing", "undone", "failed", "interrupted"]
-"""`crossing`: cuts lie ahead of their logs; it ends when these have reached them. `interrupted`: it stands, and nobody
-goes on with it now."""
+"""`crossing`: its cuts are above their log ends, and it ends when the logs reach them. `interrupted`: it has no
+executor now."""
 
 
 class StepTime(NamedTuple):
@@ -65,7 +65,7 @@ class StepTime(NamedTuple):
 
 
 class PartitionCut(NamedTuple):
-    """Where one partition changed its writer. `cut` is a client offset; `hole` offsets below it have no record."""
+    """A partition's change of writer. `cut` is a client offset; `hole` offsets below it have no record."""
 
     topic: str
     partition: int
@@ -86,11 +86,11 @@ class Report:
     partitions: tuple[PartitionCut, ...] = ()
     error: str = ""
     verdicts: tuple[Verdict, ...] = ()
-    """What the error says, by code and number, where it has some."""
+    """The verdicts behind the error, if it has some."""
     stayed: Mapping[str, str] = field(default_factory=dict)
-    """Topics that did not go, as their copies are damaged → why."""
+    """Topics that did not move because their copies are damaged → reason."""
     compared: ComparedCopies | None = None
-    """What of its copies was found equal to their sources before."""
+    """The part of its copies that was compared with their sources before, and is equal."""
 
     @property
     def words(self) -> str:
@@ -128,14 +128,16 @@ def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
 
 
 def verdicts_of(history: Iterable[HistoryEntry]) -> tuple[Verdict, ...]:
-    """What the last failure that has verdicts says, as far as this version knows them."""
-    told = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
+    """The verdicts of the last failure that has some, with the fields that this version has."""
+    failed = [entry.detail["verdicts"] for entry in history if entry.outcome == "failed" and "verdicts" in entry.detail]
     known = [field.name for field in fields(Verdict)]
-    return tuple(Verdict(**{name: row[name] for name in known if name in row}) for row in (told[-1] if told else ()))
+    return tuple(
+        Verdict(**{name: row[name] for name in known if name in row}) for row in (failed[-1] if failed else ())
+    )
 
 
 def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
-    """The cuts of a move: as its evidence has them, since maps show those of later moves too; and those ahead."""
+    """The cuts of a move: from its evidence, since maps show those of later moves too; and cuts ahead from the maps."""
     origin, target = operation.request.origin, operation.request.target
     rows = [(name, cut.partition, cut.start) for name, cuts in operation.evidence.cuts.items() for cut in cuts]
     rows += [
@@ -154,9 +156,9 @@ def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tup
 def report_of(
     environment: Environment, operation: Operation, error: str = "", verdicts: tuple[Verdict, ...] = ()
 ) -> Report:
-    """The report of what the operation has come to, of one that nobody goes on with now.
+    """The report of an operation that no executor works on now.
 
-    :param verdicts: what the error says; where nothing is known of one, its history tells.
+    :param verdicts: those of the error; if empty, the history's.
     """
     state = operation.state
     result: Result = state if state in {"succeeded", "undone", "crossing", "failed"} else "interrupted"
@@ -170,10 +172,10 @@ def report_of(
         if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
             cuts = partition_cuts(operation, environment.store.load().topics)
     except StoreError as unread:
-        # The result is known; that its details cannot be read now must not hide it.
+        # The result is known, and has to be reported even if its details cannot be read now.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
-    said = error or ("" if quiet else operation.result)
+    text = error or ("" if quiet else operation.result)
     evidence = operation.evidence if isinstance(operation, MoveOperation) else MoveEvidence()
     stayed, compared = evidence.stayed, evidence.compared
-    return Report(operation.id, result, operation.revision, times, cuts, said, verdicts, stayed, compared)
+    return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, stayed, compared)

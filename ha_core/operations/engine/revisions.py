@@ -1,6 +1,6 @@
-"""Revisions of an operation: the documents that one writes with the versions that they rest on, and how much one takes.
+"""Revisions of an operation: the documents of each with the versions on which they rest, and their size.
 
-What is too much for ZooKeeper is written in several, each of which is a whole by itself.
+A change that is too large for ZooKeeper is split into several revisions, each valid by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ha_core.store.errors import TooLargeError
 
 @dataclass
 class Touched:
-    """What the operation `writes`, as it is in the store. After a commit it is as committed, without a read."""
+    """The documents that the operation `writes`, as stored. A commit updates them without a read."""
 
     journal: Journal[Any]
     documents: dict[Key, Document]
@@ -30,7 +30,7 @@ class Touched:
 
     @classmethod
     def read(cls, journal: Journal[Any]) -> Touched:
-        """Read all of them side by side; the journal's operation becomes what is stored."""
+        """Read all of them in parallel; the journal's operation becomes the stored one."""
         store = journal.environment.store
         keys = journal.operation.writes
         found = list(journal.environment.pool.map(lambda key: store.read(*key), keys))
@@ -43,7 +43,7 @@ class Touched:
 
     @property
     def view(self) -> View:
-        """The documents as the planner takes them; its revision means nothing."""
+        """The documents as the planner takes them; the revision has no meaning."""
         named: dict[type[Document], dict[str, Document]] = {}
         for (kind, name), document in self.documents.items():
             named.setdefault(kind, {})[name] = document
@@ -76,22 +76,22 @@ class Touched:
 
 
 def commit_now(journal: Journal[AnyOperation], change: Callable[[AnyOperation, View], Documents], step: str) -> int:
-    """The revision in which `change` was made to the documents as they are now."""
+    """Apply `change` to the documents as they are now. Returns the revision."""
     touched = Touched.read(journal)
     return touched.commit(change(journal.operation, touched.view), step)
 
 
 MAX_REVISION_BYTES = 700_000
-"""Of documents; ZooKeeper takes 1 MiB at once, with paths and notes."""
+"""For documents; ZooKeeper takes 1 MiB at once, with paths and notes."""
 _SEQUENCES_BYTES = 325
-"""Of a partition, as stored: about 35 producers. With its map that is 2,000 partitions in a run, which is also how many
-wait behind one fence when a crossing is ended at once."""
+"""Per partition, as stored: about 35 producers. With its map that is 2,000 partitions in a run, which is also how many
+wait under one fence when a crossing is ended at once."""
 MAX_DETAIL_BYTES = 100_000
 T = TypeVar("T")
 
 
 def in_revisions(journal: Journal[Any], names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
-    """`names` in runs whose documents are written at once; what is too many all the same, `in_parts` writes."""
+    """`names` in runs whose documents fit one revision by estimate; `in_parts` splits those that do not."""
 
     def size(name: str) -> int:
         return len(to_bytes(topics[name])) + _SEQUENCES_BYTES * len(topics[name].partitions)
@@ -100,7 +100,7 @@ def in_revisions(journal: Journal[Any], names: Iterable[str], topics: Mapping[st
 
 
 def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> None:
-    """`write(names)`, or each half by itself where that is more than ZooKeeper takes: nothing was sent then."""
+    """`write(names)`, or each half by itself if that is more than ZooKeeper takes: nothing was sent then."""
     try:
         write(names)
     except TooLargeError:
@@ -114,7 +114,7 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
 def write_all(
     journal: Journal[Any], names: Iterable[str], topics: Mapping[str, Topic], write: Callable[[Sequence[str]], None]
 ) -> None:
-    """`write` all of `names`, in as few revisions as take them."""
+    """`write` all of `names`, in as few revisions as possible."""
     for run in in_revisions(journal, names, topics):
         in_parts(run, write)
 
@@ -128,20 +128,20 @@ def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
 
 
 def bounded(name: str, values: Mapping[Partition, Any]) -> dict[str, Any]:
-    """`values` as an entry's detail; where they are too many for the history, only how many."""
+    """`values` as an entry's detail; only their number if they are too many for the history."""
     found = by_topic(values)
     return {name: found} if len(json.dumps(found)) <= MAX_DETAIL_BYTES else {f"{name}_left_out": len(values)}
 
 
 BATCH_BYTES = 300_000
-"""Of maps as stored, and of details; each is a write of its own, of which ZooKeeper takes 1 MiB."""
+"""For maps as stored, and for details; each is a write of its own, of which ZooKeeper takes 1 MiB."""
 BATCH_TOPICS = 200
 
 
 def in_batches(topics: Iterable[Topic], details: Mapping[str, Any]) -> Iterator[list[Topic]]:
-    """`topics` in their order, so many at a time as one revision with its note, and one history entry, hold.
+    """`topics` in their order, in batches that fit one revision with its note, and one history entry.
 
-    :param details: topic → what the history will say of it, JSON-able.
+    :param details: topic → its detail in the history, JSON-able.
     """
 
     def size(topic: Topic) -> int:

@@ -1,4 +1,4 @@
-"""Aging: extents that nobody can read and nobody needs are dropped, and the topics that they leave behind deleted."""
+"""Aging: drops extents that no client can read and no group needs, and deletes the emptied topics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AGAIN = "`switchyard age --delete-origin` again deletes what is left."
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """A closed extent, and what keeps it."""
+    """A closed extent, and its reasons to stay."""
 
     topic: str
     partition: int
@@ -64,13 +64,13 @@ class Old:
 
 @dataclass(frozen=True, slots=True)
 class Aging:
-    """What one run has found and done."""
+    """The result of one run."""
 
     extents: tuple[Old, ...] = ()
     left_over: tuple[str, ...] = ()
     """Groups that have moved away from a cluster which still holds their offsets."""
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Cluster → topics; in a dry run those that would be."""
+    """Cluster → topics; in a dry run those that would be deleted."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """`TOPIC in CLUSTER` → why it is not deleted. Only where deletion was asked for."""
     put_off: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Aging:
 
 
 Log = Callable[[str, str, int], LogFacts | None]
-"""Cluster, topic, partition → what brokers say of it."""
+"""Cluster, topic, partition → facts from the brokers."""
 
 
 def age(
@@ -105,11 +105,11 @@ def age(
     dry_run: bool = False,
     reason: str = "nothing of it can be read or is needed any more",
 ) -> Aging:
-    """Judge every closed extent of `topics` (names or patterns; none: all) and drop what is aged. Safe to repeat.
+    """Judge every closed extent of `topics` (names or patterns; none: all) and drop the aged ones. Safe to repeat.
 
-    :param delete_origin: delete topics in clusters of whose extents none is left, once they hold no record.
-    :param accept_loss: the operator does without what was lost in an origin.
-    :raises RefusedError: a loss is accepted for no topic in particular.
+    :param delete_origin: delete topics in clusters that have no extent left, once they hold no record.
+    :param accept_loss: the operator accepts the loss of records that were lost in an origin.
+    :raises RefusedError: a loss is accepted without naming topics.
     """
     if accept_loss:
         require_named(topics)
@@ -169,7 +169,7 @@ def _look(
     now_ms: int,
     everywhere: bool,
 ) -> tuple[dict[str, dict[str, TopicDescription]], Log]:
-    """Cluster → topic as it is there; and what brokers say of logs, asked once per run.
+    """Cluster → topic → description; and facts about logs, asked once per run.
 
     :param mirrors: keys, `{topic}@{cluster that has the copy}`. The copier appends to a copy past the gateways.
     """
@@ -187,7 +187,7 @@ def _look(
             environment.say(f"the topics of {name} cannot be asked: {error}")
             continue
         earlier[name] = environment.store.known(KnownTopic, name, wanted[name])
-        # Partitions whose log in the cluster goes on above what the map knows of it.
+        # Partitions whose log in the cluster is longer than the map says.
         longer = [
             (topic, partition)
             for topic, described in there[name].items()
@@ -225,7 +225,7 @@ def _look(
 def _last_writes(
     environment: Environment, admin: Admin, partitions: Collection[Partition]
 ) -> dict[tuple[str, Partition], int | None]:
-    """When an idempotent producer last appended; 0: none is known there, None: the leader does not say."""
+    """Time of the last append by an idempotent producer; 0: the leader has none, None: it does not answer."""
     name, latest = admin.cluster.name, dict[Partition, int | None]()
     try:
         states = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
@@ -233,7 +233,7 @@ def _last_writes(
     except UnsupportedByClusterError:
         pass
     except KafkaAdminError as error:
-        environment.say(f"nobody knows who writes in {name}: {error}")
+        environment.say(f"the producers of {name} cannot be listed: {error}")
         latest = dict.fromkeys(partitions)
     return {(name, key): latest.get(key, 0) for key in partitions}
 
@@ -241,7 +241,7 @@ def _last_writes(
 def _without_aged(
     chosen: Mapping[str, Topic], extents: Iterable[Old]
 ) -> tuple[dict[str, Topic], dict[str, list[list[Any]]]]:
-    """The topics of which something is aged, as they are without it, and what the history keeps of each."""
+    """The topics with aged extents, without these extents; and topic → detail for the history."""
     after: dict[str, Topic] = {}
     evidence: dict[str, list[list[Any]]] = {}
     for old in extents:
@@ -263,7 +263,7 @@ def _deletable(
     mirrors: Collection[str],
     kept: dict[str, str],
 ) -> dict[str, tuple[str, ...]]:
-    """Cluster → topics that are what an aged migration has left behind; `kept` gets why the others are not.
+    """Cluster → topics that an aged migration has emptied; `kept` gets the reasons for the others.
 
     :param mirrors: keys, `{topic}@{cluster that has the copy}`.
     """
@@ -305,7 +305,7 @@ def delete_left_behind(
         with store.hold(operation_id, journal.epoch), journal.step("delete") as seen:
             seen.update(cluster=cluster, topics=sorted(names))
             _require_left_behind(environment, cluster, names)
-            # Deleted is deleted: whoever finds the operation from here on can only end it.
+            # A deletion cannot be undone: an executor that resumes the operation can only end it.
             journal.update(state="cut")
             deleted = admin.delete_drained_topics(names, journal.still_ours, timeout_s=DELETE_S)
             seen["deleted"] = list(deleted)
@@ -317,7 +317,7 @@ def delete_left_behind(
 
 
 class Age(OneRevision):
-    """Maps without what is aged; or, without a revision, the deletion of what these have left behind."""
+    """Drops aged extents from maps; or, without a revision, deletes the topics left in a cluster."""
 
     names = ("age",)
 
@@ -330,7 +330,7 @@ class Age(OneRevision):
 
 
 def _end_interrupted(journal: Journal[SingleOperation], cluster: str) -> None:
-    """End a deletion, and say what is left of its topics."""
+    """End a deletion, and report the topics that are left."""
     environment, operation = journal.environment, journal.operation.id
     names = [lock.key.removeprefix("topic:") for lock in environment.store.locks() if lock.operation == operation]
     try:

@@ -1,4 +1,4 @@
-"""Topics whose end is not complete: gone in all clusters past the gateways, or deleted in some clusters only."""
+"""Topics with an incomplete end: gone in all clusters past the gateways, or deleted in some clusters only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.environment import Environment
 
 WAITS_S = 60.0
-"""A client's wish for a deletion is taken up within a second."""
+"""A client's request for a deletion is normally taken up within a second."""
 
 
 def gone(environment: Environment, view: View) -> tuple[str, ...]:
-    """Topics with a map that no cluster has, as all of them say now.
+    """Topics with a map that no cluster has, as all of them answer now.
 
-    Clusters are asked about those only that none was seen to have: nearly always none.
+    Clusters are asked only about topics that none was last seen to have: nearly always none.
     """
     store = environment.store
     mapped = {name for name, topic in view.topics.items() if topic.mapped}
@@ -38,7 +38,7 @@ def gone(environment: Environment, view: View) -> tuple[str, ...]:
 
 
 def half_deleted(view: View, running: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """(topic, operation, since) of topics that are deleted for clients, and by no operation any more.
+    """(topic, operation, since) of topics that are deleted for clients, while no operation continues the deletion.
 
     :param running: ids of operations.
     """
@@ -48,7 +48,7 @@ def half_deleted(view: View, running: Collection[str]) -> Iterator[tuple[str, st
 
 
 def waiting(environment: Environment) -> tuple[str, ...]:
-    """Topics that clients want deleted, and that nobody deletes."""
+    """Topics that clients want deleted, and whose request waits for more than `WAITS_S`."""
     requests = environment.store.requested_deletions()
     late = (one.name for one in requests if not one.refused and environment.age_s(one.at) > WAITS_S)
     return tuple(sorted(late))

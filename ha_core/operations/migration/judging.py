@@ -1,4 +1,4 @@
-"""Which topics a migration means, what speaks against it, and which of them need a fence after all."""
+"""The topics of a migration, the verdicts against it, and the topics that need a fence after all."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Moving(NamedTuple):
     """A topic that moves, as the origin has it."""
 
     ahead: bool
-    """Its cuts are to lie ahead; else it takes the barrier."""
+    """Its cuts are to be ahead; else it takes the barrier."""
     ends: dict[int, int]
     """Partition that moves → log end in the origin."""
     partitions: int
-    """All that it has."""
+    """Number of all its partitions."""
     producers: int
-    """Those that its leaders remember, counted in each partition."""
+    """Number of producers that its leaders remember, counted in each partition."""
 
 
 @dataclass
 class JudgedTopics:
-    """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
+    """Verdicts, and the kind of cut of each topic, collected batch by batch: facts of all at once would be too many."""
 
     environment: Environment
     view: View

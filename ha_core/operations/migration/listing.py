@@ -1,4 +1,4 @@
-"""All migrations: what has moved, what crosses over now, how far it is, and what holds it up."""
+"""All migrations: topics that have moved or cross over now, their progress, and obstacles."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class TopicMigration:
 
     status: TopicStatus
     operation: MoveOperation | None
-    """The last one that moved it; None if it is not among the newest operations."""
+    """The last operation that moved it; None if it is not among the newest operations."""
     age_s: float | None
     """Since that operation was started."""
     blocks: tuple[str, ...] = ()
-    """What holds it up, in words with the way out."""
+    """Obstacles, in words with the way out."""
     groups: str = ""
-    """What became of the groups that were to come along; empty where nobody asked for it."""
+    """The result of moving its groups; empty if no request asked for that."""
 
     @property
     def cut(self) -> str:
-        """How the cut was found."""
+        """The kind of its cut."""
         if self.operation is None:
             return ""
         request = self.operation.request
@@ -92,7 +92,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[To
         if crossing is None:
             blocks += dead_at_the_cut(topic, view.masked)
         elif isinstance(look, str):
-            blocks.append(f"its logs cannot be looked at: {look}")
+            blocks.append(f"its log ends cannot be read: {look}")
         else:
             late = isinstance(operation, MigrateOperation) and overdue(environment, operation)
             blocks += _held_up(topic, crossing, rows, late)
@@ -103,7 +103,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[To
 def _looks(
     environment: Environment, operations: Iterable[Operation], topics: Mapping[str, Topic]
 ) -> Iterator[tuple[str, CrossingProgress | str]]:
-    """Operation → how far it is, or why that is not known."""
+    """Operation → its progress, or why that is not known."""
     crossing = {topic.crossing.operation for topic in topics.values() if topic.crossing is not None}
     for operation in operations:
         if operation.id in crossing and isinstance(operation, MigrateOperation):
@@ -140,7 +140,7 @@ def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress]
     if topic.fence is not None:
         yield f"a fence was left on it: {resume}`"
     if crossing.state == "proposed":
-        yield f"its cuts are proposed only, and hold producers up when they are reached: {resume}`"
+        yield f"its cuts are proposed only, and producers wait when they are reached: {resume}`"
         return
     missing = [row for row in rows if not row.reached]
     if not missing:
@@ -150,4 +150,4 @@ def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress]
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     yield f"partition {named}{more}; {resume} --finish-with-barrier` ends it now"
     if late:
-        yield "it was to have ended by now: the next scheduled run ends it behind a fence"
+        yield "it should have ended by now: the next scheduled run ends it behind a fence"

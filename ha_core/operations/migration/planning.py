@@ -1,4 +1,4 @@
-"""What a migration of topics would do: patterns resolved, cuts suggested, everything judged, in batches.
+"""The plan of a migration: patterns resolved, cuts suggested, everything judged, in batches.
 
 A batch is one operation: it can be looked at, ended and rolled back by itself, and a run can stop between two of them.
 Batches are bounded so that each of their revisions fits into one write of ZooKeeper.
@@ -38,7 +38,7 @@ from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
-"""What a partition with two extents takes in the JSON of a map."""
+"""Size of a partition with two extents in the JSON of a map."""
 
 
 class PartitionPlan(BaseModel):
@@ -50,20 +50,20 @@ class PartitionPlan(BaseModel):
     partition: int
     end: int
     rate_per_s: float
-    """Which the log hardly exceeds: the cut was chosen by it."""
+    """Upper bound of the log's rate, from which the cut was chosen."""
     expected_per_s: float = 0.0
     rate_from: str = ""
-    """Where the rates come from."""
+    """Source of the rates."""
     cut: int
 
     @property
     def reached(self) -> str:
-        """When the log gets to the cut, for people."""
+        """When the log reaches the cut, for people."""
         return reached_words(self.cut - self.end, self.expected_per_s)
 
 
 class MigrationBatch(PlannedCuts, Startable):
-    """The topics of one operation. Behind a barrier it is a switch."""
+    """The topics of one operation. With a barrier it is a switch."""
 
     number: int
 
@@ -82,7 +82,7 @@ class MigrationBatch(PlannedCuts, Startable):
         return [f"user:{user}" for user in self.request.scope.named_users]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def history_detail(self) -> dict[str, Any]:
         return {} if self.kind == "switch" else {"topics": len(self.moves.topics)}
 
     def judged_again(self, environment: Environment) -> Startable:
@@ -95,7 +95,7 @@ class MigrationBatch(PlannedCuts, Startable):
 
 
 class MigrationProposal(BaseProposal):
-    """A migration as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+    """A migration on the state at `revision`. JSON-able: it is passed between tasks and shown to people."""
 
     origin: str
     target: str
@@ -107,9 +107,9 @@ class MigrationProposal(BaseProposal):
     partitions: tuple[PartitionPlan, ...] = ()
     """The partitions of topics that take a predicted cut."""
     doubled: dict[str, float | None] = Field(default_factory=dict)
-    """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
+    """topic → records that will be written to both clusters, by these rates; None if a partition is idle."""
     left_out: dict[str, str] = Field(default_factory=dict)
-    """topic → why a pattern that names it leaves it out."""
+    """topic → why a pattern that matches it leaves it out."""
     groups: GroupsChoice = "leave"
     dependents: tuple[DependentGroup, ...] = ()
     """Groups that come along."""
@@ -131,7 +131,7 @@ class MigrationProposal(BaseProposal):
 
     @property
     def cost(self) -> str:
-        """How many records will be written to both clusters, in words."""
+        """The number of records that will be written to both clusters, in words."""
         known = [records for records in self.doubled.values() if records is not None]
         unknown = len(self.doubled) - len(known)
         text = f"about {sum(known):,.0f} records"
@@ -149,13 +149,13 @@ def plan_migration(
     topics_per_batch: int = TOPICS_PER_BATCH,
     **options: Any,
 ) -> MigrationProposal:
-    """What would be migrated now, and how.
+    """The plan of a migration on the current state.
 
     :param topics: of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
-    :param cut_at: client offsets to cut at, in place of what the rates suggest.
-    :param rates: summary of recorded history; without it two looks at the ends are taken.
+    :param cut_at: client offsets to cut at, in place of those from the rates.
+    :param rates: summary of recorded history; without it the log ends are read twice.
     :param options: further fields of the request; `groups`: `move` takes the groups along that read the topics.
-    :raises RefusedError: what was asked for is not understood.
+    :raises RefusedError: an illegal argument.
     """
     given = dict(cut_at or {})
     view = environment.store.load()
@@ -192,7 +192,7 @@ def plan_migration(
 def whole_request(
     environment: Environment, view: View, patterns: Iterable[str], origin: str, target: str, **options: Any
 ) -> tuple[list[str], dict[str, str], MoveRequest]:
-    """What is asked for, before it is cut into batches; with the names, and what a pattern leaves out."""
+    """The request for all batches, its names, and topic → why a pattern leaves it out."""
     names, left_out = migrating_topics(environment, view, tuple(patterns), origin)
     entries = [f"topic:{name}" for name in names] or ["topic:-"]
     return names, left_out, make_request(entries, origin, target, include_other_users=True, **options)
@@ -201,7 +201,7 @@ def whole_request(
 def _rates(
     environment: Environment, view: View, request: MoveRequest, keys: Collection[Partition], summary: Path | None
 ) -> Rates:
-    """Recorded rates; of what has none, those of two looks."""
+    """Recorded rates; for partitions without any, those of two looks."""
     recorded = from_summary(summary, request.origin) if summary is not None else Rates({}, "")
     left = [key for key in keys if key not in recorded.known]
     if summary is not None and not left:
@@ -210,10 +210,10 @@ def _rates(
     if summary is None:
         return looked
     if len(left) == len(keys):
-        return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
+        return replace(looked, words=f"{looked.words} (nothing is recorded about them)")
     return Rates(
         {**looked.known, **recorded.known},
-        f"{recorded.words}; of {len(left)} partitions without one, {looked.words}",
+        f"{recorded.words}; for {len(left)} partitions without it, {looked.words}",
     )
 
 
@@ -260,8 +260,8 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Mi
 
 
 def _with_groups(batches: tuple[MigrationBatch, ...], dependents: Dependents) -> tuple[MigrationBatch, ...]:
-    """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
-    topics of several, or of one that takes its time: they follow at the end of each operation (`dependents`)."""
+    """A single batch with a barrier takes the groups in its own revision, if they are not too many. Otherwise they read
+    topics of several batches, or of a slow one: they follow at the end of each operation (`dependents`)."""
     at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(dependents.groups) <= MAX_GROUPS
     if not at_once or not dependents.groups:
         return batches
@@ -276,9 +276,9 @@ def _with_groups(batches: tuple[MigrationBatch, ...], dependents: Dependents) ->
 
 
 def _bytes(topic: Topic | None, one: Moving) -> int:
-    """About what the map will take as JSON, and last sequences as they are stored. Stored the map is a fraction of
-    that; but rates and cuts come on top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions
-    are enough. Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision."""
+    """Estimated size of the map as JSON, and of last sequences as stored. The stored map is a fraction of that; but
+    rates and cuts come on top, and a barrier holds up its whole batch: 3,500 partitions are enough. With cuts ahead
+    each topic may be settled by itself; under a fence the whole batch is one revision."""
     sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
     return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
 

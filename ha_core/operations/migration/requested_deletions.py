@@ -1,6 +1,6 @@
-"""Moved topics that clients want deleted: a gateway may not run operations, so whoever takes care of them does it.
+"""Deletes moved topics on clients' request. Gateways may not run operations, so processes that recover orphans do it.
 
-Several may try at once: the locks of the operation decide, and who comes second leaves the request as it is.
+Several may try at once: the locks of the operation decide, and a second one leaves the request as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ha_core.plan.facts.verdict import Verdict
 from ha_core.store.errors import LockedError
 
 TOLD_S = 60.0
-"""So long a refusal waits for the gateway that asked. Longer than any client waits for it."""
+"""Time for which a refusal waits for the gateway that asked. Longer than any client waits for it."""
 
 
 def due(environment: Environment) -> tuple[DeletionRequest, ...]:
@@ -27,7 +27,7 @@ def due(environment: Environment) -> tuple[DeletionRequest, ...]:
 
 
 def carry_out(environment: Environment, request: DeletionRequest) -> str:
-    """Delete the topic, and say what came of it. What another operation works on is tried again later."""
+    """Delete the topic; returns the result in words. A topic locked by another operation is tried again later."""
     store, name = environment.store, request.name
     reason = f"user {request.user} asked gateway {request.gateway} for it (DELETE_TOPICS)"
     try:
@@ -37,7 +37,7 @@ def carry_out(environment: Environment, request: DeletionRequest) -> str:
     except (MoveError, KafkaAdminError) as error:
         causes = _causes(error)
         if causes == {"gone"}:
-            store.settle_deletion(name)  # whoever was killed before this had deleted it
+            store.settle_deletion(name)  # an earlier process deleted it, and died before this
             return f"topic {name} is deleted"
         if causes == {"busy"}:
             return f"topic {name} is not deleted yet: {error}"

@@ -1,13 +1,14 @@
-"""Topics deleted in all clusters, with all that is known of them: a name that is used again begins anew.
+"""Deletion of topics in all clusters, with everything that is stored about them, so that a new topic of the same name
+starts empty.
 
 The first revision of an operation replaces each topic's document by a tombstone (`Topic.deletion`) and ends its
-mirrors, lost tails and last sequences. From there on gateways answer as if the topic were gone everywhere, and create
-none of its name. When they all serve it the topics are deleted, cluster after cluster, by the ids that they had when
-they were judged: what somebody creates under a name past the gateways stays. What is remembered of the topics goes
-next, and the last revision removes the tombstones.
+mirrors, lost tails and last sequences. From then on gateways answer as if the topic existed in no cluster, and refuse
+to create one of its name. When all gateways serve that revision the topics are deleted, cluster after cluster, by the
+ids that they had when they were judged: a topic that was created under the name past the gateways stays. Stored usage,
+last seen facts and commits go next, and the last revision removes the tombstones.
 
-Every step may be repeated, so the operation goes on wherever it was killed. Where a cluster could not be reached the
-operation fails and its tombstones stay: the topic is nowhere served meanwhile, and the next deletion goes on.
+Every step may be repeated, so the operation continues wherever it was killed. If a cluster could not be reached the
+operation fails and its tombstones stay: no cluster serves the topic meanwhile, and the next deletion continues.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from ha_core.model import (
 from ha_core.model.portions import portions
 from ha_core.model.topic import Deletion
 from ha_core.operations.clusters.inventory import commits
-from ha_core.operations.copies.taken import refuse_copiers
-from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.copies.taken import fence_copiers
+from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
@@ -47,27 +48,27 @@ from ha_core.store.commits import Key
 LOOK_S = 30.0
 DELETE_S = 60.0
 BATCH_TOPICS = 200
-"""Topics that one operation deletes: it keeps their ids in each cluster, and locks them."""
+"""Topics per operation: it keeps their ids in each cluster, and locks them."""
 MAX_TOPICS = 2_000
-"""Of one command."""
+"""Topics per command."""
 
 
 class DeletionProposal(BaseProposal):
-    """What would be deleted, and what speaks against it."""
+    """The topics to delete, and the verdicts against it."""
 
     topics: tuple[str, ...]
     held: Mapping[str, Mapping[str, int | None]]
-    """Topic → cluster → records; None: a leader did not say."""
+    """Topic → cluster → records; None: a leader did not answer."""
     mapped: tuple[str, ...] = ()
-    """Those that have a map."""
+    """Topics that have a map."""
     unasked: tuple[str, ...] = ()
     """Clusters that did not answer."""
 
 
 def plan_deletion(environment: Environment, topics: Iterable[str], accept_away: bool = False) -> DeletionProposal:
-    """Judge what `delete` would do. Changes nothing.
+    """Judge a deletion. Changes nothing.
 
-    :raises RefusedError: no name, too many, or one that no topic can have.
+    :raises RefusedError: no name, too many, or an illegal one.
     """
     names = _named(topics)
     view = environment.store.load()
@@ -87,13 +88,13 @@ def delete(
 ) -> tuple[Report, ...]:
     """Delete topics in all clusters, one report for each operation. Safe to repeat.
 
-    :param accept_away: although a cluster does not answer.
+    :param accept_away: delete although a cluster does not answer.
     :raises RefusedError: no reason, or a verdict is an error. Nothing was changed.
-    :raises StepFailedError: the same, after others were deleted.
+    :raises StepFailedError: as RefusedError, after other topics were deleted.
     :raises LockedError: an operation works on one of them.
     """
     if not reason.strip():
-        raise RefusedError("Deleting topics needs a reason. Say --reason.")
+        raise RefusedError("Deleting topics needs a reason. Give --reason.")
     names = _named(topics)
     plan_deletion(environment, names, accept_away).require_sound()
     reports = list[Report]()
@@ -104,7 +105,7 @@ def delete(
             if not reports:
                 raise
             done = listed(report.operation for report in reports)
-            raise StepFailedError(f"{error} Others were deleted before, by {done}.") from error
+            raise StepFailedError(f"{error} Other topics were deleted before, by {done}.") from error
         if reports[-1].result != "succeeded":
             break
     return tuple(reports)
@@ -113,12 +114,12 @@ def delete(
 def _named(topics: Iterable[str]) -> tuple[str, ...]:
     names = tuple(sorted({name.strip() for name in topics if name.strip()}))
     if not names:
-        raise RefusedError("No topic is named. Name the topics to delete.")
+        raise RefusedError("No topic is given. Name the topics to delete.")
     if len(names) > MAX_TOPICS:
-        raise RefusedError(f"{len(names):,} topics are named; at most {MAX_TOPICS:,} are deleted by one command.")
+        raise RefusedError(f"{len(names):,} topics are given; one command deletes at most {MAX_TOPICS:,}.")
     if wrong := [name for name in names if not legal_name(name)]:
         raise RefusedError(
-            f"{listed(map(repr, wrong))} is no name of a topic; patterns are not taken. Name the topics."
+            f"{listed(map(repr, wrong))} is no topic name, and patterns are not allowed. Name the topics."
         )
     return names
 
@@ -126,7 +127,7 @@ def _named(topics: Iterable[str]) -> tuple[str, ...]:
 def _delete(environment: Environment, names: Sequence[str], reason: str, accept_away: bool) -> Report:
     with beginning(environment, "delete", reason, [f"topic:{name}" for name in names]) as journal:
         with journal.step("delete") as seen:
-            # Under the locks nothing of it changes any more, so it is judged once more.
+            # Under the locks nothing of it changes any more, so it is judged again.
             facts = _facts(environment, names, ours=journal.operation.id)
             view = environment.store.load()
             BaseProposal(revision=view.revision, verdicts=judge(view, names, facts, accept_away)).require_sound()
@@ -143,7 +144,7 @@ def _delete(environment: Environment, names: Sequence[str], reason: str, accept_
 
 
 def _documents(environment: Environment, names: Collection[str], mirrors: Collection[Mirror]) -> Expected:
-    """All that is said of the topics, with its versions."""
+    """Every stored document about the topics, with its version."""
     store = environment.store
     tails = [tail.key for tail in store.lost_tails() if tail.topic in names]
     keys: list[Key] = [
@@ -160,7 +161,7 @@ def _documents(environment: Environment, names: Collection[str], mirrors: Collec
 
 
 def _facts(environment: Environment, names: Collection[str], ours: str = "") -> DeletionFacts:
-    """:param ours: operation whose locks do not count."""
+    """:param ours: id of the operation whose own locks do not count."""
     view = environment.store.load()
     up = answering(environment, view.clusters.values())
     unasked = {
@@ -174,7 +175,7 @@ def _facts(environment: Environment, names: Collection[str], ours: str = "") -> 
             there = up[cluster].topics(names, timeout_s=LOOK_S)
             ids = up[cluster].topic_ids([*there], timeout_s=LOOK_S) if there else {}
         except KafkaAdminError as error:
-            return f"It does not say what it has: {error}"
+            return f"Its topics cannot be listed: {error}"
         held: dict[str, TopicInCluster] = {}
         for name, topic in there.items():
             known = [ends for index in range(topic.partitions) if (ends := topic.ends.get(index)) is not None]
@@ -197,7 +198,7 @@ def _facts(environment: Environment, names: Collection[str], ours: str = "") -> 
 
 
 class Delete(OneRevision):
-    """Topics that are deleted, cluster after cluster, from their tombstones on."""
+    """Deletes topics, cluster after cluster, beginning with their tombstones."""
 
     names = ("delete",)
 
@@ -208,26 +209,24 @@ class Delete(OneRevision):
             # The last revision was made before its executor died.
             journal.finish("succeeded", "deleted in all clusters")
             return
-        again = f"Say `switchyard topics delete` of {listed(names)} again."
+        again = f"Run `switchyard topics delete` for {listed(names)} again."
         if why := unserved(journal):
-            # A gateway that does not know of it may lead clients there, and have the topic created once more.
+            # A gateway that does not serve the tombstones may send clients to a topic, and have it created again.
             journal.finish("failed", f"{why} Nothing is deleted yet. {again}")
             return
-        refuse_copiers(environment, evidence.mirrors)
-        open_what_ended(journal, evidence.mirrors)
+        fence_copiers(environment, evidence.mirrors)
+        open_ended_copies(journal, evidence.mirrors)
         left = _delete_in_clusters(journal)
         if left:
-            said = "; ".join(f"in {cluster}: {why}" for cluster, why in sorted(left.items()))
-            text = (
-                f"Clients see {listed(names)} as deleted. Not, or not for certain, deleted is {amount_of(names)} {said}"
-            )
+            failures = "; ".join(f"in {cluster}: {why}" for cluster, why in sorted(left.items()))
+            text = f"Clients see {listed(names)} as deleted. Not certainly deleted: {amount_of(names)} {failures}"
             journal.finish("failed", f"{text.rstrip('.')}. The name stays taken until then. {again}")
             return
         with journal.step("forget") as seen:
             _forget(journal, names)
             expected: Expected = {(Topic, name): version for name, version in names.items()}
             commit_single(journal, (), expected, seen)
-        # Who creates the topic at once comes by a gateway that may not know yet that the name is free.
+        # A client may create the topic at once, through a gateway that still has the tombstone.
         late = unserved(journal)
         journal.finish("failed" if late else "succeeded", late or "deleted in all clusters, and forgotten")
 
@@ -237,7 +236,7 @@ def amount_of(names: Collection[str]) -> str:
 
 
 def _tombstones(journal: Journal[SingleOperation]) -> dict[str, int]:
-    """Topic → version of its tombstone, of those that this operation has left."""
+    """Topic → version of its tombstone, for the tombstones that this operation has left."""
     store, operation = journal.environment.store, journal.operation
     locked = [lock.key.removeprefix("topic:") for lock in store.locks() if lock.operation == operation.id]
     found: dict[str, int] = {}
@@ -249,7 +248,7 @@ def _tombstones(journal: Journal[SingleOperation]) -> dict[str, int]:
 
 
 def _delete_in_clusters(journal: Journal[SingleOperation]) -> dict[str, str]:
-    """Cluster → why topics may be left there. Those that are no cluster of this installation any more do not count."""
+    """Cluster → why topics may be left there. Clusters that are not registered any more do not count."""
     environment, evidence = journal.environment, journal.operation.evidence
     registered = environment.store.clusters()
     left = {cluster: "it did not answer when they were judged" for cluster in evidence.unasked if cluster in registered}
@@ -276,9 +275,9 @@ def _by_cluster(doomed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, 
 
 
 def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
-    """What is remembered of the topics: uses, what was last seen, and commits that a cluster keeps without the topic.
+    """Forget the topics: usage, last seen facts, and commits that a cluster keeps without the topic.
 
-    A coordinator forgets commits of a topic that is deleted beside it, and of no other.
+    A coordinator forgets commits only when the topic is deleted in its own cluster.
     """
     environment = journal.environment
     store, view = environment.store, environment.store.load()

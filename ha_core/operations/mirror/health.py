@@ -18,7 +18,7 @@ BEGINS_S = 60.0
 _BEGINS_LATER: Code = "copy-begins-later"
 
 
-def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
+def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that no job copies, and partitions that wait for an operator."""
     found = mirrors_now(environment)
     waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
@@ -34,21 +34,21 @@ def copied_by_nobody(environment: Environment) -> Iterator[Problem]:
         if row.state == "unreadable":
             yield Problem(
                 f"mirror of {row.topic} in {row.target}",
-                f"It is left alone, and is not taken over where its copiers end: {row.reason}.",
+                f"No copier touches it, and none takes it over: {row.reason}.",
                 "If a later version wrote it, bring the job and the tools to that version; else restore the document.",
             )
         if row.state == "stopped":
             yield Problem(
                 f"mirror of {row.topic}-{row.partition} in {row.target}",
-                f"It is copied no further: {row.reason}.",
-                "Do what the reason says: what a setting or a right has refused is tried again within a minute, by "
-                f"itself. Or end the mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the "
-                "copy, and link it anew.",
+                f"Its copier has stopped: {row.reason}.",
+                "Follow the reason: after a refused setting or right the copier retries within a minute. Or end the "
+                f"mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the copy, and link it "
+                "again.",
             )
 
 
 def lacking(environment: Environment, view: View) -> Iterator[Problem]:
-    """Copies that have deleted records of their sources: a failover would be the first to miss them."""
+    """Copies that have deleted records of their sources: otherwise only a failover would show that."""
     found, unseen = lacking_copies(environment, view)
     for mirror, records, at_most, partitions, why in found[:MAX_NAMED]:
         topic, target = mirror.topic, mirror.target
@@ -75,15 +75,15 @@ def lacking(environment: Environment, view: View) -> Iterator[Problem]:
 
 
 def not_in_sync(environment: Environment) -> Iterator[Problem]:
-    """Settings, rights and offsets that mirrors have not got and that wait for an operator."""
+    """Settings, rights and offsets of mirrors that are not in sync and wait for an operator."""
     looks = synced(environment, environment.store.mirrors())
     stops = [(look, one) for look in looks for one in look.findings if one.stop]
     for look, one in stops[:MAX_SYNC_PROBLEMS]:
         yield Problem(
             f"mirrors of {look.source} in {look.target}",
             f"{one.about}, {one.what}: {one.reason}",
-            "Mend that; `switchyard mirror sync` looks again at once.",
+            "Repair that; `switchyard mirror sync` tries again at once.",
         )
     if len(stops) > MAX_SYNC_PROBLEMS:
-        text = f"{len(stops) - MAX_SYNC_PROBLEMS} more things are not as in their sources."
+        text = f"{len(stops) - MAX_SYNC_PROBLEMS} more findings differ from their sources."
         yield Problem("mirrors", text, "`switchyard mirrors` lists them.")

@@ -1,4 +1,4 @@
-"""Mirrors made: what is judged, and the steps of `ha_core.plan.mirror.linking` on store and clusters."""
+"""Linking mirrors: judging the request, and the steps of `ha_core.plan.mirror.linking` on store and clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ha_core.store.errors import StoreError
 
 
 class LinkProposal(BaseProposal, Startable):
-    """Mirrors as they would be made on the state at `revision`."""
+    """Mirrors to be linked on the state at `revision`."""
 
     @property
     def kind(self) -> str:
@@ -52,7 +52,7 @@ class LinkProposal(BaseProposal, Startable):
         again = plan_link(environment, self.request)
         again.require_sound()
         if again.moves.topics != self.moves.topics:
-            raise unchanged("What would be mirrored is not what was proposed any more. Look at a new proposal.")
+            raise unchanged("Other topics would be mirrored now than were proposed. Look at a new proposal.")
         return again
 
 
@@ -65,11 +65,11 @@ def link_request(
     max_bytes_s: int | None = None,
 ) -> LinkRequest:
     """
-    :param max_bytes_s: of each topic.
-    :raises RefusedError: names the value and what it should be.
+    :param max_bytes_s: limit of each topic.
+    :raises RefusedError: names the value and the allowed ones.
     """
     if patterns := [name for name in topics if is_pattern(name)]:
-        raise unchanged(f"{listed(patterns)}: a mirror is made of topics that are named, not of patterns. Write each.")
+        raise unchanged(f"{listed(patterns)}: a mirror takes topic names, not patterns. Name each topic.")
     scope = [f"topic:{name}" for name in topics]
     asked = make_request(scope, source, target, reason=reason, include_other_users=True)
     own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}
@@ -77,7 +77,7 @@ def link_request(
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
-    """What `request` would do now. Changes nothing."""
+    """The effect of `request` on the current state. Changes nothing."""
     view, store = environment.store.load(), environment.store
     found = closure(view, known_usage(environment).counts, request)
     facts = gather(environment, view, view.clusters, found.moves)
@@ -94,7 +94,7 @@ class LinkSteps(MoveSteps[LinkOperation]):
         return self.journal.operation.state not in FINAL | {"cut"}
 
     def prepare(self) -> None:
-        """What is copied has the settings of a copy before the first record comes (`ha_core.plan.facts.settings`).
+        """New copies get the settings of a copy before their first record (`ha_core.plan.facts.settings`).
 
         :raises KafkaAdminError: brokers do not show them in time.
         """
@@ -118,8 +118,8 @@ class LinkSteps(MoveSteps[LinkOperation]):
             seen.update(revision=revision, topics=len(wanted))
 
     def _believe_log_starts(self, view: View) -> None:
-        """Records are deleted before the offset is written down. So a log that starts below that offset is a new one:
-        the topic was recreated past the gateways, and a forced switch would hide records that its copy has."""
+        """Records are deleted before the offset is stored. So a log that starts below that offset is a new one: the
+        topic was recreated past the gateways, and a forced switch would hide records that its copy has."""
         store, origin = self.environment.store, self.journal.origin
         deleted = store.deleted_records(self.journal.moves.topics)
         counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}
@@ -136,17 +136,17 @@ class LinkSteps(MoveSteps[LinkOperation]):
         self.journal.finish("succeeded", what)
         self._bring_rights()
 
-    def let_writers_in(self) -> None:
-        """Nobody writes to what becomes a copy."""
+    def remove_guards(self) -> None:
+        """Clients do not write to a copy: guards may stay."""
 
     def _bring_rights(self) -> None:
-        """At once, what else each sync brings: where that cannot be now, the next one does."""
+        """Sync rights at once. If that fails, the next sync of the mirrors does it."""
         journal, environment = self.journal, self.environment
         sides = journal.origin, journal.target
         try:
             found = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
         except (KafkaAdminError, StoreError) as error:
-            environment.say(f"rights are brought over later: {error}")
+            environment.say(f"rights are synced later: {error}")
             return
         for one in found.findings:
             if one.what == "rights":
@@ -157,7 +157,7 @@ class LinkSteps(MoveSteps[LinkOperation]):
 
 
 class Link(MoveKind):
-    """Topics get mirrors, which nobody waits for."""
+    """Gives topics mirrors. No client waits for it."""
 
     names = ("link",)
     taken_back = "The link was undone: nothing is mirrored, no lock is left."
@@ -174,11 +174,11 @@ class Link(MoveKind):
         return True
 
     def undo(self, journal: Journal[LinkOperation]) -> None:
-        """:raises RefusedError: its mirrors stand."""
+        """:raises RefusedError: its mirrors are linked."""
         operation = journal.operation
         if operation.state in {"cut", "succeeded"}:
             raise RefusedError(
-                f"The mirrors of operation {operation.id} stand. `switchyard mirror unlink TOPIC… --to "
+                f"The mirrors of operation {operation.id} are linked. `switchyard mirror unlink TOPIC… --to "
                 f"{operation.request.target}` ends them."
             )
         self.take_back(journal, ASKED_FOR)

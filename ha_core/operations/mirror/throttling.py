@@ -1,4 +1,4 @@
-"""How many bytes a second a mirror may copy at most, changed in one revision. Whoever copies goes on undisturbed."""
+"""Limits a mirror's bytes a second, in one revision. Its copiers continue without interruption."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ UNLIMITED = "none"
 
 @dataclass(frozen=True, slots=True)
 class ThrottleResult:
-    """What was done, in words; `report` is None where every mirror had that limit already, and of a dry run."""
+    """The result in words; `report` is None if every mirror had that limit already, and for a dry run."""
 
     words: str
     report: Report | None = None
 
 
 def limit_of(text: str) -> int | None:
-    """Bytes a second; None: as fast as it goes.
+    """Bytes a second; None: unlimited.
 
-    :param text: as people write it: a number, or `none`.
+    :param text: a number, or `none`.
     :raises RefusedError: it is neither.
     """
     if text.strip().lower() == UNLIMITED:
@@ -38,12 +38,12 @@ def limit_of(text: str) -> int | None:
     except ValueError:
         limit = -1
     if limit < LEAST_BYTES_S:
-        raise RefusedError(f"A limit of {text!r} bytes a second: say {LEAST_BYTES_S} or more, or {UNLIMITED}.")
+        raise RefusedError(f"A limit of {text!r} bytes a second: give {LEAST_BYTES_S} or more, or {UNLIMITED}.")
     return limit
 
 
 def limit_words(max_bytes_s: int | None) -> str:
-    """How a mirror is copied that has this limit."""
+    """The limit in words."""
     return "as fast as it goes" if max_bytes_s is None else f"{max_bytes_s:,} bytes a second at most"
 
 
@@ -57,12 +57,12 @@ def throttle(
 ) -> ThrottleResult:
     """Limit each mirror of `topics`, see `ha_core.plan.mirror.mirrored_topics`.
 
-    :param dry_run: only say which would be.
-    :raises RefusedError: a topic has no mirror, or several and none is named, or no reason was given.
+    :param dry_run: only list the mirrors that would be limited.
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given, or there is no reason.
     :raises LockedError: an operation works on one of them.
     """
     if not reason.strip():
-        raise RefusedError("Limiting a mirror needs a reason. Say --reason.")
+        raise RefusedError("Limiting a mirror needs a reason. Give --reason.")
     others = to_throttle(environment, topics, target, max_bytes_s)
     limit = limit_words(max_bytes_s)
     if not others:
@@ -84,7 +84,7 @@ def throttle(
 def to_throttle(environment: Environment, topics: Collection[str], target: str, max_bytes_s: int | None) -> list[str]:
     """Keys of the mirrors of `topics` that have another limit. Changes nothing.
 
-    :raises RefusedError: a topic has no mirror, or several and none is named.
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given.
     """
     try:
         chosen = named(environment.store.load().mirrors.values(), topics, target)

@@ -1,13 +1,13 @@
-"""Mirrors ended, their copies kept or deleted.
+"""Ends mirrors, and keeps or deletes their copies.
 
-The mirrors end in one revision. What is done behind it may be repeated, by whoever goes on with the operation: gateways
-serve it, the target's brokers refuse who copies still, and a copy that is to go is deleted, by the id that its topic
-had when it was judged. What somebody makes under that name later stays. Until all of it is done the operation has the
-locks of its topics, so no move and no other mirror comes between.
+The mirrors end in one revision. The effects after it may be repeated by any executor that continues the operation:
+gateways serve the revision, the target's brokers fence copiers that still run, and unwanted copies are deleted by the
+topic id that they had when they were judged. A topic that is created under that name later stays. The operation holds
+the locks of its topics to the end, so no move and no other mirror comes between.
 
 An operation keeps the mirrors that it ends, and its document has to fit into ZooKeeper. So many mirrors are ended by
-several operations, one after the other. All are judged before the first begins; whoever says it again after a death
-goes on where they have ended.
+several operations, one after the other. All are judged before the first begins; repeating the command after a crash
+continues with the rest.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, SingleOperation, View
 from ha_core.model.portions import portions
 from ha_core.operations.copies.syncing.pair import now_s
-from ha_core.operations.copies.taken import refuse_copiers
-from ha_core.operations.copies.writers import open_what_ended
+from ha_core.operations.copies.taken import fence_copiers
+from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
@@ -39,20 +39,20 @@ from ha_core.plan.mirror.unlinking import needed
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
-"""Mirrors, and bytes of them, that one operation ends: it keeps them, and the ids of their copies."""
+"""Mirrors per operation, and their bytes: it keeps them, and the ids of their copies."""
 DELETE_S = 30.0
 JUDGED_S = 30.0
-"""So old it may be, at a request to delete, that nobody needs the copies."""
+"""Maximum age of the check that the copies are not needed, at a request to delete them."""
 _EARLIER = 200
-"""So many operations are looked through for those that have ended a mirror before."""
+"""Operations to search for one that has ended a mirror before."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorsToEnd:
-    """What is to be ended.
+    """The mirrors to end.
 
-    :ivar mirrors: with those that an earlier operation has ended, of whose copies something may be left.
-    :ivar expected: the documents of those that stand, with their versions.
+    :ivar mirrors: includes those that an earlier operation has ended, if it may have left some of their copies.
+    :ivar expected: the documents of linked mirrors, with their versions.
     :ivar topic_ids: copies to be deleted → the ids of their topics.
     """
 
@@ -64,17 +64,17 @@ class MirrorsToEnd:
 def unlink(
     environment: Environment, topics: Collection[str], target: str, reason: str, delete_copy: bool = False
 ) -> tuple[Report, ...]:
-    """End mirrors, each batch in one revision, and have the target's brokers refuse whoever copies them still. One
-    report for each operation; behind one that has failed nothing is begun.
+    """End mirrors, each batch in one revision, and fence copiers that still run at the target's brokers. One report for
+    each operation; after a failed one no other begins.
 
-    :param delete_copy: delete the copies besides; else they stay as they are.
-    :raises RefusedError: a topic has no mirror there, no reason was given, or a copy that is to go is needed.
-    :raises StepFailedError: the same, after others were ended.
+    :param delete_copy: delete the copies too; else they stay as they are.
+    :raises RefusedError: a topic has no mirror there, there is no reason, or a copy that is to be deleted is needed.
+    :raises StepFailedError: as RefusedError, after others were ended.
     :raises LockedError: an operation works on one of them.
-    :raises KafkaAdminError: the target does not say whether its copies may go.
+    :raises KafkaAdminError: the target does not answer whether its copies are needed.
     """
     if not reason.strip():
-        raise RefusedError("Ending a mirror needs a reason. Say --reason.")
+        raise RefusedError("Ending a mirror needs a reason. Give --reason.")
     mirrors = judged(environment, topics, target, delete_copy).mirrors
     if before := sorted(set(topics) - {mirror.topic for mirror in mirrors}):
         environment.say(f"the mirrors of {listed(before)} in {target} were ended before")
@@ -95,7 +95,7 @@ def unlink(
 def _end(environment: Environment, topics: Sequence[str], target: str, reason: str, delete_copy: bool) -> Report:
     with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(topics)]) as journal:
         with journal.step("unlink") as seen:
-            found = judged(environment, topics, target, delete_copy)  # nothing of it changes under the locks
+            found = judged(environment, topics, target, delete_copy)  # under the locks nothing of it changes
             seen.update(topics=sorted(topics), target=target, reason=reason, delete_copy=delete_copy)
             deletes_in = target if delete_copy else ""
             journal.note(mirrors=found.mirrors, deletes_in=deletes_in, topic_ids=dict(found.topic_ids))
@@ -107,25 +107,23 @@ def _end(environment: Environment, topics: Sequence[str], target: str, reason: s
 def _after(error: Exception, names: Sequence[str], reports: Sequence[Report]) -> str:
     text = str(error).replace(NOTHING_CHANGED, "")
     ended = listed(report.operation for report in reports)
-    return (
-        f"{text} So the mirrors of {listed(names)} and those behind them stand; others were ended before, by {ended}."
-    )
+    return f"{text} So the mirrors of {listed(names)} and of later batches stay; others were ended before, by {ended}."
 
 
 def judged(environment: Environment, topics: Collection[str], target: str, delete_copy: bool) -> MirrorsToEnd:
-    """What `unlink` would end, and delete. Changes nothing.
+    """The mirrors that `unlink` would end, and the copies that it would delete. Changes nothing.
 
-    :raises RefusedError: a topic has no mirror there, or a copy that is to go is needed.
-    :raises KafkaAdminError: the target does not say whether its copies may go.
+    :raises RefusedError: a topic has no mirror there, or a copy that is to be deleted is needed.
+    :raises KafkaAdminError: the target does not answer whether its copies are needed.
     """
     names = sorted(set(topics))
     read = environment.pool.map(lambda name: environment.store.read(Mirror, f"{name}@{target}"), names)
     standing = {stored[0].topic: stored for stored in read if stored is not None}
     missing = [name for name in names if name not in standing]
     earlier = dict(_ended_earlier(environment, missing, target)) if missing else {}
-    # Without an id (before 2.8) nobody can say that it is not another one of its name by now.
+    # Without a topic id (brokers before 2.8) it may be another topic of the same name by now.
     left = {name: (one, topic_id) for name, (one, topic_id) in earlier.items() if topic_id} if delete_copy else {}
-    # Of several some may have ended: who has died between two operations, or in one, says it again.
+    # Some may have ended already: the command is repeated after a crash between two operations, or in one.
     known = earlier.keys() if standing else left.keys()
     if without := [name for name in missing if name not in known]:
         raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
@@ -140,20 +138,22 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
 
 
 class Unlink(OneRevision):
-    """Mirrors that end, and what becomes of their copies."""
+    """Ends mirrors, and deletes their copies if asked to."""
 
     names = ("unlink",)
 
     def end(self, journal: Journal[SingleOperation]) -> None:
         why, evidence = unserved(journal), journal.operation.evidence
-        refuse_copiers(journal.environment, evidence.mirrors)
-        open_what_ended(journal, evidence.mirrors)
+        fence_copiers(journal.environment, evidence.mirrors)
+        open_ended_copies(journal, evidence.mirrors)
         if why or not evidence.deletes_in:
             journal.finish("failed" if why else "succeeded", why or SERVED)
             return
-        left = f"Say `mirror unlink … --to {evidence.deletes_in} --delete-copy` of these topics again."
+        left = f"Run `mirror unlink … --to {evidence.deletes_in} --delete-copy` for these topics again."
         if not all(evidence.topic_ids.values()):
-            left = f"Delete them there, if they are the same still: brokers of {evidence.deletes_in} have no topic ids."
+            left = (
+                f"Delete them there, if they are still the copies: brokers of {evidence.deletes_in} have no topic ids."
+            )
         try:
             with journal.step("delete") as seen:
                 target = admin_of(journal.environment, evidence.deletes_in)
@@ -168,30 +168,30 @@ class Unlink(OneRevision):
 
 
 def _ended_words(journal: Journal[SingleOperation]) -> str:
-    """What was changed, of an operation that could not delete all that it was to delete."""
+    """The changes of an operation that could not delete all copies."""
     evidence = journal.operation.evidence
-    said = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
+    mirrors_words = f"The mirrors of {listed(mirror.topic for mirror in evidence.mirrors)} have ended."
     try:
         there = admin_of(journal.environment, evidence.deletes_in).topic_ids(evidence.topic_ids)
     except (KafkaAdminError, RefusedError):
-        return f"{said} Which copies are deleted by now {evidence.deletes_in} does not say."
+        return f"{mirrors_words} {evidence.deletes_in} does not answer which copies are deleted by now."
     gone = [name for name, topic_id in evidence.topic_ids.items() if there.get(name) not in {topic_id, ""}]
-    return f"{said} Copies of {listed(gone)} are deleted." if gone else said
+    return f"{mirrors_words} Copies of {listed(gone)} are deleted." if gone else mirrors_words
 
 
 def _require_to_go(journal: Journal[SingleOperation], judged_s: float) -> None:
-    """Asked next to each request. The locks keep moves of the topics away, and not a group that comes to the cluster
-    with its offsets while this process stands still.
+    """Check before each request. The locks keep moves of the topics away, but not a group that moves to the cluster
+    with its offsets while this process stalls.
 
-    :raises RefusedError: whether the copies are needed was judged too long ago.
+    :raises RefusedError: the check that the copies are not needed is too old.
     """
     if now_s() - judged_s > JUDGED_S:
-        raise RefusedError(f"whether they are needed was judged more than {JUDGED_S:g} s ago.")
+        raise RefusedError(f"the check that they are not needed is older than {JUDGED_S:g} s.")
     journal.still_ours()
 
 
 def _deletable(environment: Environment, mirrors: Collection[Mirror], target: str) -> dict[str, str]:
-    """Copies that exist → the ids of their topics. :raises RefusedError: one is needed, or is no copy."""
+    """Existing copies → the ids of their topics. :raises RefusedError: one is needed, or is no copy."""
     if not mirrors:
         return {}
     admin = admin_of(environment, target)
@@ -201,20 +201,20 @@ def _deletable(environment: Environment, mirrors: Collection[Mirror], target: st
     for name, copied in _copied_to(admin, mirrors).items():
         if name in ids and ids[name] != copied:
             raise unchanged(
-                f"Topic {name} in {target} is another one than that which was copied: it was made again. Unlink it "
-                "without --delete-copy, and see what it is."
+                f"Topic {name} in {target} is not the topic that was copied: it was created again. Unlink it without "
+                "--delete-copy, and look at its contents."
             )
     return ids
 
 
 def _require_not_needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> None:
-    """Of mirrors that have ended. :raises RefusedError: their copies are needed."""
+    """For ended mirrors. :raises RefusedError: their copies are needed."""
     if why := _needed(environment, target, mirrors):
         raise RefusedError(why)
 
 
 def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> str:
-    """Why a copy is not deleted; empty: nobody needs any of them."""
+    """Why a copy is not deleted; empty: none is needed."""
     view, tails, cluster = environment.store.load(), environment.store.lost_tails(), target.cluster.name
     names = {mirror.topic for mirror in mirrors}
     if why := _without_source(environment, mirrors):
@@ -227,7 +227,7 @@ def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]
 
 
 def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> str:
-    """Which copies may be the last logs of their topics, as their sources do not answer; empty: none."""
+    """The copies that may be the last logs of their topics, since their sources do not answer; empty: none."""
     by_source: dict[str, list[str]] = {}
     for mirror in mirrors:
         by_source.setdefault(mirror.source, []).append(mirror.topic)
@@ -247,7 +247,7 @@ def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> st
 
 
 def _at_home(environment: Environment, view: View, target: Admin, names: Collection[str]) -> dict[str, set[str]]:
-    """Topic → groups that are led there or have members there, with committed offsets of it."""
+    """Topic → groups with committed offsets of it that are routed to the target or have members there."""
     states, led = target.list_groups(), homes(view, environment.store.usage().values())
     found: dict[str, set[str]] = {}
     for group, committed in target.group_offsets(sorted(states), stable=False).items():
@@ -259,7 +259,7 @@ def _at_home(environment: Environment, view: View, target: Admin, names: Collect
 
 
 def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
-    """Topic → id of the topic that its copiers wrote to; those that have not begun, or know none, are missing."""
+    """Topic → id of the topic that its copiers wrote to; without topics that they have not begun or have no id for."""
     by_log: dict[Partition, list[CopyPartition]] = {}
     for mirror in mirrors:
         (first,) = copies_of(mirror, 1)
@@ -269,7 +269,7 @@ def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
         try:
             notes = target.read_notes(log, {copy.id: 0 for copy in by_log[log]})
         except CopyDamagedError as error:
-            raise unchanged(f"Nobody can say what the copies in {target.cluster.name} are: {error}") from error
+            raise unchanged(f"The copy log of {target.cluster.name} does not show its copies: {error}") from error
         for id_, known in notes.items():
             if known.progress is not None and known.progress.topics.target:
                 found[id_.topic] = known.progress.topics.target
@@ -279,7 +279,7 @@ def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
 def _ended_earlier(
     environment: Environment, names: Collection[str], target: str
 ) -> Iterator[tuple[str, tuple[Mirror, str]]]:
-    """Topics of `names` whose mirror there an earlier operation has ended: the mirror, and the id of its copy where
+    """Topics of `names` whose mirror in `target` an earlier operation has ended: the mirror, and the id of its copy if
     that was to be deleted. The newest comes last."""
     for operation in reversed(environment.store.operations(_EARLIER)):
         if isinstance(operation, SingleOperation) and operation.state != "undone":

@@ -13,7 +13,7 @@ from ha_core.operations.engine.journal import Journal
 
 
 def adopt_groups(journal: Journal[MoveOperation]) -> None:
-    """A group that is just rebalancing is not adopted: its members join once more after the cut."""
+    """Adopt the move's groups. A group that is rebalancing is left out: its members rejoin after the cut."""
     groups = journal.moves.groups
     if not groups:
         return
@@ -25,9 +25,8 @@ def adopt_groups(journal: Journal[MoveOperation]) -> None:
 
 
 def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> dict[str, int]:
-    """What the groups committed in the target in an earlier stay, and have not in the origin: it would come alive.
-
-    Before anybody joins there: a coordinator keeps the offsets of topics that members are subscribed to.
+    """Delete offsets that the groups committed in the target in an earlier stay and lack in the origin: else they would
+    become valid again. Before members join there: a coordinator keeps the offsets of topics that members subscribe to.
     """
     target = journal.target
     here, there = journal.origin.group_offsets(groups), target.group_offsets(groups, stable=False)
@@ -57,14 +56,14 @@ def adopt(journal: Journal[MoveOperation], groups: Collection[str]) -> tuple[dic
             joined = target.adopt(described)
         except GroupNotStableError as error:
             left_out[name] = str(error)
-            journal.environment.say(f"group {name} is not adopted, its members will join once more: {error}")
+            journal.environment.say(f"group {name} is not adopted, its members will rejoin: {error}")
             continue
         adopted[name] = AdoptedGroup(joined.generation, generation, joined.members)
     return adopted, left_out
 
 
 def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGroup]) -> dict[str, AdoptedGroup]:
-    """Those whose members are alive, in the same generation, on both sides. Keeps them alive."""
+    """Groups whose members are alive, in the same generation, on both sides. Keeps them alive."""
     alive: dict[str, AdoptedGroup] = {}
     for name, one in groups.items():
         try:
@@ -77,7 +76,7 @@ def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGrou
 
 
 def renew_adoption(journal: Journal[MoveOperation]) -> None:
-    """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
+    """Adopt again groups that have rebalanced or expired since; the evidence gets the result."""
     adopted, target = journal.operation.evidence.adopted, journal.target
     alive = still_adopted(journal.origin, target, adopted)
     stale = [name for name in journal.moves.groups if name not in alive]

@@ -1,8 +1,8 @@
 """The steps that every move takes, with a fence or without: topics in the target before, and the end after the cut.
-
-Clients see nothing of the preparation: identity maps lead them to the origin before anything is made
+Clients see nothing of the preparation: identity maps keep them in the origin before any topic is created
 (`plan/move/identity_maps`).
-After the cut every gateway has to serve it, and nothing may have been appended to the origin since its ends were read.
+
+After the cut every gateway has to serve it, and the origin's logs must not have grown since their ends were read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ha_core.model.operation import PlannedCuts, Verify
 from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
-from ha_core.operations.engine.cluster_admins import DYING_S, described, in_origin, last_words, origin_of
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import Kind, Steps
@@ -33,8 +33,8 @@ from ha_core.plan.move.bypass import past_gateways
 from ha_core.plan.move.identity_maps import pin_change, pinned_map, to_pin, unpin_change
 
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
-"""How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
-does not acknowledge what it goes on with."""
+"""Wait for a vanished gateway. One that returns later finds its lease replaced, and does not acknowledge requests
+that it continues."""
 HOW_IT_IS_ASKED = (
     "reason",
     "drain_timeout_s",
@@ -44,7 +44,7 @@ HOW_IT_IS_ASKED = (
     "refuse_lag_ms",
     "verify",
 )
-"""Of a request: what changes nothing of what moves where."""
+"""Fields of a request that do not change what moves where."""
 _WOULD_COMMIT_UNREAD = "it could still commit records from before the topic left by force, which no reader would get"
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
@@ -58,7 +58,7 @@ class MoveSteps(Steps[AnyMove]):
         self._there: Mapping[str, TopicDescription] = {}
 
     def pin(self) -> None:
-        """Lead everybody to the origin, in topics that no map has led anywhere so far.
+        """Keep all clients in the origin, for topics without a map.
 
         :raises StepFailedError: a gateway does not follow in time, or a topic is gone.
         """
@@ -70,7 +70,7 @@ class MoveSteps(Steps[AnyMove]):
         self._there = target.topics(moves.topics, offsets=False)
         if journal.request.mode == "forced":
             self._specs = [self._as_its_copy(spec) for spec in self._specs]
-        # A dead origin may not say what a topic looks like; then it exists in the target, which does.
+        # A dead origin may not describe a topic; then it exists in the target, which does.
         counts = {name: found.partitions for name, found in self._there.items()}
         counts |= {spec.name: spec.partitions for spec in self._specs}
         with journal.step("pin") as seen:
@@ -83,13 +83,13 @@ class MoveSteps(Steps[AnyMove]):
             revision = self.environment.store.confirm()
             seen.update(topics=len(names), revision=revision)
             way = (
-                "Nothing was created yet: they would lead clients to the new copies. Look at these gateways, or stop "
+                "Nothing was created yet: they would send clients to the new copies. Look at these gateways, or stop "
                 "them, then try again."
             )
             require_served(self.environment, revision, StepFailedError, way)
 
     def _as_its_copy(self, spec: TopicSpec) -> TopicSpec:
-        """Of a dead origin's topic that has grown with its copy since it was last seen, the copy knows better."""
+        """A dead origin's topic may have grown, with its copy, since it was last seen: then the copy's count holds."""
         operation, there = self.journal.operation, self._there.get(spec.name)
         mirror = self.environment.store.read(Mirror, f"{spec.name}@{operation.request.target}")
         if there is None or mirror is None or mirror[0].source != operation.request.origin:
@@ -97,9 +97,9 @@ class MoveSteps(Steps[AnyMove]):
         return replace(spec, partitions=max(spec.partitions, there.partitions))
 
     def prepare(self) -> None:
-        """Create the topics that are missing in the target; which ones is remembered before the first is created."""
+        """Create the topics that are missing in the target; their names are stored before the first is created."""
         journal = self.journal
-        self.let_writers_in()
+        self.remove_guards()
         self._await_transactions_of_before()
         with journal.step("prepare") as seen:
             known = journal.operation.evidence
@@ -114,7 +114,7 @@ class MoveSteps(Steps[AnyMove]):
             try:
                 made = journal.target.create_topics(self._specs, still_ours=journal.still_ours)
             except (ClusterUnreachableError, NotReadyError):
-                raise  # asked for, and made later, maybe; or made, and some broker does not know of it yet
+                raise  # may be created later, or is created and unknown to some broker
             except KafkaAdminError:
                 journal.note(unsettled=())
                 raise
@@ -125,8 +125,8 @@ class MoveSteps(Steps[AnyMove]):
                 self.environment.say(note)
 
     def _await_transactions_of_before(self) -> None:
-        """Records that a topic left in the target by force lie in no extent. A transaction that is still open there
-        must end before the cut: after it, gateways would pass its commit on like any other. None begins meanwhile.
+        """No extent has the records of a topic that left the target by force. A transaction that is still open there
+        must end before the cut: after it, gateways would forward its commit like any other. None begins meanwhile.
 
         :raises StandsInTheWayError: one stays open for the drain timeout.
         """
@@ -145,15 +145,15 @@ class MoveSteps(Steps[AnyMove]):
                 timeout_s = journal.request.drain_timeout_s
                 require_none_open(self.environment, journal.target, left, timeout_s, _WOULD_COMMIT_UNREAD)
 
-    def let_writers_in(self) -> None:
-        """:raises StepFailedError: the target keeps a rule that lets nobody write to what moves. A forced move goes."""
+    def remove_guards(self) -> None:
+        """:raises StepFailedError: the target keeps a guard ACL on a moved topic. A forced move continues without."""
         open_to_writers(self.journal, must=self.journal.request.mode == "planned")
 
     def verify(self) -> None:
-        """Where it fails, the operation has failed: the cut stays in force.
+        """A failure ends the operation as failed: the cut stays in force.
 
         :raises NotServedError: a gateway does not serve it.
-        :raises BypassError: the origin has grown.
+        :raises BypassError: the origin's logs have grown.
         """
         try:
             self._verify()
@@ -163,7 +163,7 @@ class MoveSteps(Steps[AnyMove]):
             raise
 
     def unverified(self) -> None:
-        """What is to be written down of a cut that stays in force unverified, while the operation has its locks."""
+        """Store what an unverified cut, which stays in force, leaves to do, while the operation holds its locks."""
 
     def _verify(self) -> None:
         journal, environment = self.journal, self.environment
@@ -187,7 +187,7 @@ class MoveSteps(Steps[AnyMove]):
         dependents.follow(self.journal)
 
     def discard(self) -> None:
-        """Delete created topics that are still empty; what stays, as the target may be out of reach, harms nobody."""
+        """Delete created topics that are still empty; those of an unreachable target stay, and do no harm."""
         journal = self.journal
 
         def delete() -> dict[str, Any]:
@@ -198,18 +198,18 @@ class MoveSteps(Steps[AnyMove]):
             self.undone_step("discard", left, delete)
 
     def unpin(self) -> None:
-        """Take the identity maps back where the topic is in the origin only.
+        """Remove the identity maps of topics that exist only in the origin.
 
-        The others stay: a copy without a map is a second topic. So do those of topics that were asked for without an
-        answer: they may be made yet.
+        The others stay: a copy without a map would be a second topic. So do those of topics whose creation was
+        requested without an answer: they may still be created.
         """
         request = self.journal.request
         if self.journal.operation.evidence.pinned:
-            left = f"{request.target} does not say which of the topics it still has, so maps to {request.origin} stay"
+            left = f"{request.target} does not list the topics that it still has, so maps to {request.origin} stay"
             self.undone_step("unpin", left, self._unpin)
 
     def undone_step(self, step: str, left: str, action: Callable[[], dict[str, Any]]) -> None:
-        """Take something back, into the history; `left` is what is said where that cannot be."""
+        """Undo something, with a history entry; `left` is the text if that fails."""
         before = self.environment.monotonic()
         try:
             detail = action()
@@ -230,7 +230,7 @@ class MoveSteps(Steps[AnyMove]):
         return {"topics": len(maps), "kept": sorted(kept.intersection(pinned))}
 
     def _take_leave(self) -> None:
-        """Else the origin would wait for heartbeats of members that were carried over, and a move back with it."""
+        """Else the origin would wait for heartbeats of adopted members, and a move back with it."""
         request = self.journal.request
         if request.mode == "forced":
             return
@@ -243,10 +243,10 @@ class MoveSteps(Steps[AnyMove]):
                 )
 
     def _require_unmoved(self, seen: dict[str, Any]) -> None:
-        """Looks again where a gateway has vanished: one that was stopped may have come back, and has sent what was in
-        its buffers, whatever it finds out a moment later."""
+        """Looks again if a gateway has vanished: one that was suspended may have resumed, and sent its buffers before
+        it noticed."""
         beyond, live = self._beyond(), {gateway.id for gateway in self.environment.store.gateways()}
-        # They lived when the operation prepared itself.
+        # These were live when the operation was prepared.
         gone = [name for name in self.journal.operation.evidence.gateways if name not in live]
         if gone:
             seen["gone"] = gone
@@ -259,9 +259,9 @@ class MoveSteps(Steps[AnyMove]):
         named = listed(f"{topic}-{part} from {low} to {high}" for (topic, part), (low, high) in beyond.items())
         who = (
             f"{', '.join(gone)} vanished during the move and may have sent the rest of requests that it had begun: "
-            "nobody was told that these were written, and who sent them sends them again, to the new place"
+            "these records were not acknowledged, and their producers send them again, to the target"
             if gone
-            else "Somebody writes there without passing through the gateways"
+            else "A producer writes there without passing through the gateways"
         )
         raise BypassError(
             f"The cut is published in revision {self.journal.operation.revision}, but {self.journal.request.origin} "
@@ -269,26 +269,26 @@ class MoveSteps(Steps[AnyMove]):
             past_gateways(
                 self.journal.request.origin,
                 beyond,
-                "Clients do not see these records: find out who wrote them, and copy what matters.",
+                "Clients do not see these records: find their producer, and copy those that matter.",
             ),
         )
 
     def _beyond(self) -> dict[Partition, tuple[int, int]]:
-        """Partition → what lies beyond the cut, in the origin's own offsets."""
+        """Partition → the origin's own offsets from the cut to its log end."""
         ends = self.journal.operation.evidence.origin_ends
         known = {(topic, partition): end for topic, found in ends.items() for partition, end in found.items()}
         now = self.journal.origin.ends(known)
         return {key: (end, now[key].log_end) for key, end in sorted(known.items()) if now[key].log_end != end}
 
     def _await_return(self, gone: Collection[str]) -> None:
-        """Until all of them follow the cut, or the patience is over: most have died, and never will."""
+        """Wait until all of them follow the cut, at most `RETURN_S`: most have died, and never will."""
         environment = self.environment
         deadline = environment.monotonic() + RETURN_S
         follows = serves(self.journal.operation.revision)
         environment.say(f"{', '.join(gone)} vanished during the move: looking at the origin again in {RETURN_S:g} s")
         while environment.monotonic() < deadline:
             back = {gateway.id for gateway in environment.store.gateways() if follows(gateway)}
-            environment.sleep(RETURN_PAUSE_S)  # what it sent when it woke is in the log by then
+            environment.sleep(RETURN_PAUSE_S)  # requests that it sent when it resumed are in the log by then
             if back.issuperset(gone):
                 return
 
@@ -296,20 +296,20 @@ class MoveSteps(Steps[AnyMove]):
 class MoveKind(Kind):
     """A kind of move."""
 
-    def asked_again(self, operation: MoveOperation, request: MoveRequest) -> bool:
-        """A migration of many topics is asked for at once, and begun batch by batch (`migration/planning`). Cuts that
-        were chosen by hand are in no request: a migration that has some is gone on with by its id."""
+    def repeats(self, operation: MoveOperation, request: MoveRequest) -> bool:
+        """A migration of many topics is one request, and begins batch by batch (`migration/planning`). No request has
+        cuts that were chosen by hand: a migration with such cuts is continued by its id."""
         if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
             return False
         begun, part, whole = operation.request, operation.request.scope, request.scope
         amounts = get_args(Verify)
         if operation.state != "cut" and amounts.index(begun.verify) < amounts.index(request.verify):
-            return False  # it would go to copies of which less was compared
+            return False  # it would move to copies that were compared less thoroughly
         topics_alone = part == Scope(topics=part.topics, partitions=part.partitions, user_groups=part.user_groups)
         if begun.include_other_users and topics_alone and part.topics and set(part.topics) <= set(whole.topics):
             named = {name: some for name, some in whole.partitions.items() if name in part.topics}
-            # A batch of a predicted migration may take a fence after all; what was predicted is no barrier. And groups
-            # that were to come along do not come along with somebody who has not asked for them.
+            # A batch of a predicted migration may take a fence after all; a prediction is no barrier. And groups that
+            # were to come along do not come along with a request that leaves groups out.
             groups_too = request.groups == "move" or set(part.user_groups) <= set(whole.user_groups)
             if part.partitions == named and groups_too and begun.cut in {request.cut, "barrier"}:
                 begun = begun.model_copy(update={"scope": whole, "cut": request.cut})
@@ -317,14 +317,14 @@ class MoveKind(Kind):
 
 
 def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:
-    """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
+    """The topics' partitions and settings; for a dead origin as last seen, or from their maps."""
     moves = journal.moves
     if journal.request.mode == "planned":
         found = described(journal.origin, moves.topics)
         return [found[name] for name in moves.topics]
-    said = last_words(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
-    if said is not None:
-        return [said[name] for name in moves.topics]
+    answer = ask_dying(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+    if answer is not None:
+        return [answer[name] for name in moves.topics]
     store = journal.environment.store
     known = store.known(KnownTopic, journal.request.origin, moves.topics)
     some = []

@@ -1,7 +1,7 @@
-"""The settings of copies that have become the ones that are written to: those of their sources.
+"""Gives copies that have become writers the settings of their sources.
 
-A copy must not have all of them as long as it is one (`ha_core.plan.facts.settings`). Nobody waits for it, and the
-switch has succeeded without it: what is not taken is said.
+A copy must not have all of these settings while it is one (`ha_core.plan.facts.settings`). No client waits for them,
+and the switch succeeds without them: settings that cannot be applied are reported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ha_core.plan.facts.settings import Settings, settings_of
 from ha_core.plan.facts.verdict import listed
 
 
-def become_sources(journal: Journal[SwitchOperation]) -> None:
-    """Runs right after the cut: until then the copy keeps a producer's timestamp where the source's brokers would stamp
-    the record, and later it would undo what clients have set meanwhile. Best effort, and done once."""
+def apply_source_settings(journal: Journal[SwitchOperation]) -> None:
+    """Runs right after the cut: before it the copy keeps producers' timestamps even if the source's brokers would stamp
+    records, and later it would revert changes that clients have made meanwhile. Best effort, and done once."""
     operation = journal.operation
     if not operation.evidence.went_to_copies or operation.evidence.copies_set:
         return
@@ -26,7 +26,7 @@ def become_sources(journal: Journal[SwitchOperation]) -> None:
     with journal.step("settings") as seen:
         unset: dict[str, str] = {}
         sources = _sources(journal, mirrors)
-        unset |= {name: "nobody knows what its source had" for name in mirrors if name not in sources}
+        unset |= {name: "the settings of its source are unknown" for name in mirrors if name not in sources}
         try:
             refused = become_writers(journal.target, sources, mirrors, journal.still_ours)
         except KafkaAdminError as error:
@@ -35,13 +35,13 @@ def become_sources(journal: Journal[SwitchOperation]) -> None:
             unset |= {name: "; ".join(f"{key}: {why}" for key, why in one.items()) for name, one in refused.items()}
         unset = {name: why for name, why in unset.items() if why}
         for name, why in sorted(unset.items()):
-            journal.environment.say(f"{name} has not the settings of its source: {why}")
+            journal.environment.say(f"{name} lacks settings of its source: {why}")
         seen.update(topics=len(mirrors), unset=unset)
         journal.note(unset=tuple(sorted(unset)), copies_set=True)
 
 
 def without_settings(operation: SwitchOperation) -> str:
-    """What the operator has to do by himself; empty: nothing."""
+    """Settings that the operator has to set by hand; empty: none."""
     unset = operation.evidence.unset
     if not unset:
         return ""
@@ -50,7 +50,7 @@ def without_settings(operation: SwitchOperation) -> str:
 
 
 def _ended(journal: Journal[SwitchOperation], name: str) -> Mirror:
-    """The mirror that ended at the cut, as far as it says what is left alone."""
+    """The mirror that ended at the cut, as far as its settings to leave alone are known."""
     operation, (origin, target) = journal.operation, journal.operation.route
     if (known := operation.evidence.ended.get(name)) is not None:
         return known
@@ -61,13 +61,14 @@ def _ended(journal: Journal[SwitchOperation], name: str) -> Mirror:
 
 
 def _sources(journal: Journal[SwitchOperation], mirrors: Mapping[str, Mirror]) -> Mapping[str, Settings]:
-    """The settings of each topic, by the origin; where that is dead, as they were last seen."""
+    """The settings of each topic in the origin; if that is dead, as they were last seen."""
     environment, request = journal.environment, journal.request
     if request.mode == "planned":
         try:
-            # Not as topics are described: to a broker that does not know one yet it has no settings at all.
+            # Not from the topics' descriptions: a broker that has not heard of a topic yet describes it without
+            # settings.
             return journal.origin.settings(mirrors)
         except KafkaAdminError as error:
-            environment.say(f"settings are taken as they were last seen: {error}")
+            environment.say(f"settings are taken as last seen: {error}")
     known = environment.store.known(KnownTopic, request.origin, mirrors)
     return {name: settings_of(one.config, one.defaults) for name, one in known.items()}

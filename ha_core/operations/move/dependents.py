@@ -1,12 +1,12 @@
-"""Dependent groups, those that read topics which move: found in the origin, judged as a switch of them would be, moved.
+"""Dependent groups read topics that move: they are found in the origin, judged as for a switch, and moved.
 
-What a group has committed are client offsets, so it may go before its topics or long after them: only the topics have
-to be there, because a coordinator takes no commits of a topic that its cluster lacks. A group that cannot come along
-stays, which harms nobody; it is said, with its way out.
+Groups commit client offsets, so a group may move before its topics or long after them. Only the topics have to exist
+in the target, because a coordinator refuses commits of a topic that its cluster lacks. A group that cannot come along
+stays, which does no harm; it is reported, with its way out.
 
 Groups that do not move in one revision with their topics are moved by a switch of their own. Its id is derived from the
-operation that it follows, so whoever ends that one finds what a killed run has begun. The topics stay moved, whatever
-becomes of the groups: what failed is written into the operation, with the command that does it by hand.
+operation that it follows, so the executor that ends that operation finds one that a killed run has begun. The topics
+stay moved, whatever happens to the groups: a failure is stored in the operation, with the command to repeat by hand.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ha_core.plan.routing.resolve import cluster_for_group
 from ha_core.store.errors import TooLargeError
 
 MAX_LEFT_OUT = 50
-"""Groups that stay, as many as the evidence names."""
+"""Groups that stay and are named in the evidence, at most."""
 MAX_GROUPS = 200
-"""In one operation: all of them wait behind its fence, and are written in one revision."""
+"""Groups per operation: all of them wait under its fence, and are written in one revision."""
 MAX_OPERATIONS = 99
-"""One that was interrupted behind its fence is undone when it is found: its groups are in the next."""
+"""An operation that was interrupted under its fence is undone when found: its groups are in the next one."""
 LOOK_S = 30.0
 
 
@@ -52,13 +52,13 @@ class DependentGroup(BaseModel):
 
     group: str
     users: tuple[str, ...]
-    """Whose binding of the group changes."""
+    """Users whose binding of the group changes."""
     members: int
-    """Live ones."""
+    """Number of live members."""
     reads: tuple[str, ...]
     """Migrating topics that it reads."""
     reads_too: tuple[str, ...] = ()
-    """Others that it has committed offsets of. They stay where they are."""
+    """Other topics that it has committed offsets of. They stay where they are."""
 
     @property
     def reason(self) -> str:
@@ -67,7 +67,7 @@ class DependentGroup(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """All that was found."""
+    """All groups that were found."""
 
     groups: tuple[DependentGroup, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -81,7 +81,7 @@ class Dependents:
 
 
 def find_dependents(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Dependents:
-    """Groups with commits or members on `topics` in the request's origin, and what speaks against moving each.
+    """Groups with commits or members on `topics` in the request's origin, and the verdicts against moving each.
 
     :raises KafkaAdminError: the origin, or the target, does not answer.
     """
@@ -117,11 +117,11 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
 def _readers(
     admin: Admin, topics: frozenset[str]
 ) -> tuple[dict[str, frozenset[str]], Mapping[str, Collection[Partition]]]:
-    """Group → which of `topics` it reads, for those that read any; and all that each has committed."""
+    """Group → the `topics` that it reads, for groups that read any; and all partitions that each has committed."""
     states = admin.list_groups(timeout_s=LOOK_S)
     committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
     found = {name: topics & {topic for topic, _ in offsets} for name, offsets in committed.items()}
-    # Members that never committed; brokers before Kafka 2.6 do not say who has members.
+    # Members that never committed; brokers before Kafka 2.6 do not list groups with their states.
     silent = [name for name, some in found.items() if not some and is_live(states[name])]
     for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
         found[name] = topics & group.assigned
@@ -129,16 +129,16 @@ def _readers(
 
 
 def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
-    """What refuses the move of a group does not refuse that of its topics."""
+    """An error against the move of a group is a warning for the move of its topics."""
     for one in verdicts:
         softer = replace(one, level="warning", text=f"{one.text} It stays in {origin}.")
         yield softer if one.level == "error" else one
 
 
 def follow(journal: Journal[MoveOperation]) -> None:
-    """Move the groups after the topics of an operation that has cut over, where that was asked for.
+    """Move the groups after the topics of an operation that has cut over, if the request asks for it.
 
-    :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
+    :raises StoreError: ZooKeeper is away, or another executor continues. A repetition continues where it stopped.
     """
     request = journal.request
     if request.groups == "leave" or request.scope.user_groups or journal.operation.evidence.groups is not None:
@@ -152,15 +152,15 @@ def follow(journal: Journal[MoveOperation]) -> None:
 
 
 def unfollowed(operation: MoveOperation) -> str:
-    """What to add to the failure of an operation that has cut over: it ends before its groups are looked for."""
+    """A sentence for the failure of an operation that has cut over: it ends before its groups are looked for."""
     request = operation.request
     if request.groups == "leave" or request.scope.user_groups:
         return ""
-    return f" Groups have not followed its topics; when this is mended: {_by_hand(request, Scope())}"
+    return f" Groups have not followed its topics; when this is repaired: {_by_hand(request, Scope())}"
 
 
 def words(operation: MoveOperation, view: View | None = None) -> str:
-    """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
+    """The result of moving the groups; empty before that. `view` as for `failure`."""
     found = operation.evidence.groups
     if found is None:
         return ""
@@ -172,9 +172,9 @@ def words(operation: MoveOperation, view: View | None = None) -> str:
 
 
 def failure(operation: MoveOperation, view: View | None = None) -> str:
-    """Why groups that were to follow did not, with the next step; empty where nothing has failed.
+    """Why the groups did not follow, with the next step; empty if there was no failure.
 
-    :param view: the state as it is now; somebody may have moved them since.
+    :param view: the current state; an operator may have moved them since.
     """
     found = operation.evidence.groups
     if found is None or not found.error or (view is not None and _moved_since(operation, found, view)):
@@ -208,7 +208,7 @@ def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
                 first = replace(found, groups=found.groups[:MAX_GROUPS])
                 groups = len(_begin(environment, request, Scope(user_groups=first.scope), operation_id).groups)
             else:
-                environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
+                environment.say(f"operation {operation_id} was begun by {known.by}: continuing it")
                 groups, scope = len(known.moves.groups), known.request.scope
             report: Report = journal.complete(operation_id)
             environment.say(f"operation {operation_id}: {report.words}")

@@ -1,7 +1,7 @@
-"""What the Kafka side does while a move's fence stands: ends, producers and committed offsets.
+"""Reads on the Kafka side while a move's fence stands: log ends, producers and committed offsets.
 
-Everything is asked once before the fence, so that connections, leaders and coordinators are known and warm: clients
-wait for what happens behind it.
+Everything is read once before the fence, so that connections, leaders and coordinators are known: clients wait for
+each read after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.clusters.last_seen import LastKnown
-from ha_core.operations.engine.cluster_admins import DYING_S, last_words
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError, StepFailedError
 from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
@@ -31,17 +31,17 @@ SETTLING_PAUSE_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class FencedFacts:
-    """What the cut needs of the logs."""
+    """The facts about logs that the cut needs."""
 
     ends: Mapping[Partition, PartitionEnds]
     producers: Mapping[Partition, tuple[ProducerFacts, ...]]
     origin: Mapping[Partition, LogEnds] = field(default_factory=dict)
-    """Empty where the origin cannot be asked."""
+    """Empty if the origin cannot be asked."""
 
 
 @dataclass
 class FencedReads:
-    """The two clusters of a move. `origin` is None where it is dead: then nothing of it is known."""
+    """The two clusters of a move. `origin` is None if it is dead: then it answers nothing."""
 
     environment: Environment
     origin: Admin | None
@@ -54,7 +54,7 @@ class FencedReads:
     """Partitions that move; None: all. The origin is asked only for these: others may have no leader."""
     forced: bool = False
     known: LastKnown = field(default_factory=LastKnown)
-    """Of an origin that may not answer: forced only."""
+    """For an origin that may not answer, in forced moves only."""
     committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Committed partitions that the target does not have, `group topic-partition`."""
@@ -66,7 +66,7 @@ class FencedReads:
         return self.partitions if self.leaving is None else self.leaving
 
     def warm(self) -> None:
-        """Ask once for all that is asked again behind the fence."""
+        """Read once everything that is read again after the fence."""
         pool = self.environment.pool
         jobs: list[Future[Any]] = [pool.submit(self.target.ends, self.partitions), pool.submit(self._read_groups)]
         if self.origin is not None and not self.forced:
@@ -77,14 +77,14 @@ class FencedReads:
         self.target.describe_groups(self.groups)
 
     def read(self) -> FencedFacts:
-        """Ends of both sides, twice for the origin, its producers, and which records clients have deleted. Reads the
+        """Ends of both sides, twice for the origin, its producers, and the records that clients have deleted. Reads the
         groups' offsets at the same time.
 
-        Gateways write down deletions only while there is no fence, so under it all of them are there.
+        Gateways record deletions only while there is no fence, so after it all of them are in the store.
 
         :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
-            Or a topic has got partitions since it was warmed.
-        :raises BypassError: the origin's ends move although nothing passes the gateways.
+            Or a topic has got partitions since `warm`.
+        :raises BypassError: the origin's ends move although no request passes the gateways.
         """
         pool = self.environment.pool
         there: Future[dict[Partition, LogEnds]] = pool.submit(self.target.ends, self.partitions)
@@ -116,19 +116,19 @@ class FencedReads:
         return FencedFacts(_with_deleted(ends, deleted.result()), producers, second)
 
     def transactional(self) -> Collection[Partition]:
-        """Partitions of which the origin's leaders remember transactional producers.
+        """Partitions whose leaders in the origin remember transactional producers.
 
-        None where nobody can say: brokers older than 2.8.
+        Empty for brokers older than 2.8, which do not list producers.
         """
         return [key for key, known in self._producers().items() if any(one.transactional for one in known)]
 
     def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """Producers that have a transaction open, by partition; partitions without are left out."""
+        """Producers with an open transaction, by partition; partitions without any are left out."""
         known = self._producers().items()
         return {key: some for key, all_of in known if (some := tuple(one for one in all_of if one.in_transaction))}
 
     def copy_offsets(self, adopted: Mapping[str, AdoptedGroup]) -> dict[str, int]:
-        """Commit in the target what the groups had committed in the origin; group → number of partitions."""
+        """Commit in the target the groups' offsets of the origin; group → number of partitions."""
 
         def one(group: str) -> int:
             committed = self.committed.get(group, {})
@@ -143,17 +143,17 @@ class FencedReads:
         return dict(zip(self.groups, self.environment.pool.map(one, self.groups), strict=True))
 
     def _last_words(self) -> tuple[Mapping[Partition, LogEnds], Mapping[Partition, tuple[ProducerFacts, ...]]]:
-        """A forced move takes the ends and the producers that a dying origin still says, and waits for nothing."""
+        """Ends and producers that a dying origin still answers. A forced move does not wait for them."""
 
         def ends_of(origin: Admin) -> dict[Partition, LogEnds]:
-            # Without those that have no leader: asking for one of them would fail the request for the others.
+            # Without partitions that have no leader: one of them would fail the request for the others.
             spots = origin.leaderships(self.here, timeout_s=DYING_S)
             return origin.ends([key for key, spot in spots.items() if spot.node >= 0], timeout_s=DYING_S)
 
-        ends = last_words(self.environment, self.origin, ends_of)
+        ends = ask_dying(self.environment, self.origin, ends_of)
         if ends is None:
             return {}, {}
-        producers = last_words(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
+        producers = ask_dying(self.environment, self.origin, lambda _: self._producers([*ends], DYING_S))
         return ends, producers or {}
 
     def _read_groups(self) -> None:
@@ -161,10 +161,10 @@ class FencedReads:
             return
         found: Mapping[str, Mapping[Partition, Committed]]
         if self.forced or self.origin is None:
-            said = last_words(
+            answer = ask_dying(
                 self.environment, self.origin, lambda origin: origin.group_offsets(self.groups, timeout_s=DYING_S)
             )
-            found = self.known.group_offsets() if said is None else said
+            found = self.known.group_offsets() if answer is None else answer
         else:
             found = self.origin.group_offsets(self.groups)
         topics = {topic for committed in found.values() for topic, _ in committed}
@@ -181,7 +181,7 @@ class FencedReads:
     def _producers(
         self, partitions: Collection[Partition] | None = None, timeout_s: float | None = None
     ) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """Producer states of the origin's leaders, of some partitions or all; empty if the brokers cannot tell them."""
+        """Producer states of the origin's leaders, of some partitions or all; empty if its brokers do not list them."""
         if self.origin is None:
             return {}
         try:
@@ -199,7 +199,7 @@ def _with_deleted(
 def quiet_ends(
     environment: Environment, origin: Admin, partitions: Collection[Partition], timeout_s: float
 ) -> dict[Partition, LogEnds]:
-    """Ends that every in-sync replica has, without an open transaction.
+    """Log ends that every in-sync replica has, without an open transaction.
 
     :raises StepFailedError: the cluster does not come to rest.
     """
@@ -219,7 +219,7 @@ def quiet_ends(
 
 
 def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: Mapping[Partition, LogEnds]) -> None:
-    """:raises BypassError: ends have moved between two looks behind a fence that every gateway had drained."""
+    """:raises BypassError: ends have moved between two reads after a fence that every gateway had drained."""
     ends = {key: (one.log_end, second[key].log_end) for key, one in sorted(first.items())}
     moved = {key: (low, high) for key, (low, high) in ends.items() if low != high}
     if moved:
@@ -229,15 +229,15 @@ def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: M
             "repeat the move."
         )
         raise BypassError(
-            f"Somebody writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
+            f"A producer writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
             f"while the fence stood and every gateway had drained. {way}",
             past_gateways(origin.cluster.name, moved, way),
         )
 
 
 def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """:raises StepFailedError: topics have got partitions. What a map does not list is its writer's: these would be
-    left behind in the origin, with what was written to them."""
+    """:raises StepFailedError: topics have got partitions. A partition that the map does not list belongs to the
+    writer's cluster: new ones would be left in the origin, with their records."""
     if grown := [name for name, count in before.items() if now.get(name, count) > count]:
         name = min(grown)
         raise StepFailedError(

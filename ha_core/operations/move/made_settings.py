@@ -46,7 +46,7 @@ def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Sh
     return here
 
 
-def carry_last(journal: Journal[MoveOperation], before: Shapes) -> None:
+def copy_late_changes(journal: Journal[MoveOperation], before: Shapes) -> None:
     """Copy settings that were changed between `follow_origin` and the fence; after it gateways refuse changes.
     Runs after the cut, so that no client waits for it. Best effort: failures are reported.
 

@@ -1,7 +1,7 @@
-"""The mirrors of a switch the other way: the cluster that was the writer gets a copy of what is written from now on.
+"""Reverses the mirrors of a switch: the former writer gets a copy of the records that follow the cut.
 
-Nobody waits for it, and the switch has succeeded without it: where it cannot be done, what it takes is written down
-(`LostTail`), and reconciling that cluster makes it.
+No client waits for it, and the switch succeeds without it: if it fails, a document (`LostTail`) keeps the facts that
+reconciling that cluster needs to link the mirror later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ha_core.model import LostTail, Mirror, SwitchOperation, Tail
-from ha_core.operations.copies.reversal import FAILURES, reversed_mirror, turn_round
+from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.plan.engine.revision import Documents
@@ -17,8 +17,8 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copies import unturned
 
 
-def turn_all_round(journal: Journal[SwitchOperation]) -> None:
-    """Each in its turn, then all mirrors in one revision. May be repeated."""
+def reverse_all(journal: Journal[SwitchOperation]) -> None:
+    """Prepare each reversal, then write all mirrors in one revision. Safe to repeat."""
     operation, environment = journal.operation, journal.environment
     if not operation.evidence.ended:
         return
@@ -29,9 +29,9 @@ def turn_all_round(journal: Journal[SwitchOperation]) -> None:
             new = reversed_mirror(old, operation.id, environment.now(), operation.by)
             bases = {cut.partition: cut.base for cut in operation.evidence.cuts[topic]}
             try:
-                turn_round(environment, old, bases, new, journal.still_ours)
+                prepare_reversal(environment, old, bases, new, journal.still_ours)
             except FAILURES as error:
-                environment.say(f"the mirror of {topic} is not turned round: {error}")
+                environment.say(f"the mirror of {topic} is not reversed: {error}")
                 left[topic] = str(error)
                 made.append(_left(operation, old, environment.now()))
             else:
@@ -41,8 +41,8 @@ def turn_all_round(journal: Journal[SwitchOperation]) -> None:
         seen.update(mirrors=len(made) - len(left), left=left)
 
 
-def leave_unturned(journal: Journal[SwitchOperation]) -> None:
-    """Write down what it takes to turn them round."""
+def store_unreversed(journal: Journal[SwitchOperation]) -> None:
+    """Store the facts that a later reversal needs."""
     operation, now = journal.operation, journal.environment.now()
     if operation.evidence.ended:
         touched = Touched.read(journal)
@@ -52,7 +52,7 @@ def leave_unturned(journal: Journal[SwitchOperation]) -> None:
 
 
 def without_copy(journal: Journal[SwitchOperation]) -> str:
-    """What to do about those that were not turned round; empty: all were."""
+    """The way out for mirrors that were not reversed; empty: all were."""
     operation, store = journal.operation, journal.environment.store
     keys = {topic: _key(operation, topic) for topic in operation.evidence.ended}
     left = sorted(topic for topic, key in keys.items() if store.read(LostTail, key) is not None)
@@ -73,7 +73,7 @@ def _key(operation: SwitchOperation, topic: str) -> str:
 
 
 def _left(operation: SwitchOperation, old: Mirror, at: str) -> LostTail:
-    """Everything was mirrored: the tail begins where the origin's log ended at the cut."""
+    """Everything was mirrored: the tail begins at the origin's log end of the cut."""
     ends = operation.evidence.origin_ends.get(old.topic, {})
     cuts = operation.evidence.cuts[old.topic]
     return LostTail(

@@ -1,5 +1,5 @@
-"""Sentences in the result of a switch: about copies (which topics went on there, which did not, and where records lie),
-and about offsets without a record below a forced cut."""
+"""Sentences in the result of a switch: about copies (topics that moved to them or stayed, and places of records), and
+about offsets without a record below a forced cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CUT_OVER = "cut over and verified"
 
 
 def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
-    """Empty texts among them say nothing."""
+    """Empty texts are to be skipped."""
     return (
         _beyond(operation),
         stayed(operation),
@@ -31,7 +31,7 @@ def over_holes(operation: SwitchOperation) -> str:
 
 
 def _beyond(operation: SwitchOperation) -> str:
-    """What a dead origin may have more than its copies; empty: nothing went to one."""
+    """How to count the records that a dead origin may have above its copies; empty: no topic moved to a copy."""
     mirrored, origin = operation.evidence.went_to_copies, operation.request.origin
     if operation.request.mode != "forced" or not mirrored:
         return ""
@@ -39,27 +39,27 @@ def _beyond(operation: SwitchOperation) -> str:
 
 
 def stayed(operation: SwitchOperation) -> str:
-    """Which topics did not go, and what to do about each; empty: all went."""
+    """Topics that did not move, with the way out; empty: all did."""
     if not operation.evidence.stayed:
         return ""
     origin, target = operation.route
     return (
         f"{listed(sorted(operation.evidence.stayed))} stayed in {origin}, as their copies in {target} are damaged: "
-        f"when {origin} is back they are written there again. If it never is, --damaged-copies good-part goes on at "
-        f"what is known to be good of them; delete nothing in {target} before that"
+        f"when {origin} is back they are written there again. If it never is, --damaged-copies good-part continues at "
+        f"the end of their good part; delete nothing in {target} before that"
     )
 
 
 def partly(operation: SwitchOperation) -> str:
-    """Which topics went on at the good part of a damaged copy; empty: none."""
+    """Topics that continue at the good part of a damaged copy; empty: none."""
     if not operation.evidence.partly:
         return ""
     why = listed(f"{name} ({damage})" for name, damage in sorted(operation.evidence.partly.items()))
-    return f"of damaged copies that is read which is known to be good: {why}"
+    return f"only the good part of damaged copies is read: {why}"
 
 
 def left_behind(operation: SwitchOperation) -> str:
-    """What copies hold and nobody reads there; empty: nothing."""
+    """Records that copies hold and readers do not get from there; empty: none."""
     left, origin = operation.evidence.left_to_origin, operation.request.origin
     if not left:
         return ""
@@ -89,12 +89,12 @@ def gone(operation: SwitchOperation) -> str:
 
 
 def ended_too(operation: SwitchOperation) -> str:
-    """Which other mirrors a forced cut has ended, and how to make them anew; empty: there were none."""
+    """Other mirrors that a forced cut has ended, and how to link them again; empty: there were none."""
     if not operation.evidence.ended_too:
         return ""
     origin, target = operation.route
     ended = listed(f"{one.topic} in {one.target}" for one in operation.evidence.ended_too)
     return (
-        f"the mirrors of {ended} have ended with it, as {origin} is the writer no more: delete the topic there, then "
-        f"`switchyard mirror link TOPIC --from {target} --to CLUSTER`"
+        f"the mirrors of {ended} have ended with it, as {origin} is not the writer any more: delete the topic there, "
+        f"then `switchyard mirror link TOPIC --from {target} --to CLUSTER`"
     )

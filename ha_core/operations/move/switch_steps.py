@@ -1,12 +1,11 @@
-"""A switch, step by step, as the planner says (`plan/move/planner`): what each step does to the store and to the
-clusters.
+"""The effects of a switch's steps (order: `plan/move/planner`) on the store and the clusters.
 
-From fence to cut is the only time in which clients wait, hence as little as possible is done in it. What can be known
-before is asked before: documents with their versions, partitions, leaders, coordinators. Behind the fence there are two
-writes to ZooKeeper (fence and cut) and one round of questions to each cluster, side by side; the history is written
-afterwards. Any failure before the cut lifts the fence at once.
+Clients wait only from fence to cut, so as little as possible is done in that time. Facts that can be known before are
+read before: documents with their versions, partitions, leaders, coordinators. After the fence there are two writes to
+ZooKeeper (fence and cut) and one round of requests to each cluster, in parallel; the history is written afterwards. Any
+failure before the cut lifts the fence at once.
 
-Behind a fence an open transaction could not end: its records are refused, and the cut waits for it. So where leaders
+After a fence an open transaction could not end: its records are refused, and the cut waits for it. So if leaders
 remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
 """
 
@@ -21,10 +20,10 @@ from functools import cached_property, partial
 from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.copies.catch_up import OwnCopies
-from ha_core.operations.copies.taken import Taken, refuse_copiers, require_usable, take_over
-from ha_core.operations.copies.writers import BEHIND_CUT_S, open_to_writers, open_what_ended
+from ha_core.operations.copies.taken import Taken, fence_copiers, require_usable, take_over
+from ha_core.operations.copies.writers import BEHIND_CUT_S, open_ended_copies, open_to_writers
 from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
-from ha_core.operations.engine.cluster_admins import DYING_S, described, in_target, last_words, origin_of
+from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
 from ha_core.operations.engine.kind import patiently
@@ -32,10 +31,10 @@ from ha_core.operations.engine.revisions import Touched, by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.move.copy_settings import become_sources, without_settings
+from ha_core.operations.move.copy_settings import apply_source_settings, without_settings
 from ha_core.operations.move.fenced_reads import FencedReads
-from ha_core.operations.move.made_settings import Shapes, carry_last, follow_origin
-from ha_core.operations.move.mirror_reversal import leave_unturned, turn_all_round, without_copy
+from ha_core.operations.move.made_settings import Shapes, copy_late_changes, follow_origin
+from ha_core.operations.move.mirror_reversal import reverse_all, store_unreversed, without_copy
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.verifying import compare_copies, compared_words
 from ha_core.operations.proposal.usage import counts_days
@@ -59,14 +58,14 @@ from ha_core.plan.move.planner import (
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
 OURS_FOR_S = 1.0
-"""Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
+"""Time for which a hold is not checked again: far below the session time of an executor. A check costs a write."""
 PAUSE_S = 0.02
 KEEP_ALIVE_S = 3.0
-"""How often adopted members are kept alive meanwhile: as often as clients do it by default."""
+"""Interval of heartbeats for adopted members: the default of clients."""
 
 
 class SwitchSteps(MoveSteps[SwitchOperation]):
-    """The effects of a switch's steps. `window`, and what it has found, are of one run of `cut_over`."""
+    """The effects of a switch's steps. `window`, and its results, belong to one run of `cut_over`."""
 
     def __init__(self, journal: Journal[SwitchOperation], why: str = "") -> None:
         super().__init__(journal, why)
@@ -77,11 +76,11 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     @cached_property
     def touched(self) -> Touched:
-        """Read once; later revisions of this run are known without a look."""
+        """Read once; later revisions of this run update it without a read."""
         return Touched.read(self.journal)
 
     def perform(self, step: str) -> None:
-        """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
+        """A failure after the fence goes into the history when the fence is lifted, since clients wait for it."""
         try:
             super().perform(step)
         except BaseException as error:
@@ -93,7 +92,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             raise
 
     def close(self) -> None:
-        """Nothing of it runs any more."""
+        """Stop the copiers of this run."""
         if self.levelling is not None:
             self.levelling.close()
 
@@ -107,24 +106,25 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         adopt_groups(self.journal)
 
     def hold(self) -> None:
-        """Take the copies of what is mirrored. Of a dead origin they are taken over at once: nothing more comes."""
+        """Hold the copies of mirrored topics. Copies of a dead origin are taken over at once: it sends no more
+        records."""
         operation, mirrors = self.journal.operation, self.environment.store.mirrors()
         if mirrored := to_hold(operation, mirrors):
             others, known = also_mirrored(operation, mirrored, mirrors), operation.evidence
             if (mirrored, others) != (known.mirrored, known.also_mirrored):
-                self.journal.note(mirrored=mirrored, also_mirrored=others)  # so that its revisions may write these
+                self.journal.note(mirrored=mirrored, also_mirrored=others)  # lets its revisions write these
             with self.journal.lap("hold") as seen:
                 documents = hold_change(self.journal.operation, self.touched.view)
                 seen.update(revision=self.touched.commit(documents, "hold"), topics=len(mirrored))
             if self.journal.request.mode == "forced":
-                self.taking_over  # noqa: B018  beside the fence and the wait for the gateways
+                self.taking_over  # noqa: B018  in parallel with the fence and the wait for the gateways
             else:
-                del self.touched  # what is noted until the fence changes versions
+                del self.touched  # notes before the fence change versions
 
     def level(self) -> None:
-        """Copy until little is missing, and go on with it.
+        """Copy until little is missing, and keep copying.
 
-        :raises StepFailedError: a copy has stopped, or does not catch up.
+        :raises StepFailedError: a copier has stopped, or does not catch up.
         """
         journal, mirrored = self.journal, self.journal.operation.evidence.mirrored
         if mirrored:
@@ -144,7 +144,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         self._refuse_latecomers()
 
     def quiesce(self) -> None:
-        """Fence transactions, and wait until none is open in what moves. Without any, nothing is done.
+        """Fence transactions, and wait until none is open in the moved topics. Without any, does nothing.
 
         :raises StepFailedError: one stays open for the drain timeout.
         """
@@ -164,7 +164,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     def drain(self) -> None:
         """:raises NotDrainedError: a gateway does not follow in time."""
-        # The fence of a run that was interrupted is in the newest revision.
+        # The fence of an interrupted run is in the newest revision.
         revision = self.fence_revision or self.environment.store.load().revision
         with self.journal.lap("drain"):
             require_drained(self.journal, revision)
@@ -176,7 +176,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             checked = None
             if adopted and window.origin is not None:
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
-            taken = self.taking_over.result()  # the copies end behind the markers of this
+            taken = self.taking_over.result()  # the takeover's markers end the copies
             require_usable(self.journal.request, self.journal.moves.topics, taken)
             self.partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
             self.copies, self.stay = taken.without(taken.damaged), taken.damaged
@@ -186,7 +186,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             seen.update(partitions=len(self.found.ends), producers=producers)
 
     def mirrored(self) -> None:
-        """:raises StepFailedError: the copies do not get to the end of the origin for the drain timeout."""
+        """:raises StepFailedError: the copies do not reach the origin's end within the drain timeout."""
         if self.levelling is not None:
             with self.journal.lap("mirrored") as seen:
                 found, keys = self.found, self.levelling.partitions
@@ -201,7 +201,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
                 seen.update(partitions=len(keys), runs=sum(len(copy.runs) for copy in self.copies.values()))
 
     def offsets(self) -> None:
-        """Groups that have changed since they were adopted are given up: their members join once more."""
+        """Groups that have changed since their adoption are dropped from it: their members rejoin."""
         adopted = self.journal.operation.evidence.adopted
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
@@ -213,7 +213,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         journal, environment, found = self.journal, self.environment, self.found
         with self.journal.lap("cut") as seen:
             view = self.touched.view
-            # The others of a topic grow on in the origin.
+            # Other partitions of a topic continue to grow in the origin.
             leaving = of_all(journal.request, view.topics, found.origin)
             origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
             operation = journal.operation.noting(origin_ends=origin_ends, partly=self.partly)
@@ -249,28 +249,28 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
         journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
-        become_sources(journal)
-        carry_last(journal, self.settings)
+        apply_source_settings(journal)
+        copy_late_changes(journal, self.settings)
 
     def verify(self) -> None:
-        """Once: from the first step of `reverse` on the origin grows by what is copied to it."""
+        """Done once: after the first step of `reverse` the origin grows by the records that are copied to it."""
         if not self.journal.operation.evidence.ended_mirrors_verified:
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
-            # Again if the executor died after the cut. Once the mirror is reversed, the origin has a copy's settings.
-            become_sources(self.journal)
-            # Before it is verified: what fails there ends the operation, and nobody would come back to these.
-            refuse_copiers(self.environment, self.journal.operation.evidence.ended_too)
-            open_what_ended(self.journal, self.journal.operation.evidence.ended_too)
+            # Again in case the executor died after the cut. A reversed mirror has given the origin a copy's settings.
+            apply_source_settings(self.journal)
+            # Before it is verified: a failure there ends the operation, and no executor would return to these.
+            fence_copiers(self.environment, self.journal.operation.evidence.ended_too)
+            open_ended_copies(self.journal, self.journal.operation.evidence.ended_too)
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
 
     def reverse(self) -> None:
-        """The cluster that was the writer gets a copy again. Where that cannot be now, it is made later."""
-        turn_all_round(self.journal)
+        """The former writer gets a copy. If that fails, it is linked later."""
+        reverse_all(self.journal)
 
     def unverified(self) -> None:
-        leave_unturned(self.journal)
+        store_unreversed(self.journal)
 
     def record(self) -> None:
         words = [
@@ -296,7 +296,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         self.environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
 
     def leave(self) -> None:
-        """Take adopted members out."""
+        """Remove adopted members from their groups."""
         adopted = self.journal.operation.evidence.adopted
 
         def left() -> dict[str, list[str]]:
@@ -315,8 +315,8 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         target, origin = journal.target, origin_of(environment, request)
         forced = request.mode == "forced"
         if forced:
-            said = last_words(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
-            found = said or described(target, moves.topics)
+            answer = ask_dying(environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
+            found = answer or described(target, moves.topics)
         else:
             found = described(journal.origin, moves.topics)
             renew_adoption(journal)
@@ -336,7 +336,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
     @cached_property
     def taking_over(self) -> Future[Taken]:
-        """Of the copies of a dead origin's topics. One run of `cut_over` asks for it once."""
+        """The takeover of copies whose origin is dead. One run of `cut_over` needs it once."""
         journal, mirrors = self.journal, self.touched.view.mirrors.values()
         held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
         partitions = self.window.partitions if held else ()
@@ -344,7 +344,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions, good_part)
 
     def _await_transactions(self, revision: int) -> None:
-        """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen."""
+        """Gateways know transactions that have not written yet; the origin knows those that no gateway has seen."""
         environment, request, window = self.environment, self.journal.request, self.window
         reached = drained(revision, self.journal.operation.id)
         begun = alive_at = environment.monotonic()
@@ -368,11 +368,11 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             environment.sleep(PAUSE_S)
 
     def _refuse_latecomers(self) -> None:
-        """What the scope began to use after the move was planned would be left behind: a group without its committed
-        offsets, a topic with two writers. Behind a drained fence all of it is in the store: gateways report a revision
-        when what they saw before it is there (`gateway/process/membership.py`).
+        """Topics and groups that the scope began to use after the move was planned would be left behind: a group
+        without its committed offsets, a topic with two writers. After a drained fence all usage is in the store:
+        gateways report a revision when the usage that they saw before it is there (`gateway/process/membership.py`).
 
-        :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
+        :raises StepFailedError: names them. A forced move continues: no client waits for a dead cluster.
         """
         environment, request, moves = self.environment, self.journal.request, self.journal.moves
         read = environment.pool.map(lambda user: environment.store.read(Usage, user), request.scope.named_users)
@@ -393,7 +393,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
 
 class Switch(MoveKind):
-    """Clients, topics and groups, behind a fence of some milliseconds."""
+    """Moves clients, topics and groups, under a fence of some milliseconds."""
 
     names = ("switch",)
     tasks = TASKS
@@ -406,7 +406,7 @@ class Switch(MoveKind):
             self._take(SwitchSteps(journal), left)
 
     def run_task(self, journal: Journal[SwitchOperation], task: str) -> None:
-        """Behind a fence that an earlier one left, the planner decides."""
+        """If an earlier run has left a fence, the planner decides how to continue."""
         operation = journal.operation
         left = steps(journal.request)
         if operation.state in {"fenced", "undoing"}:
@@ -454,6 +454,6 @@ class Switch(MoveKind):
 
 
 def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
-    """The steps that are left, by what stands in the state."""
+    """The steps that are left, from the stored state."""
     view = journal.environment.store.load()
     return resume(journal.operation, view.topics, view.groups)

@@ -1,8 +1,8 @@
-"""The copies of a planned switch, compared with their sources before anything is changed.
+"""Compares the copies of a planned switch with their sources before anything is changed.
 
-It is the first step, and by itself: no member is carried over yet whose session would run out, no copy is held, and no
-client waits. So it may take its time, and where it fails there is hardly anything to be undone. Done again after any
-death; what it has found stands in the operation, and is not looked for a second time.
+It is the first step, and a task of its own: no adopted member's session would expire meanwhile, no copy is held, and no
+client waits. So it may take its time, and its failure leaves hardly anything to undo. It is repeated after a crash; the
+operation keeps its result, and then it is not done again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ha_core.plan.mirror.copy_findings import copies_differ, not_compared
 
 
 def compare_copies(journal: Journal[SwitchOperation]) -> None:
-    """What both have: a copy that lags is copied further by the switch, and one that nobody has begun is made by it.
+    """Compares the records that both have: the switch copies the rest of a copy that lags or has not begun.
 
     :raises StepFailedError: a copy differs, or a cluster does not answer.
     """
@@ -59,7 +59,7 @@ def compare_copies(journal: Journal[SwitchOperation]) -> None:
 
 
 def compared_words(operation: SwitchOperation) -> str:
-    """What was compared; empty: nothing."""
+    """The result of the comparison; empty: nothing was compared."""
     found = operation.evidence.compared
     if found is None:
         return ""

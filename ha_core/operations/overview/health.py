@@ -1,6 +1,6 @@
-"""What waits for a human: everything in the state that does not end by itself, each with the command that ends it.
+"""Problems that wait for an operator: everything in the state that does not end by itself, each with its remedy.
 
-An alarm calls `switchyard status --check` and tells by its exit code whether somebody has to look.
+An alarm calls `switchyard status --check`, whose exit code says whether there are problems.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.problem import Problem
 from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
-from ha_core.operations.mirror.health import copied_by_nobody, lacking, not_in_sync
+from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
 from ha_core.plan.facts.verdict import amount, duration, listed
 
 WAITING_S = 900.0
-"""An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
+"""An operation that no client waits for may pause between two tasks, for a slot or for an approval."""
 LEFT_S = 3.0
-"""Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
+"""Live processes resume an operation that clients wait for within this time; after it the operation is orphaned."""
 PAUSE_S = 0.2
 MAX_NAMED = 20
 BEHIND_S = 3.0
-"""A gateway may need so long for a new revision; one that is still behind then does not follow."""
+"""A gateway may take this long for a new revision; one that is still behind then does not follow."""
 
 
 def problems(
@@ -51,7 +51,7 @@ def problems(
     gateways: Collection[GatewayRecord],
     running: Collection[Operation],
 ) -> tuple[Problem, ...]:
-    """All that is wrong now."""
+    """All current problems."""
     return (
         *_clusters(view, clusters),
         *_masked(environment, view, clusters),
@@ -60,7 +60,7 @@ def problems(
         *_topics(view, running),
         *_ends(environment, view, running),
         *_returned(view, clusters),
-        *copied_by_nobody(environment),
+        *uncopied_mirrors(environment),
         *lacking(environment, view),
         *left_behind(environment),
         *not_in_sync(environment),
@@ -83,16 +83,16 @@ def _usage(environment: Environment) -> Iterator[Problem]:
 def _caches(environment: Environment) -> Iterator[Problem]:
     for one in caches(environment):
         if one.cannot_read:
-            said = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
+            failures = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
             yield Problem(
                 f"{one.cache} of the platform",
-                f"They cannot be read by {said}. What was read last stays in force, as old as it is.",
-                "See whether the platform and its database run, and a gateway's log for why it cannot reach it.",
+                f"They cannot be read by {failures}. The rows that were read last stay in force, whatever their age.",
+                "See whether the platform and its database run, and in a gateway's log why it cannot reach it.",
             )
         elif one.behind:
             yield Problem(
                 f"{one.cache} of the platform",
-                f"An older state than what was agreed is in force at {', '.join(one.behind)}.",
+                f"An older state than the agreed one is in force at {', '.join(one.behind)}.",
                 f"If it stays so, `switchyard platform reload {one.cache}`.",
             )
 
@@ -103,7 +103,7 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
     elif view.default_cluster is None:
         yield Problem(
             "clusters",
-            "No cluster is the default: who has no binding is refused.",
+            "No cluster is the default: clients without a binding are refused.",
             "`switchyard clusters add NAME --bootstrap … --default`",
         )
     for state in clusters:
@@ -116,10 +116,10 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
 
 
 def _ways_on(view: View, gone: str) -> str:
-    """What an operator may do without a cluster; topics with a copy go on at once."""
+    """Ways to continue without a cluster; topics with a copy continue at once."""
     new_home = (
-        "`switchyard mask` spares clients the waiting, also for commits that nobody else can confirm, and "
-        "`switchyard migrate-from-fault` gives its topics a new home."
+        "`switchyard mask` spares clients the waiting, also for commits that no other cluster can confirm, and "
+        "`switchyard migrate-from-fault` moves its topics to another cluster."
     )
     copies: dict[str, set[str]] = {}
     for mirror in view.mirrors.values():
@@ -128,15 +128,15 @@ def _ways_on(view: View, gone: str) -> str:
     if not copies:
         return new_home
     ways = "; ".join(
-        f"{len(topics)} of its topics have a copy in {target} ({listed(sorted(topics))}); whoever uses them goes on "
-        f"there after `switchyard switch user:NAME --from {gone} --to {target} --mode forced --unread wait --reason …`"
+        f"{len(topics)} of its topics have a copy in {target} ({listed(sorted(topics))}); their clients continue there "
+        f"after `switchyard switch user:NAME --from {gone} --to {target} --mode forced --unread wait --reason …`"
         for target, topics in sorted(copies.items())
     )
     return f"{ways}. For the others, {new_home}"
 
 
 def _masked(environment: Environment, view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
-    """Masked clusters without which something cannot be written, as far as is known without asking any."""
+    """Masked clusters without which topics cannot be written, as far as is known without asking any cluster."""
     masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
     if not masked:
         return
@@ -150,9 +150,9 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
                 f"cluster {name}",
                 f"It is masked, and {amount(len(written), 'topic', 'is', 'are')} written there and nowhere "
                 f"else: {listed(written)}. "
-                "Nobody can write them.",
-                f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` gives them a new "
-                "home.",
+                "No client can write them.",
+                f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` moves them to "
+                "another cluster.",
             )
 
 
@@ -183,18 +183,18 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 f"gateway {name}",
                 f"{missing} of its {missing + len(workers)} workers {'is' if missing == 1 else 'are'} away: dead, or "
                 "hanging. The others serve its clients.",
-                "Look at its log, which names it and says why it ended; stop one that hangs: it is started anew.",
+                "Look at its log, which names the worker and the reason; stop one that hangs: it is started again.",
             )
     if not any(one.records_facts for one in gateways):
         yield Problem(
             "gateways",
-            "None records what is known of clusters, for the day on which one dies.",
+            "None records facts about clusters, which a forced move needs when one dies.",
             "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
         )
 
 
 def _behind(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
-    """Those that have not caught up with the view a moment later either."""
+    """Gateways that have not caught up with the view after `BEHIND_S` either."""
     behind = {one.id for one in gateways if one.revision < view.revision}
     deadline = environment.monotonic() + BEHIND_S
     while behind and environment.monotonic() < deadline:
@@ -211,21 +211,21 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
         silent_s = WAITING_S if patience is None else max(patience, QUIET_S)
         if operation.id in left or interrupted(environment, operation, silent_s):
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
-            last = f"the last was done {duration(quiet_s(environment, operation))} ago"
-            text = f"It was interrupted: nobody works on it, {last}; it is {operation.state}.{stands}"
+            last = f"its last step was {duration(quiet_s(environment, operation))} ago"
+            text = f"It was interrupted: no executor works on it, {last}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
         elif isinstance(operation, MigrateOperation) and overdue(environment, operation):
-            yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
+            yield Problem(about, "It should have crossed over by now.", f"{way} --finish-with-barrier")
 
 
 def _left(environment: Environment) -> frozenset[str]:
-    """Operations that clients wait for, that have no executor, and that nobody takes up."""
-    caretaking = OrphanRecovery(environment)
+    """Operations that clients wait for, without executor, and that no process resumes."""
+    recovery = OrphanRecovery(environment)
     deadline = environment.monotonic() + LEFT_S
-    found = caretaking.look()
-    while caretaking.waiting and environment.monotonic() < deadline:
+    found = recovery.look()
+    while recovery.waiting and environment.monotonic() < deadline:
         environment.sleep(PAUSE_S)
-        found = caretaking.look()
+        found = recovery.look()
     return frozenset(found)
 
 
@@ -246,13 +246,13 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
     for cluster, names in sorted(lost.items()):
         yield Problem(
             f"cluster {cluster}",
-            f"It came back with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
+            f"It returned with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
             "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
         )
 
 
 def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
-    """Topics that are gone, or half deleted, and whose names are taken all the same."""
+    """Topics that are deleted, wholly or in part, while their names stay taken."""
     if names := gone(environment, view):
         yield Problem(
             f"topics {listed(names)}",
@@ -271,13 +271,13 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
     if names := waiting(environment):
         yield Problem(
             f"topics {listed(names)}",
-            "Clients have asked for their deletion, and nobody deletes them.",
-            "Look why no gateway takes care of operations, or say `switchyard topics delete`.",
+            "Clients have asked for their deletion, and no gateway deletes them.",
+            "See why no gateway recovers orphans, or run `switchyard topics delete`.",
         )
 
 
 def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
-    """Clusters that were dead at a cut and answer again, while readers wait for what they hold."""
+    """Clusters that were dead at a cut and answer again, while readers wait for their records."""
     back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
     unread: dict[str, set[str]] = {}
     for name, _, extent in unconfirmed(view):
@@ -293,7 +293,7 @@ def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
 
 
 def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
-    """Who has led clients away from a cluster that was away, when, and where its topics are now."""
+    """The switches that moved clients out of a cluster that was away, when, and where its topics are now."""
     names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
     begun = {tail.operation: environment.operation(tail.operation) for tail in tails}
     who = listed(f"{name} of {one.by}" if one is not None else name for name, one in sorted(begun.items()))
@@ -302,25 +302,23 @@ def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
     are, copies = ("topic {} is", "its copy was") if len(names) == 1 else ("topics {} are", "their copies were")
     ago = duration(max(0.0, environment.age_s(since)))
     moved = f"{are.format(listed(names))} written in {where} since, where {copies}"
-    return f"Clients were led away from it {ago} ago, by a {'forced ' if forced else ''}switch ({who}): {moved}"
+    return f"Clients were moved away from it {ago} ago, by a {'forced ' if forced else ''}switch ({who}): {moved}"
 
 
 def left_behind(environment: Environment) -> Iterator[Problem]:
-    """Clusters that were lost with what nobody had copied, and that nobody has looked at since."""
+    """Lost clusters whose lost tails no operator has reconciled yet."""
     try:
         lost = environment.store.lost_tails()
     except UnreadableDocumentError as error:
-        yield Problem(
-            LostTail.FOLDER, "This version cannot read all that forced switches have left behind.", str(error)
-        )
+        yield Problem(LostTail.FOLDER, "This version cannot read all lost tails of forced switches.", str(error))
         return
     for cluster, tails in uncounted(lost).items():
         yield Problem(
             f"cluster {cluster}",
-            f"{_led_away(environment, tails)}. It is no standby of that yet, and what it had acknowledged and no copy "
-            "had is not counted: no client is given it.",
+            f"{_led_away(environment, tails)}. It is no standby of that yet, and the records that it had acknowledged "
+            "and no copy had are not counted: no client gets them.",
             f"`switchyard mirror reconcile {cluster} --reason …` when it is back (in Airflow the DAG "
-            "`reconcile_returned_cluster`): it is counted, and becomes the standby. If it is gone for good, with "
+            "`reconcile_returned_cluster`): they are counted, and it becomes the standby. If it is gone for good, with "
             "--accept-loss and the topics.",
         )
         for tail in tails:
@@ -328,9 +326,9 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
             if other := [f"partition {p} at offset {one.differs_at}" for p, one in parts if one.differs_at is not None]:
                 yield Problem(
                     f"topic {tail.topic}",
-                    f"Of what was mirrored {cluster} has other records than the copy in {tail.target}: "
-                    f"{listed(other)}. It gets no copy of what is written now.",
+                    f"Below the end of the copy in {tail.target}, {cluster} has other records than the copy: "
+                    f"{listed(other)}. It gets no copy of new records.",
                     f"`switchyard mirror reconcile {cluster} {tail.topic} --verify full --reason …` compares all. "
-                    f"When nothing of it is needed there, delete the topic in {cluster}, link it anew, and reconcile "
+                    f"When none of its records is needed, delete the topic in {cluster}, link it again, and reconcile "
                     "it with --accept-loss.",
                 )

@@ -28,7 +28,7 @@ MAX_ROWS, MAX_NOTICES = 10_000, 20
 def notices(
     environment: Environment, view: View, running: Collection[Operation], alarming: Collection[Problem]
 ) -> Iterator[Problem]:
-    """:param alarming: problems that are told anyway; their subjects are left out."""
+    """:param alarming: problems that are reported anyway; their subjects are left out."""
     yield from _without_executor(environment, running, alarming)
     yield from islice(_approvals(environment), MAX_NOTICES)
     yield from _super_users(view)
@@ -44,10 +44,10 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
     from ha_core.operations.engine.gateway_queries import ask_gateways
 
     try:
-        said = ask_gateways(environment, "/connections", {"limit": str(MAX_ROWS)}, timeout_s=ASKED_S)
+        answers = ask_gateways(environment, "/connections", {"limit": str(MAX_ROWS)}, timeout_s=ASKED_S)
     except RefusedError:
         return
-    rows = [row for one in said if one.answer is not None for row in one.answer["connections"]]
+    rows = [row for one in answers if one.answer is not None for row in one.answer["connections"]]
     for one in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
         yield Problem(
             f"user {one.user}",
@@ -89,8 +89,8 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
 
 
 def _super_users(view: View) -> Iterator[Problem]:
-    """Super users that gateways lead away from their clusters: declared or bound before it was refused, or by another
-    default cluster."""
+    """Super users that gateways route away from their clusters: declared or bound before that was refused, or because
+    the default cluster changed."""
     for user in sorted(view.super_users):
         homes, led = view.super_user_of(user), cluster_for_user(view, Identity(user, ""))
         if led is not None and led not in homes:
@@ -106,11 +106,11 @@ def _without_executor(
     environment: Environment, running: Collection[Operation], alarming: Collection[Problem]
 ) -> Iterator[Problem]:
     """Operations that hold locks while no executor works on them."""
-    told = {problem.about for problem in alarming}
+    alarmed = {problem.about for problem in alarming}
     locks = Counter(lock.operation for lock in environment.store.locks())
     for operation in running:
         about, by_run = f"operation {operation.id}", operation.driver == "run"
-        if about in told or not interrupted(environment, operation, NEXT_TASK_S if by_run else COMMAND_S):
+        if about in alarmed or not interrupted(environment, operation, NEXT_TASK_S if by_run else COMMAND_S):
             continue
         ago = duration(quiet_s(environment, operation))
         holds = f"it is {operation.state} and holds {amount(locks[operation.id], 'lock')}"

@@ -1,7 +1,7 @@
-"""Topics as they are made in the target: a pre-flight has the target judge the same ones that a move's steps create.
+"""Topics as they are created in the target: a pre-flight has the target judge the specs that a move's steps create.
 
-What a topic is made with is `plan/facts/settings`; what the target makes of that, the target is asked (CREATE_TOPICS
-with `validate_only`), before anything is changed.
+`plan/facts/settings` decides the settings of a topic; the target judges them (CREATE_TOPICS with `validate_only`)
+before anything is changed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ha_core.plan.preflight import PreflightCase
 
 
 def as_made(spec: TopicSpec, defaults: Mapping[str, str], brokers: int, request: MoveRequest) -> TopicSpec:
-    """What the target is asked to create.
+    """The spec that the target is asked to create.
 
     :param spec: the topic, as the origin has it.
-    :param defaults: what the target's brokers go by where a topic is silent; empty: nobody knows.
+    :param defaults: settings of the target's brokers for topics without their own; empty: unknown.
     """
     replication = max(1, min(spec.replication, brokers))
     there = to_create(settings_of(spec.config, spec.defaults), defaults, replication, request.settings_left_alone)
     config = {key: value for key, value in there.changes.items() if value is not None}
     if isinstance(request, LinkRequest):
-        # From its first moment on: whoever does not see the change of a setting yet would stamp records anew.
+        # From the first record on: a broker that has not seen a later change of the setting would stamp records anew.
         config[STAMPS] = OF_A_COPY[STAMPS]
     return replace(spec, config=config)
 
 
 def with_trials(environment: Environment, case: PreflightCase, timeout_s: float) -> PreflightCase:
-    """The case with what its target says to the topics that are to be created there."""
+    """The case with the target's answers about the topics that are to be created there."""
     request, target = case.request, case.facts.clusters.get(case.request.target)
     if target is None or not target.reachable:
         return case
@@ -45,13 +45,13 @@ def with_trials(environment: Environment, case: PreflightCase, timeout_s: float)
     try:
         trials = admin_of(environment, request.target).try_topics(specs, timeout_s) if specs else {}
     except (KafkaAdminError, RefusedError) as error:
-        environment.say(f"{request.target} does not say whether it would create these topics: {error}")
+        environment.say(f"{request.target} does not answer whether it would create these topics: {error}")
         return case
     return replace(case, trials=trials)
 
 
 def _missing(case: PreflightCase, topics: Collection[str]) -> list[TopicSpec]:
-    """Topics as the origin has them, of those that the target says it has not."""
+    """Topics as the origin has them, if the target answers that it lacks them."""
     found = []
     for name in topics:
         here, there = case.here(name), case.facts.topic(case.request.target, name)

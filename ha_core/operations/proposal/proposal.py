@@ -1,4 +1,4 @@
-"""What a move would do and what it costs: gathered, judged and shown before anything is changed."""
+"""The effect and the cost of a move: facts are collected, judged and shown before anything is changed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight
 
 
 class Proposal(BaseProposal, Startable):
-    """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+    """A move on the state at `revision`. JSON-able: it is passed between tasks and shown to people."""
 
     other_users: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
+    """Topic → its users outside of the scope, as `user` or `user+instance`."""
     preview: Preview | None = None
-    """What it costs, where somebody is to read it."""
+    """Its cost, if the proposal is to be read by people."""
     crossings: dict[str, str] = Field(default_factory=dict)
-    """Forced only: topic that crosses over out of the dead cluster → the operation that is ended without it first."""
+    """Forced moves only: topic with a crossing out of the dead cluster → the operation to end without it first."""
 
     @property
     def title(self) -> str:
@@ -48,28 +48,26 @@ class Proposal(BaseProposal, Startable):
 
     @property
     def ends_first(self) -> tuple[Collection[str], UnreadPolicy, bool]:
-        """What crosses over out of a cluster that a forced move takes for dead: it is where it belongs then."""
+        """Crossings out of a cluster that a forced move takes for dead."""
         return sorted(set(self.crossings.values())), self.request.unread or "wait", self.request.force
 
     @property
-    def told(self) -> dict[str, Any]:
+    def history_detail(self) -> dict[str, Any]:
         return {"ended_without_origin": dict(self.crossings)} if self.crossings else {}
 
     def judged_again(self, environment: Environment) -> Proposal:
-        """:raises RefusedError: a verdict is an error, or what moves has changed."""
+        """:raises RefusedError: a verdict is an error, or the set of topics and groups has changed."""
         again = plan(environment, self.request)
         again.require_sound()
         if changed := sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys()):
-            raise unchanged(
-                f"What moves is not what was proposed any more: {', '.join(changed)}. Look at a new proposal."
-            )
+            raise unchanged(f"The move differs from the proposal now: {', '.join(changed)}. Look at a new proposal.")
         return again
 
 
 def plan(environment: Environment, request: MoveRequest, read: bool = False) -> Proposal:
-    """What `request` would do now. Changes nothing.
+    """The effect of `request` on the current state. Changes nothing.
 
-    :param read: somebody is going to read it: with a preview of what it costs.
+    :param read: people are going to read it: adds a preview of the cost.
     """
     store = environment.store
     view = store.load()
@@ -107,29 +105,29 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
 
 
 MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
-"""Of the history, for the expected fence."""
+"""Limits of the search in the history for the expected fence."""
 SHORTEST_LOOK_S = 1.0
-"""Growth within less says nothing."""
+"""Growth within a shorter time means nothing."""
 
 
 class Preview(BaseModel):
-    """What is known before a move; it decides nothing."""
+    """Facts about the cost of a move; they decide nothing."""
 
     model_config = ConfigDict(frozen=True)
 
     creates: dict[str, int] = {}
     """Topics that are missing in the target → partitions that they get."""
     lag_records: dict[str, int | None] = {}
-    """Group → records below the ends of the topics that it reads; None: its cluster has not told."""
+    """Group → records below the ends of the topics that it reads; None: its cluster does not answer."""
     records_per_s: float | None = None
-    """All moved topics together; None: nothing was recorded of them before."""
+    """All moved topics together; None: they were not recorded before."""
     rate_from: str = ""
     expected_fence: str = ""
-    """How long clients will wait, in words with where that is known from."""
+    """How long clients will wait, with the source of that number."""
 
 
 def preview(environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Preview:
-    """What the move would cost, as it would be made now. Changes nothing."""
+    """The cost of the move on the current state. Changes nothing."""
     rate, rate_from = _rate(environment, request.origin, moves, facts)
     return Preview(
         creates=created(request.target, moves.topics, facts),
@@ -141,7 +139,7 @@ def preview(environment: Environment, view: View, request: MoveRequest, moves: M
 
 
 def created(target: str, topics: Iterable[str], facts: Facts) -> dict[str, int]:
-    """Topics that the target answers that it does not have → the partitions of theirs elsewhere."""
+    """Topics that the target lacks by its own answer → their partitions elsewhere."""
     return {
         name: max((one.partitions for (_, topic), one in facts.topics.items() if topic == name), default=0)
         for name in topics
@@ -150,7 +148,7 @@ def created(target: str, topics: Iterable[str], facts: Facts) -> dict[str, int]:
 
 
 def expected_fence(environment: Environment) -> str:
-    """What the last moves have cost their clients."""
+    """Fence times of the last moves."""
     store, found = environment.store, []
     for operation in store.operations(OPERATIONS_LOOKED_AT):
         if isinstance(operation, SwitchOperation) and operation.state == "succeeded":
@@ -161,7 +159,7 @@ def expected_fence(environment: Environment) -> str:
     if not found:
         return "some tens of milliseconds; no move was made here yet"
     if len(found) == 1:
-        return f"about {found[0]:.0f} ms, as of the one move before"
+        return f"about {found[0]:.0f} ms, from the one move before"
     return f"about {median(found):.0f} ms: the last {len(found)} moves took {min(found):.0f} to {max(found):.0f} ms"
 
 
@@ -177,7 +175,7 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
 
 
 def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
-    """How much the origin's logs grew since they were last recorded."""
+    """Growth of the origin's logs since they were last recorded."""
     known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
     grown, oldest = 0.0, 0.0
     for name, seen in known.items():
@@ -188,5 +186,5 @@ def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -
         grown += sum(max(0, now.ends[p] - end) for p, end in seen.ends.items() if p in now.ends) / seconds
     if not oldest:
         late = "their logs cannot be asked now, or were recorded a moment ago"
-        return None, late if known else "nothing was recorded of them; `switchyard facts record` does"
-    return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"
+        return None, late if known else "they were never recorded; `switchyard facts record` does so"
+    return round(grown, 1), f"growth of the logs since they were recorded, {oldest:.0f} s ago"

@@ -1,4 +1,4 @@
-"""From what operators write to a request: scopes of moves, names and patterns of topics, cuts.
+"""Requests from operators' input: scopes of moves, names and patterns of topics, cuts.
 
 A scope is `user:NAME`, `user:NAME+INSTANCE`, `user:NAME#TOPIC`, `user:NAME##GROUP`, `topic:NAME` or
 `topic:NAME:PARTITIONS`. Names are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partitions are
@@ -28,7 +28,7 @@ from ha_core.plan.move.instance_choice import choose
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 CHOICE = "+#"
-"""Between a user and a topic: the instances of the user that use the topic."""
+"""Between a user and a topic: stands for the instances of the user that use the topic."""
 _USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+#|\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
 MAX_ENTRIES = 10_000
 MAX_PARTITION = 99_999
@@ -69,7 +69,7 @@ def parse_scope(entries: Iterable[str]) -> Scope:
         partitions={name: found for name, found in topics.items() if found is not None},
     )
     if scope == Scope():
-        raise RefusedError(f"The scope is empty. Name what is to move: {FORMS}.")
+        raise RefusedError(f"The scope is empty. Name something to move: {FORMS}.")
     return scope
 
 
@@ -122,14 +122,14 @@ def parse_topic(entry: str) -> tuple[str, tuple[int, ...] | None]:
 
 
 def _merged(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Partitions that were named in two entries; a topic that is named as a whole once is moved whole."""
+    """Partitions that two entries name; None, the whole topic, if either names the whole topic."""
     return None if one is None or other is None else tuple(sorted({*one, *other}))
 
 
 def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
-    """A request from what an operator typed; `options` are further fields of `MoveRequest`.
+    """A request from an operator's input; `options` are further fields of `MoveRequest`.
 
-    :raises RefusedError: an entry or option that is not understood.
+    :raises RefusedError: an illegal entry or option.
     """
     entries = parse_scope(scope)
     for name in (*entries.topics, *(topic for _, topic in entries.user_topics)):
@@ -146,29 +146,30 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
         where = where if where == "max-rate-records-s" else where.removesuffix("-s")
         raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
     if request.max_rate_records_s is not None and request.mode != "forced":
-        raise unchanged("--max-rate-records-s is for forced moves: a planned one reads where logs end. Leave it out.")
+        raise unchanged("--max-rate-records-s is for forced moves: a planned one reads the log ends. Leave it out.")
     if request.mode == "forced" and request.unread is None:
         raise unchanged(
-            f"What do readers do that have not read all that {origin} holds? Say --unread wait "
-            "(they get nothing until it is back) or --unread skip (they go on at the cut)."
+            f"What do readers do that have not read all records of {origin}? Give --unread wait "
+            "(they get nothing until it is back) or --unread skip (they continue at the cut)."
         )
     return request
 
 
 def is_pattern(entry: str) -> bool:
-    """Whether it may mean several topics."""
+    """Whether it may match several topics."""
     return any(mark in entry for mark in "*?[")
 
 
 def chosen_by(patterns: Collection[str], name: str) -> bool:
-    """Whether one of `patterns` (names, or with `*`, `?`, `[…]`) means `name`; none at all mean every name."""
+    """Whether one of `patterns` (names, or with `*`, `?`, `[…]`) matches `name`; an empty collection matches every
+    name."""
     return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def require_named(patterns: Collection[str]) -> None:
-    """:raises RefusedError: a decision of the operator is to be for certain topics."""
+    """:raises RefusedError: the operator has to name topics for a decision."""
     if not patterns:
-        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
+        raise RefusedError("Give the topics: names or patterns, '*' for all. Nothing was changed.")
 
 
 def fault_request(
@@ -182,10 +183,10 @@ def fault_request(
 ) -> MoveRequest:
     """The forced move of `topics` (names, partitions, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
 
-    :param groups: take along the groups that are known to have read them in the origin, for every user of theirs
-        that is bound there. Groups stay if the origin answers and has only lost single partitions.
+    :param groups: take along the groups that are known to have read them in the origin, for each of their users that is
+        bound there. Groups stay if the origin answers and has only lost single partitions.
     :param options: further fields of the request.
-    :raises RefusedError: a pattern that matches nothing, or something that is not understood.
+    :raises RefusedError: a pattern that matches nothing, or an illegal entry.
     """
     view = environment.store.load()
     names = chosen_topics(environment, view, topics, origin)
@@ -195,7 +196,7 @@ def fault_request(
     read = tuple(dict.fromkeys(parse_topic(name)[0] for name in names))
     readers = tuple(_groups(environment, view, read, origin)) if groups and not stay else ()
     scope = [*(f"topic:{name}" for name in names), *Scope(user_groups=readers).entries]
-    # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
+    # A topic has one writer, and this one is dead: clients either come along or stall.
     return make_request(scope, origin, target, mode="forced", include_other_users=True, **options)
 
 
@@ -208,7 +209,7 @@ def _answers(environment: Environment, view: View, name: str) -> bool:
 
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:
-    """Names as they are given; patterns as the topics that are written in `origin`, or were last seen there."""
+    """Names as given; patterns as the topics that are written in `origin`, or were last seen there."""
     named = [entry.strip() for entry in entries]
     candidates = sorted(written_in(environment, view, origin, asked=False)) if any(map(is_pattern, named)) else []
     found: dict[str, None] = {}
@@ -221,14 +222,14 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
             )
         found.update(dict.fromkeys(matching))
     if not found:
-        raise RefusedError("No topic is named. Name topics or patterns.")
+        raise RefusedError("No topic is given. Name topics or patterns.")
     return tuple(found)
 
 
 def written_in(environment: Environment, view: View, origin: str, asked: bool) -> set[str]:
-    """The topics that are written in `origin`, but for the copy logs of mirrors.
+    """The topics that are written in `origin`, without the copy logs of mirrors.
 
-    :param asked: the cluster is asked for those that no map names; else what was last seen counts.
+    :param asked: list the topics without a map by asking the cluster; else from the last seen facts.
     :raises RefusedError: it does not answer.
     """
     seen = _listed(environment, view, origin) if asked else set(environment.store.known(KnownTopic, origin))
@@ -246,8 +247,8 @@ def _listed(environment: Environment, view: View, origin: str) -> set[str]:
         there = environment.admin(view.clusters[origin]).topics(offsets=False)
     except ClusterUnreachableError as error:
         raise unchanged(
-            f"The topics of {origin} cannot be listed: {error} Repair it or the way to it; if it is lost, say "
-            "--mode forced, which goes by what was last seen there."
+            f"The topics of {origin} cannot be listed: {error} Repair it or the way to it; if it is lost, give "
+            "--mode forced, which uses the topics that were last seen there."
         ) from error
     return {name for name, topic in there.items() if not topic.internal}
 
@@ -270,7 +271,7 @@ def _groups(environment: Environment, view: View, topics: tuple[str, ...], origi
 def migrating_topics(
     environment: Environment, view: View, patterns: tuple[str, ...], origin: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Entries of topics, with partitions where some are named, and those that a pattern finds and leaves out."""
+    """Entries of topics, with partitions if some are named; and topic → why a pattern that matches it leaves it out."""
     names = dict.fromkeys(pattern for pattern in patterns if not is_pattern(pattern))
     wild = [pattern for pattern in patterns if is_pattern(pattern)]
     left_out: dict[str, str] = {}
@@ -281,7 +282,8 @@ def migrating_topics(
     except ClusterUnreachableError as error:
         raise unchanged(
             f"{', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
-            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
+            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` uses the topics that were last seen "
+            "there."
         ) from error
     for name in sorted(there):
         if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):

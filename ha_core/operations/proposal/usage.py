@@ -1,4 +1,4 @@
-"""What users use: how much of it counts, what is withdrawn, and what is too old to be kept."""
+"""Users' usage: how long it counts, how it is withdrawn, and when it expires."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ DAYS_VARIABLE = "SWITCHYARD_USAGE_DAYS"
 
 
 def known_usage(environment: Environment) -> Split:
-    """Usage of all users: what counts for a move, and what is too old to.
+    """Usage of all users: the part that counts for a move, and the part that is too old.
 
-    :raises RefusedError: the environment says no number of days.
+    :raises RefusedError: the environment variable has no number of days.
     """
     return split(environment.store.usage(), environment.now(), counts_days())
 
 
 def counts_days() -> int:
-    """For how many days a use counts behind the last time that it was seen.
+    """Days for which a use counts after it was last seen.
 
-    :raises RefusedError: the environment says no number of days.
+    :raises RefusedError: the environment variable has no number of days.
     """
-    said = os.environ.get(DAYS_VARIABLE)
-    if said is None:
+    value = os.environ.get(DAYS_VARIABLE)
+    if value is None:
         return COUNTS_DAYS
-    days = whole_number(said, MAX_COUNTS_DAYS)
+    days = whole_number(value, MAX_COUNTS_DAYS)
     if not days:
-        raise RefusedError(f"{DAYS_VARIABLE}={said[:20]!r}: give a number of days from 1 to {MAX_COUNTS_DAYS}.")
+        raise RefusedError(f"{DAYS_VARIABLE}={value[:20]!r}: give a number of days from 1 to {MAX_COUNTS_DAYS}.")
     return days
 
 
@@ -49,11 +49,11 @@ def forget_usage(
     recent: bool = False,
     dry_run: bool = False,
 ) -> tuple[Sighting, ...]:
-    """Withdraws uses of `user`: all, or those of the named topics and groups, or of one instance.
+    """Withdraw uses of `user`: all, or those of the named topics and groups, or of one instance.
 
-    :param recent: also what was seen within a day. A gateway that has seen a client tells it again some hours later
-        only, so that a move in between would not know of a client that still lives.
-    :returns: what is withdrawn.
+    :param recent: also uses that were seen within a day. A gateway reports a client that it has seen again only some
+        hours later, so a move in between would miss a client that is still running.
+    :returns: the withdrawn uses.
     :raises RefusedError: there is no such use, or one was seen within a day.
     """
     now = datetime.fromisoformat(environment.now())
@@ -72,21 +72,21 @@ def forget_usage(
                 f"{user} was seen to use {live[0]}"
                 + (f" and {len(live) - 1} more" if len(live) > 1 else "")
                 + " within a day, and may still: a move would leave it behind. Stop the client and try again a day "
-                "later; or say --recent if no such client exists."
+                "later; or give --recent if no such client exists."
             )
         if not going:
-            raise RefusedError(f"No such use of {user} is known. `switchyard usage list` shows what is.")
+            raise RefusedError(f"No such use of {user} is known. `switchyard usage list` shows those that are.")
         return usage if dry_run else only(usage, lambda one: None if goes(one) else one.use)
 
     was = environment.store.change_usage(user, change)
     if was is None:
-        raise RefusedError(f"No use of {user} is known. `switchyard usage list` shows what is.")
+        raise RefusedError(f"No use of {user} is known. `switchyard usage list` shows those that are.")
     return tuple(one for one in sightings(was) if goes(one))
 
 
 def expire_usage(environment: Environment) -> int:
-    """Takes away what was not seen for `KEPT_DAYS`, and gives what was noted without a time the present one, so that
-    live clients replace it and others grow old. Returns how many uses were taken away."""
+    """Delete uses that were not seen for `KEPT_DAYS`, and give those without a time the present one, so that live
+    clients replace it and others expire. Returns the number of deleted uses."""
     at = environment.now()
     now, most = datetime.fromisoformat(at), timedelta(days=KEPT_DAYS)
     gone = 0
@@ -106,7 +106,7 @@ def expire_usage(environment: Environment) -> int:
         try:
             was = environment.store.change_usage(user, lambda one: only(one, aged))
         except StoreError as error:
-            environment.say(f"usage of {user!r} was not looked through: {error}")
+            environment.say(f"usage of {user!r} was not expired: {error}")
             continue
         if was is not None:
             gone += sum(aged(one) is None for one in sightings(was))

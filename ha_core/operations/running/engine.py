@@ -1,11 +1,10 @@
-"""Running operations: start, go on, undo, release. Any process can be killed anywhere, and another one goes on.
+"""Running operations: start, continue, undo, release. Any process can be killed anywhere, and another one continues.
 
-What an interrupted run has left is said by the documents, never by memory. From `cut` on there is only forward; whether
-there is a way back before it, and which, the plan of its kind says (`plan/move/planner`,
-`plan/migration/crossing_stages`).
+The state of an interrupted run is in its documents, never in memory. After `cut` there is only forward; before it the
+plan of the kind decides whether there is a way back, and which (`plan/move/planner`, `plan/migration/crossing_stages`).
 
-What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, completes others
-where a step needs that, and reports.
+An operation's kind (`kinds`) performs it, by the planner's steps. The engine holds it meanwhile, completes others when
+a step needs that, and reports.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from ha_core.plan.facts.verdict import Verdict
 from ha_core.store.errors import StoreError
 
 FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
-"""What keeps an operation from going on. Anything else is a defect."""
+"""Errors that keep an operation from continuing. Anything else is a defect."""
 BEGUN_S = 2.0
-"""Longer than between the beginning of an operation and the moment when its command holds it."""
+"""Longer than the time from an operation's beginning until its command holds it."""
 
 
 def start(
@@ -42,13 +41,13 @@ def start(
 ) -> Operation:
     """Create an operation with all its locks; nothing else is changed. One of a killed run is found by `operation_id`.
 
-    :param recheck: judge the state once more.
+    :param recheck: judge the current state again.
     :raises RefusedError: a verdict is an error, it would do something else now, or another operation has a lock.
-    :raises StepFailedError: the same, after a crossing was ended; the text says which.
+    :raises StepFailedError: as RefusedError, after a crossing was ended; the text names that.
     """
     if operation_id is not None and (created := environment.operation(operation_id)) is not None:
         return created
-    take_care(environment)
+    recover_one(environment)
     chosen.require_sound()
     await_free(environment, chosen.waits_for)
     if recheck:
@@ -57,7 +56,7 @@ def start(
     try:
         crossings, unread, force = chosen.ends_first
         for crossing in crossings:
-            environment.say(f"operation {crossing} crosses over from a dead cluster: ending it without that")
+            environment.say(f"operation {crossing} crosses over from a dead cluster: ending it without that cluster")
             report = resume(environment, crossing, without_origin=unread, force=force)
             ended.append(crossing)
             if report.result != "succeeded":
@@ -70,12 +69,12 @@ def start(
 
 
 def run_task(environment: Environment, operation_id: str, task: str) -> Operation:
-    """Run one of the tasks of its kind if it is still to be done. Before the cut, a failure undoes it at once.
+    """Run one of the tasks of its kind unless it is done. Before the cut, a failure undoes the operation at once.
 
     :raises StepFailedError: the task failed; the text says that the operation was undone.
-    :raises RefusedError: no such operation, or somebody alive works on it.
+    :raises RefusedError: no such operation, or a live executor works on it.
     """
-    take_care(environment)
+    recover_one(environment)
     with holding(environment, operation_id, resume) as journal:
         kind, state = KINDS[journal.operation.kind], journal.operation.state
         if task not in kind.tasks:
@@ -97,13 +96,12 @@ def resume(
     without_origin: UnreadPolicy | None = None,
     force: bool = False,
 ) -> Report:
-    """Run what is left of an operation to its end, or until its cuts are ahead of their logs. Failures are in the
-    report, not raised.
+    """Run an operation to its end, or until its cuts are ahead of their logs. Failures are in the report, not raised.
 
-    :param at_once: end a crossing now, behind a fence.
-    :param without_origin: end it now although its origin is dead, and what readers below the cuts do then.
+    :param at_once: end a crossing now, under a fence.
+    :param without_origin: end it now although its origin is dead; the policy for readers below the cuts.
     :param force: with it, take the origin for dead although it answers.
-    :raises RefusedError: no such operation, somebody alive works on it, or it has no crossing to end.
+    :raises RefusedError: no such operation, a live executor works on it, or it has no crossing to end.
     """
     with holding(environment, operation_id, resume) as journal:
         if without_origin is not None:
@@ -115,7 +113,7 @@ def resume(
 
 
 def undo(environment: Environment, operation_id: str) -> Report:
-    """Undo what the operation did. Already undone: nothing is done.
+    """Undo the operation. Safe to repeat.
 
     :raises RefusedError: the cut is published; the way back is a switch the other way.
     """
@@ -125,7 +123,7 @@ def undo(environment: Environment, operation_id: str) -> Report:
 
 
 def release(environment: Environment, operation_id: str) -> Report | None:
-    """Teardown: leave neither a fence nor a lock, unless a crossing goes on. None if it was never created."""
+    """Teardown: remove fences and locks, unless a crossing continues. None if it was never created."""
     if environment.operation(operation_id) is None:
         return None
     with holding(environment, operation_id, resume) as journal:
@@ -138,7 +136,7 @@ def release(environment: Environment, operation_id: str) -> Report | None:
 
 @dataclass
 class Continued:
-    """What was interrupted of a move, and has succeeded or crosses over now."""
+    """Interrupted operations of a move that were continued, and have succeeded or cross over now."""
 
     left: dict[str, None]
     """Entries of the scope that are still to be moved."""
@@ -146,14 +144,14 @@ class Continued:
 
     @property
     def whole(self) -> Report | None:
-        """The report of the move where nothing of it is left: that of what did not go well, if there is one."""
+        """The report of the move if nothing of it is left: that of the first failure, if there is one."""
         if not self.reports or self.left:
             return None
         return next((report for report in self.reports if report.error), self.reports[-1])
 
     @contextmanager
     def before(self) -> Iterator[None]:
-        """A refusal of what comes after says that something was changed, and what.
+        """Makes a later refusal say that something was changed, and by which operations.
 
         :raises StepFailedError: in place of a RefusedError.
         """
@@ -171,12 +169,12 @@ def _after(error: RefusedError, what: str, operations: Iterable[str]) -> StepFai
 
 
 def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
-    """Continue, before a new move, what was interrupted of the same. What crosses over by itself is not left either.
+    """Before a new move, continue interrupted operations of the same request. Open crossings count as moved.
 
-    :raises RefusedError: somebody else goes on with one of them by now; nothing was continued.
-    :raises StepFailedError: the same, after others were continued.
+    :raises RefusedError: another process continues one of them by now; nothing was continued.
+    :raises StepFailedError: as RefusedError, after others were continued.
     """
-    take_care(environment)
+    recover_one(environment)
     found = Continued(dict.fromkeys(request.scope.entries))
     for twin in interrupted_twins(environment, request):
         environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
@@ -188,7 +186,7 @@ def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
             _take_out(found.left, twin)
     if found.reports:
         for one in running_operations(environment):
-            if one.state == "crossing" and KINDS[one.kind].asked_again(one, request):
+            if one.state == "crossing" and KINDS[one.kind].repeats(one, request):
                 _take_out(found.left, one)
     return found
 
@@ -199,40 +197,39 @@ def _take_out(left: dict[str, None], operation: Operation) -> None:
 
 
 def interrupted_twins(environment: Environment, request: MoveRequest) -> list[Operation]:
-    """Operations that were asked for with the same words, whatever their reason, by a command that has died; the oldest
-    first.
+    """Operations of an equal request, apart from the reason, whose command has died; the oldest first.
 
-    One of a run of Airflow is never taken for that: between two tasks nobody holds it, for as long as a slot or an
-    approval takes. Whether it is continued or undone its own run says, or an operator who names it.
+    Operations of Airflow runs are left out: between two tasks no executor holds them, while a slot or an approval is
+    awaited. Their own run continues or undoes them, or an operator by their id.
     """
     return [
         operation
         for operation in reversed(running_operations(environment))
         if operation.driver == "command"
-        and KINDS[operation.kind].asked_again(operation, request)
+        and KINDS[operation.kind].repeats(operation, request)
         and interrupted(environment, operation, BEGUN_S)
     ]
 
 
-def take_care(environment: Environment) -> None:
-    """Before anything begins: resume one operation that its executor left while clients wait for it."""
-    caretaking = OrphanRecovery(environment)
-    caretaking.look()
-    while caretaking.waiting:
+def recover_one(environment: Environment) -> None:
+    """Before an operation begins: resume one orphan that clients wait for."""
+    recovery = OrphanRecovery(environment)
+    recovery.look()
+    while recovery.waiting:
         environment.sleep(AT_ONCE_S / 2)
-        for operation_id in caretaking.look():
-            environment.say(f"operation {operation_id} was left by its executor: going on with it")
-            environment.say(f"operation {operation_id}: {attend(caretaking, operation_id)}")
+        for operation_id in recovery.look():
+            environment.say(f"operation {operation_id} was left by its executor: continuing it")
+            environment.say(f"operation {operation_id}: {resume_orphan(recovery, operation_id)}")
             return
 
 
-def attend(caretaking: OrphanRecovery, operation_id: str) -> str:
-    """Bring an operation that was left to its end, as far as it goes; what came of it, in words."""
-    caretaking.attempted(operation_id)
+def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:
+    """Bring an orphan to its end as far as possible; returns the result in words."""
+    recovery.attempted(operation_id)
     try:
-        report = resume(caretaking.environment, operation_id)
+        report = resume(recovery.environment, operation_id)
     except FAILURES as error:
-        return f"cannot be brought to its end: {error}"
+        return f"cannot be ended: {error}"
     return report.words
 
 

@@ -1,4 +1,4 @@
-"""The table of kinds: what an operation does is looked up here and nowhere else."""
+"""The table of kinds, the only place that maps an operation to its effects."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from ha_core.operations.mirror.unlinking import Unlink
 from ha_core.operations.move.switch_steps import Switch
 
 _KINDS: tuple[type[Kind], ...] = (OneRevision, Age, Unlink, Delete, Switch, Migrate, Link)
-"""A later one takes its names from an earlier one."""
+"""A later kind overrides names of an earlier one."""
 KINDS: Mapping[str, Kind] = {name: kind() for kind in _KINDS for name in kind.names}

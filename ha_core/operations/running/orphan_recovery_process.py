@@ -1,10 +1,10 @@
-"""The process that takes care of operations on behalf of a gateway: `python -m
+"""The process that recovers orphans on behalf of a gateway: `python -m
 ha_core.operations.running.orphan_recovery_process`.
 
-It also deletes the moved topics that clients want deleted, which no gateway does by itself.
+It also deletes moved topics on clients' request, which no gateway does by itself.
 
-It may end in the middle of a step, which is taken up by the next one. Each line of standard output says what came of an
-operation, or that it still looks.
+It may be killed in the middle of a step, which the next one repeats. Each line of standard output has the result of an
+operation, or is a sign of life.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ha_core.store.errors import StoreError
 EVERY_S = 0.4
 EXPIRES_EVERY_S = 12 * 3600.0
 FIRST_EXPIRY_S = 600.0
-"""Behind the start: gateways that begin have more to do."""
+"""After the start: gateways that begin have more to do."""
 SAY_EVERY_S = 10.0
 AT_ONCE = 5
-"""Operations that are brought to their end side by side: one may wait for a gateway or for a cluster,
-and one place is for what is not an operation."""
+"""Operations that are continued in parallel: one may wait for a gateway or for a cluster, and one thread is for expiry
+of usage."""
 _log = logging.getLogger(__name__)
 
 
-def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
-    """Look for ever; ZooKeeper may be away for a while."""
-    caretaking = OrphanRecovery(environment)
+def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
+    """Look repeatedly, without end; ZooKeeper may be away for a while."""
+    recovery = OrphanRecovery(environment)
     busy: dict[str, Future[str]] = {}
     deleting: dict[str, Future[str]] = {}
     said_at = float("-inf")
@@ -45,14 +45,14 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
     with ThreadPoolExecutor(AT_ONCE, "care") as pool:
         while True:
             try:
-                due = caretaking.look()
+                due = recovery.look()
                 asked = requested_deletions.due(environment)
             except StoreError as error:
-                _log.warning("not looked: %s", error)
+                _log.warning("operations could not be looked at: %s", error)
                 due, asked = (), ()
             for name in due:
                 if name not in busy:
-                    busy[name] = pool.submit(engine.attend, caretaking, name)
+                    busy[name] = pool.submit(engine.resume_orphan, recovery, name)
             for request in asked:
                 if request.name not in deleting:
                     deleting[request.name] = pool.submit(requested_deletions.carry_out, environment, request)
@@ -64,7 +64,7 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
                 expiring = pool.submit(expire_usage, environment)
             if expiring is not None and expiring.done():
                 if (fault := expiring.exception()) is not None:
-                    _log.warning("usage was not looked through: %r", fault)
+                    _log.warning("usage was not expired: %r", fault)
                 expires_at, expiring = time.monotonic() + EXPIRES_EVERY_S, None
             if time.monotonic() - said_at >= SAY_EVERY_S:
                 said_at = time.monotonic()
@@ -74,8 +74,8 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
 
 def _outcome(work: Future[str]) -> str:
     error = work.exception()
-    return work.result() if error is None else f"cannot be brought to its end: {error!r}"
+    return work.result() if error is None else f"cannot be ended: {error!r}"
 
 
 if __name__ == "__main__":
-    sys.exit(serve(take_care_always, "nobody is taken care of"))
+    sys.exit(serve(recover_always, "orphans are not recovered"))

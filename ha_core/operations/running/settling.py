@@ -1,7 +1,7 @@
-"""Looking after crossings that are open: whoever waits for them, and whoever comes by.
+"""Advances open crossings: for commands that wait for them, sensors and scheduled runs.
 
-A look changes nothing and takes nothing over, so many may look at the same crossing. It is resumed only when there is
-something to do, by one of them.
+A look changes nothing and takes nothing over, so many processes may look at one crossing. Only when there is something
+to do, one of them resumes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAY_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CrossingStatus:
-    """What came of one look at an operation."""
+    """The result of one look at an operation."""
 
     operation: MoveOperation
     progress: CrossingProgress | None = None
@@ -36,7 +36,7 @@ class CrossingStatus:
 
     @property
     def words(self) -> str:
-        """How far it is. `progress` was read before anything was done: of what has ended by now it says nothing."""
+        """Its progress. `progress` was read before it was resumed, so for an ended operation it means nothing."""
         if self.error or self.ended:
             return self.error or self.operation.result or "nothing is left to do"
         return self.progress.words if self.progress else ""
@@ -52,13 +52,13 @@ class CrossingStatus:
 
 
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
-    """Ids of the migrations that cross over, or were interrupted on the way."""
+    """Ids of the migrations that cross over, or were interrupted during it."""
     running = (one for one in running_operations(environment) if isinstance(one, MigrateOperation))
     return tuple(one.id for one in running if one.state in {"crossing", "fenced", "undoing", "cut"})
 
 
 def advance_once(environment: Environment, operation_id: str) -> CrossingStatus:
-    """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
+    """Look at the operation, and resume it if there is something to do. Errors are in the result."""
     operation = known_operation(environment, operation_id, MoveOperation)
     if operation.state in FINAL:
         return CrossingStatus(operation, error=failure(operation, environment.store.load()))
@@ -76,9 +76,9 @@ def advance_once(environment: Environment, operation_id: str) -> CrossingStatus:
 
 
 def anything_due(environment: Environment, operation_ids: Collection[str]) -> bool:
-    """Whether `advance_once` would do something about one of them, one has failed, or all have ended. Changes nothing.
+    """Whether `advance_once` would resume one of them, one has failed, or all have ended. Changes nothing.
 
-    What cannot be asked now counts as not due.
+    An operation that cannot be looked at now counts as not due.
     """
     found = [environment.operation(operation_id) for operation_id in operation_ids]
     left = [operation for operation in found if operation is not None and operation.state not in FINAL]
@@ -96,22 +96,22 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
 def wait_for(
     environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None
 ) -> list[CrossingStatus]:
-    """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
+    """Look until all operations have ended, or `timeout_s` is over; reports their progress."""
     deadline = None if timeout_s is None else environment.monotonic() + timeout_s
-    said: dict[str, object] = {}
+    reported: dict[str, object] = {}
     pause_s, say_at = FIRST_POLL_S, environment.monotonic()
     while True:
         looks = [advance_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
         for one in looks:
             words = one.words
-            # Where it is and not its words: an estimate of when changes while nothing else does.
+            # Compares positions, not words: an estimate of time changes while nothing else does.
             at = words if one.error or one.ended else (one.progress.at if one.progress else "")
-            if words and said.get(one.operation.id) != at:
+            if words and reported.get(one.operation.id) != at:
                 moved = True
                 if one.ended or one.error or environment.monotonic() >= say_at:
                     environment.say(f"{one.operation.id}: {words}")
-                    said[one.operation.id] = at
+                    reported[one.operation.id] = at
         if environment.monotonic() >= say_at:
             say_at = environment.monotonic() + SAY_EVERY_S
         if all(one.ended for one in looks) or (deadline is not None and environment.monotonic() >= deadline):
@@ -121,7 +121,7 @@ def wait_for(
 
 
 def _due(environment: Environment, operation: MigrateOperation, progress: CrossingProgress) -> bool:
-    """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
+    """Whether there is something to do: an interruption to repair, a cut that was reached, or a deadline."""
     if operation.state != "crossing" or {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
         return True
     found = unread_below(operation, progress) or progress.ready or progress.went_back

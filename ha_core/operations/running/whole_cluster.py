@@ -1,4 +1,4 @@
-"""A switch of all that a cluster serves: parts that can move alone, an operation each."""
+"""A switch of a whole cluster, in parts that can move by themselves, an operation each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_NAMED = 20
 
 
 class ClusterProposal(BaseProposal):
-    """What would move, batch by batch, on the state at `revision`."""
+    """The batches that would move on the state at `revision`."""
 
     origin: str
     target: str
@@ -45,20 +45,20 @@ class ClusterProposal(BaseProposal):
 def plan_cluster(
     environment: Environment, origin: str, target: str, *, topics_per_batch: int = TOPICS_PER_BATCH, **options: Any
 ) -> ClusterProposal:
-    """What would move now, all of it judged. Changes nothing.
+    """The whole cluster's move, judged on the current state. Changes nothing.
 
     :param topics_per_batch: topics and groups in one operation.
     :param options: further fields of the requests.
-    :raises RefusedError: what was asked for is not understood, or the cluster cannot be asked for its topics.
+    :raises RefusedError: an illegal option, or the cluster cannot be asked for its topics.
     """
     store = environment.store
     view = store.load()
-    # Topics with one writer: whoever else uses them comes along or stands still.
+    # A topic has one writer: its other users come along or stall.
     stub = make_request(["topic:-"], origin, target, **options, include_other_users=True)
     common = stub.model_dump(include={"origin", "target", "reason", "mode"})
     if missing := sorted({origin, target} - view.clusters.keys()):
         text = f"{', '.join(map(repr, missing))} is not registered."
-        way = "`switchyard clusters list` names those that are."
+        way = "`switchyard clusters list` shows those that are."
         return ClusterProposal(
             revision=view.revision, verdicts=(error("unknown-cluster", "clusters", text, way),), **common
         )
@@ -72,7 +72,7 @@ def plan_cluster(
         verdicts.update(dict.fromkeys(proposal.verdicts))
         batches.append(MigrationBatch(number=len(batches) + 1, request=proposal.request, moves=proposal.moves))
     if not batches:
-        text = f"Nothing is to move: {origin} serves nobody, and no topic is written there."
+        text = f"Nothing is to move: {origin} serves no user, and no topic is written there."
         verdicts[error("nothing-to-move", f"cluster {origin}", text, "`switchyard status` shows where things are.")] = (
             None
         )
@@ -87,11 +87,11 @@ def plan_cluster(
 
 
 def continue_interrupted(environment: Environment, origin: str, target: str) -> list[Report]:
-    """Bring switches from `origin` to `target` to their end whose command has died.
+    """Continue switches from `origin` to `target` whose command has died, to their end.
 
-    :raises RefusedError: somebody else goes on with one of them by now.
+    :raises RefusedError: another process continues one of them by now.
     """
-    engine.take_care(environment)
+    engine.recover_one(environment)
     found = [
         operation
         for operation in reversed(running_operations(environment))
@@ -108,7 +108,7 @@ def continue_interrupted(environment: Environment, origin: str, target: str) -> 
 
 
 def _remains(environment: Environment, view: View, origin: str, batches: Collection[MigrationBatch]) -> list[Verdict]:
-    """What stays, although the cluster is to be left."""
+    """Verdicts about things that stay in the cluster."""
     moved = {name for batch in batches for name in batch.moves.groups}
     known = environment.store.known(KnownGroup, origin)
     groups = sorted(name for name, group in known.items() if group.offsets and name not in moved)
@@ -119,8 +119,8 @@ def _remains(environment: Environment, view: View, origin: str, batches: Collect
             warning(
                 "groups-of-nobody",
                 f"cluster {origin}",
-                f"These groups have committed offsets there, and no user of them is known: {named}. They stay.",
-                "Declare who uses them (`switchyard usage declare`) if they are to come along.",
+                f"These groups have committed offsets there, and no user of theirs is known: {named}. They stay.",
+                "Declare their users (`switchyard usage declare`) if they are to come along.",
             )
         )
     for user, cluster in sorted(view.super_users.items()):
@@ -132,7 +132,7 @@ def _remains(environment: Environment, view: View, origin: str, batches: Collect
             warning(
                 "default-stays",
                 f"cluster {origin}",
-                f"{origin} is the default cluster: whoever was never seen or bound is led there.",
+                f"{origin} is the default cluster: users that were never seen or bound go there.",
                 "Make another cluster the default when this one is left: `switchyard clusters add NAME --default`.",
             )
         )

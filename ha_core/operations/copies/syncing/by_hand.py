@@ -1,4 +1,4 @@
-"""Mirrors brought in sync because somebody asks for it: by command, or by a DAG."""
+"""Syncs mirrors on request, by command or by a DAG."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 @dataclass(frozen=True, slots=True)
 class MirrorsSynced:
-    """What came of all parts of all pairs."""
+    """The result for all parts of all pairs."""
 
     parts: tuple[Synced, ...]
     dry_run: bool
 
     @property
     def stops(self) -> tuple[SyncFinding, ...]:
-        """What waits for somebody."""
+        """Findings that wait for an operator."""
         return tuple(one for part in self.parts for one in part.findings if one.stop)
 
     @property
@@ -54,11 +54,11 @@ class MirrorsSynced:
 def sync_mirrors(
     environment: Environment, topics: Collection[str], target: str = "", dry_run: bool = False
 ) -> MirrorsSynced:
-    """Bring the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`, in sync with their sources. Where
-    none are named, no cluster keeps a guard of what is no copy any more either.
+    """Sync the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`, with their sources. Without names,
+    guards of topics that are no copies any more are removed in all clusters, too.
 
-    :param dry_run: only find out.
-    :raises RefusedError: a topic has no mirror, or several and none is named; a cluster is not registered.
+    :param dry_run: change nothing.
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given; a cluster is not registered.
     """
     view = environment.store.load()
     try:
@@ -85,7 +85,7 @@ def sync_mirrors(
 
 
 def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
-    """What had to be taken away, and where nobody can say whether something has to be."""
+    """Removed guards, and clusters whose guards are not known."""
     asked = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
     there = answering(environment, [view.clusters[name] for name in asked])
     for name in asked:
@@ -101,6 +101,6 @@ def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Sync
 
 
 def _unknown(environment: Environment, cluster: str, why: str) -> Synced:
-    reason = f"whether rules keep writers out of what is no copy there is not known: {why}"
+    reason = f"whether rules keep writers out of topics that are no copies there is not known: {why}"
     finding = SyncFinding(what="rights", about=f"cluster {cluster}", reason=reason)
     return Synced(cluster, cluster, "topics", environment.now(), 0, findings=(finding,))

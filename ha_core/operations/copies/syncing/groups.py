@@ -1,7 +1,7 @@
-"""Commits of groups on mirrored topics, copied to the target as they are: numbers that mean client offsets.
+"""Groups' commits on mirrored topics, copied to the target as they are: they are client offsets.
 
-What was seen is written to `/known_groups` first, then committed in the target. A forced move goes by the former, so it
-never sets a group back to less than the target already had.
+Commits that were read are written to `/known_groups` first, then committed in the target. A forced move uses the
+former, so that it never sets a group back to less than the target already had.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Commits = Mapping[str, Mapping[Partition, Committed]]
 
 @dataclass
 class Memory:
-    """What was seen of the source's commits over the looks of a process.
+    """Commits of the source, remembered over the passes of a process.
 
     :ivar highest: (group, partition) → offset.
     """
@@ -39,7 +39,7 @@ class Memory:
         return {key: self.highest.get((group, key), -1) for key in committed}
 
     def gone(self, commits: Commits, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
-        """Group → what the source had of it on these topics, and was not found there now."""
+        """Group → commits that the source had on these topics, and does not have now."""
         found: dict[str, dict[Partition, int]] = {}
         for (group, key), offset in self.highest.items():
             if key[0] in topics and key not in commits.get(group, {}):
@@ -47,17 +47,17 @@ class Memory:
         return found
 
     def keep(self, commits: Commits, pending: Collection[tuple[str, Partition]] = ()) -> None:
-        """Forgets what has gone in the source, but for what is `pending` to be deleted in the target."""
+        """Forget commits that are gone in the source, unless they are `pending`, to be deleted in the target."""
         there = {(group, key) for group, committed in commits.items() for key in committed}.union(pending)
         self.highest = {key: offset for key, offset in self.highest.items() if key in there}
 
 
 def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
-    """Copies what is due; groups that cannot be copied are findings, each with its reason.
+    """Copy due commits; groups that cannot be copied are findings, each with its reason.
 
-    :raises StoreError: nothing is copied without it.
+    :raises StoreError: without the store nothing is copied.
     """
-    pair.looked_anew()
+    pair.restart_age()
     commits: Commits = {}
     renewed = 0
     try:
@@ -73,14 +73,14 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
             memory.take(group, {key: offset for key, (offset, _) in committed.items()})
         memory.keep(commits, set(_delete(pair, commits, memory)))
     except KafkaAdminError as error:
-        pair.tell("offsets", f"cluster {error.cluster}", str(error), stop=True)
+        pair.add_finding("offsets", f"cluster {error.cluster}", str(error), stop=True)
     except SyncOvertakenError as error:
-        pair.tell("offsets", f"cluster {pair.target.cluster.name}", f"{error}: the next look goes on")
+        pair.add_finding("offsets", f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
     return pair.synced("groups", len(commits), renewed)
 
 
 def _read(pair: MirrorPair) -> tuple[dict[str, str], Commits, Commits]:
-    """States; commits on mirrored topics of those groups that have any; all commits of these."""
+    """States; commits on mirrored topics, for groups that have any; all commits of these groups."""
     states = pair.source.list_groups()
     every = pair.source.group_offsets(sorted(states), stable=False)
     ours = {
@@ -102,7 +102,7 @@ def _renew(pair: MirrorPair, states: Mapping[str, str], everything: Commits, kno
             changed.append(
                 KnownGroup(cluster=source, name=group, at=pair.at, state=states.get(group, ""), offsets=offsets)
             )
-    pair.require_young()
+    pair.require_fresh()
     pair.store.renew_known(KnownGroup, source, changed)
     return len(changed)
 
@@ -116,22 +116,22 @@ def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
     for group, committed in sorted(commits.items()):
         about = f"group {group}"
         if why := pair.group_hold(group):
-            pair.tell("offsets", about, why)
+            pair.add_finding("offsets", about, why)
             continue
         found = offsets_due(committed, there[group], memory.of(group, committed), counts)
         live = group in states and bool(states[group]) and is_live(states[group])
         if live and (found.copy or found.ahead):
-            pair.tell("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
+            pair.add_finding("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
             continue
         for (topic, partition), (ours, theirs) in found.ahead.items():
             text = (
                 f"{target.cluster.name} has {theirs} of {topic}-{partition}, the source {ours}, and is not "
-                "remembered to have had more: it is left alone until the source gets there"
+                "known to have had more: it is left alone until the source gets there"
             )
-            pair.tell("offsets", about, text)
+            pair.add_finding("offsets", about, text)
         if found.lacking:
             named = listed(f"{topic}-{partition}" for topic, partition in found.lacking)
-            pair.tell("offsets", about, f"{target.cluster.name} does not have {named} yet")
+            pair.add_finding("offsets", about, f"{target.cluster.name} does not have {named} yet")
         if found.copy:
             due[group] = found
     if pair.dry_run:
@@ -141,15 +141,15 @@ def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
         failed = {group: why for group, why in zip(due, results, strict=True) if why}
     for group, one in due.items():
         if group in failed:
-            pair.tell("offsets", f"group {group}", failed[group])
+            pair.add_finding("offsets", f"group {group}", failed[group])
         else:
             pair.changed("offsets", f"group {group}", amount(len(one.copy), "partition"))
 
 
 def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tuple[str, Partition]]:
-    """Deletes in the target what was deleted in the source; tells and yields what is still to be deleted there.
+    """Delete in the target commits that were deleted in the source; yields, and reports, those still to be deleted.
 
-    Who is asked is the source's coordinator of each group: one that moves is listed by no broker for a moment.
+    The source's coordinator of each group is asked, since a group that moves is listed by no broker for a moment.
     """
     gone = memory.gone(commits, pair.mirrors)
     if not gone:
@@ -162,9 +162,9 @@ def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tupl
         if not keys:
             continue
         about, topics = f"group {group}", {topic for topic, _ in keys}
-        said = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
+        text = f"{amount(len(keys), 'partition')} deleted, as in {pair.source.cluster.name}"
         if pair.dry_run:
-            pair.changed("offsets", about, said)
+            pair.changed("offsets", about, text)
             continue
         why = pair.group_hold(group)
         if not why and states.get(group) and is_live(states[group]):
@@ -176,19 +176,21 @@ def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tupl
             except (KafkaAdminError, SyncOvertakenError) as error:
                 why = f"{error} The next look tries again."
         if why:
-            pair.tell("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
+            pair.add_finding("offsets", about, f"its offsets were deleted in {pair.source.cluster.name}: {why}")
             yield from ((group, key) for key in keys)
         else:
-            pair.changed("offsets", about, said)
+            pair.changed("offsets", about, text)
 
 
 def _name_shares(pair: MirrorPair) -> None:
     for group in sorted(pair.source.share_groups()):
-        pair.tell("offsets", f"group {group}", "it is a share group, whose position no other cluster can be given")
+        pair.add_finding(
+            "offsets", f"group {group}", "it is a share group, whose position cannot be copied to another cluster"
+        )
 
 
 def _commit(pair: MirrorPair, target: Admin, group: str, wanted: Mapping[Partition, Committed]) -> str:
-    """Why it was not done; empty if it was."""
+    """Why the commit failed; empty if it succeeded."""
     try:
         target.set_group_offsets(group, wanted, still_ours=pair.group_unchanged(group, {topic for topic, _ in wanted}))
     except StandsInTheWayError as error:

@@ -1,9 +1,9 @@
-"""The mirrors of one cluster in another, as they stand now, and whether that still holds when something is changed.
+"""The mirrors of one cluster in another, with checks that they are unchanged before each change.
 
-A look at two clusters takes a while, and who looks may stand still for an hour. So right before each request that
-changes anything the leader of ZooKeeper is asked whether the mirror is still there, nobody works on its topic or group,
-and nobody is led to the group in the target; and what was seen may be some seconds old, not more. What remains is a
-process that stands still just between that question and its request.
+A look at two clusters takes a while, and its process may stall for an hour. So right before each request that changes
+anything ZooKeeper's leader is asked whether the mirror still exists, no operation works on its topic or group, and no
+user is routed to the group in the target; and facts about clusters may be some seconds old, not more. There remains a
+process that stalls just between that question and its request.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ha_core.plan.mirror.syncing import homes
 from ha_core.store.store import Store
 
 FRESH_S = 0.5
-"""So old the store's last answer may be."""
+"""Maximum age of the store's last answer."""
 MAX_AGE_S = 10.0
-"""So old what was seen of the clusters may be."""
+"""Maximum age of facts about the clusters."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """It counts the sleep of a machine as well."""
 
@@ -33,12 +33,12 @@ def now_s() -> float:
 
 
 class SyncOvertakenError(Exception):
-    """What was seen does not hold any more, or may not: nothing more is changed by it."""
+    """The facts have changed, or may have: nothing more is changed because of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncChange:
-    """Something that was brought to the target, or would be."""
+    """A change in the target, or in a dry run a due one."""
 
     what: str
     about: str
@@ -47,7 +47,7 @@ class SyncChange:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """One part of a pair: what was changed, and what is not in the target as in the source."""
+    """One part of a pair: changes, and differences between target and source that remain."""
 
     source: str
     target: str
@@ -57,16 +57,16 @@ class Synced:
     changes: tuple[SyncChange, ...] = ()
     findings: tuple[SyncFinding, ...] = ()
     renewed: int = 0
-    """Documents that were written in the store."""
+    """Number of documents that were written in the store."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """What decides, at one moment."""
+    """The state that decides, at one moment."""
 
     view: View
     homes: Mapping[str, frozenset[str]]
-    """group → where those are led who use it."""
+    """group → clusters that its users are routed to."""
     locks: frozenset[str]
     asked_s: float
 
@@ -77,14 +77,14 @@ class _State:
         locks = store.lock_keys()
         if before is not None and before.view.revision == revision:
             return replace(before, locks=locks, asked_s=asked_s)
-        view = store.load(left_out=(Mirror,))  # one that cannot be read is left alone, and holds up no other
+        view = store.load(left_out=(Mirror,))  # an unreadable mirror is left alone, and must not stop the others
         return cls(view, homes(view, store.usage().values()), locks, asked_s)
 
 
 @dataclass
 class MirrorPair:
-    """:ivar topics: those of the mirrors that are looked at; None: of all.
-    :ivar copies: the account by which the target is asked is the one that copies; else it may be another one.
+    """:ivar topics: the mirrors to look at; None: all.
+    :ivar copies: the target's account here is the one that copies; else it may be another one.
     """
 
     store: Store
@@ -108,7 +108,7 @@ class MirrorPair:
 
     @cached_property
     def mirrors(self) -> Mapping[str, Mirror]:
-        """topic → its mirror, of those on whose topics nobody works."""
+        """topic → its mirror, without topics that an operation works on."""
         return {mirror.topic: mirror for mirror in self._mirrors() if not self._hold(mirror)}
 
     @cached_property
@@ -117,15 +117,15 @@ class MirrorPair:
         return {mirror.topic: why for mirror in self._mirrors() if (why := self._hold(mirror))}
 
     def topics_unchanged(self, topics: Collection[str], fresh_s: float | None = None) -> Callable[[], None]:
-        """Raises OvertakenError when the mirrors of these topics are not what they were.
+        """Raises SyncOvertakenError if the mirrors of these topics have changed.
 
-        :param fresh_s: so old the store's last answer may be; None: `FRESH_S`.
+        :param fresh_s: maximum age of the store's last answer; None: `FRESH_S`.
         """
         links = {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}
         return partial(self._require, links, "", fresh_s)
 
     def is_free(self, topic: str, cluster: str) -> bool:
-        """Whether nothing mirrors the topic to the cluster, and nobody works on it, of those that are looked at."""
+        """Whether the topic is one of `topics`, is not mirrored to the cluster, and no operation works on it."""
         ours = self.topics is None or topic in self.topics
         return ours and not self.is_worked_on(topic) and not self._stands(f"{topic}@{cluster}")
 
@@ -133,7 +133,7 @@ class MirrorPair:
         return f"topic:{topic}" in self._state.locks
 
     def still_free(self, topics: Collection[str], cluster: str) -> Callable[[], None]:
-        """Raises OvertakenError when one of them is not `is_free` any more."""
+        """Raises SyncOvertakenError if one of them is not `is_free` any more."""
 
         def require() -> None:
             self._renew()
@@ -143,21 +143,22 @@ class MirrorPair:
         return require
 
     def group_unchanged(self, group: str, topics: Collection[str]) -> Callable[[], None]:
-        """The same, also when somebody works on the group or is led to it in the target."""
+        """As `topics_unchanged`; raises too if an operation works on the group, or a user is routed to it in the
+        target."""
         return partial(self._require, {self.mirrors[topic].key: self.mirrors[topic].link for topic in topics}, group)
 
     def group_hold(self, group: str) -> str:
-        """Why the group is left alone, by what stands in the store; empty: nothing speaks against it."""
+        """Why the group is left alone, by the stored state; empty: it may be changed."""
         target, document = self.target.cluster.name, self.view.groups.get(group)
         if f"group:{group}" in self._state.locks or (document is not None and document.fence is not None):
             return "an operation works on it"
         if document is not None and document.cluster == target:
             return f"it was moved to {target}: its commits are there"
         if target in self._state.homes.get(group, ()):
-            return f"its coordinator is in {target}, by the bindings of those who use it"
+            return f"its coordinator is in {target}, by the bindings of its users"
         return ""
 
-    def tell(self, what: str, about: str, reason: str, stop: bool = False) -> None:
+    def add_finding(self, what: str, about: str, reason: str, stop: bool = False) -> None:
         self.findings.append(SyncFinding.model_validate({"what": what, "about": about, "reason": reason, "stop": stop}))
 
     def changed(self, what: str, about: str, text: str) -> None:
@@ -167,13 +168,13 @@ class MirrorPair:
         names = self.source.cluster.name, self.target.cluster.name
         return Synced(*names, part, self.at, looked_at, tuple(self.changes), tuple(self.findings), renewed)
 
-    def require_young(self) -> None:
-        """:raises OvertakenError: what was seen is too old to go by."""
+    def require_fresh(self) -> None:
+        """:raises SyncOvertakenError: the facts are too old."""
         if now_s() - self._begun_s > MAX_AGE_S:
             raise SyncOvertakenError(f"what was seen of {self.source.cluster.name} is more than {MAX_AGE_S:g} s old")
 
-    def looked_anew(self) -> None:
-        """What is gone by from here on is seen now."""
+    def restart_age(self) -> None:
+        """The following facts are read now."""
         self._begun_s = now_s()
 
     def _mirrors(self) -> Iterator[Mirror]:
@@ -188,15 +189,15 @@ class MirrorPair:
         return f"an operation works on topic {mirror.topic}" if f"topic:{mirror.topic}" in self._state.locks else ""
 
     def _stands(self, key: str) -> bool:
-        """Whether there is such a mirror, also one that cannot be read, which the view leaves out."""
+        """Whether there is such a mirror, even an unreadable one, which the view leaves out."""
         try:
             return key in self.view.mirrors or self.store.read(Mirror, key) is not None
         except UnreadableDocumentError:
             return True
 
     def _renew(self, fresh_s: float | None = None) -> None:
-        """:raises OvertakenError: what was seen of the clusters is too old."""
-        self.require_young()
+        """:raises SyncOvertakenError: the facts about the clusters are too old."""
+        self.require_fresh()
         if now_s() - self._state.asked_s > (FRESH_S if fresh_s is None else fresh_s):
             self._state = _State.read(self.store, self._state)
 

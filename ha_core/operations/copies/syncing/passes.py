@@ -1,4 +1,4 @@
-"""One pass over the mirrors of a cluster in another, and what came of it, kept for everybody to see."""
+"""One pass over the mirrors of a cluster in another, and its result, stored for all readers."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def sync(
     dry_run: bool = False,
     copies: bool = False,
 ) -> Synced:
-    """Brings to the target what mirrors lack there of one part. Harmless at any time, and beside others that do it.
+    """Sync one part of mirrors to the target. Harmless at any time, and concurrently with other passes.
 
     :param clusters: source and target.
-    :param at: UTC, ISO 8601: now.
-    :param topics: of the mirrors; None: of all from the one cluster to the other.
-    :param dry_run: only find out.
-    :param copies: the accounts of `clusters` are those by which the job copies.
-    :raises StoreError: nothing was, or is, changed without the store.
+    :param at: the current time: UTC, ISO 8601.
+    :param topics: the mirrored topics; None: all from the one cluster to the other.
+    :param dry_run: change nothing.
+    :param copies: the accounts of `clusters` are those of the copy job.
+    :raises StoreError: without the store nothing was, or is, changed.
     """
     pair = MirrorPair(store, *clusters, at, None if topics is None else frozenset(topics), dry_run, copies)
     return sync_topics(pair) if part == "topics" else sync_groups(pair, memory)
 
 
 def keep(store: Store, found: Synced) -> MirrorSync:
-    """Write down how a whole pair stands."""
+    """Store the result for a whole pair."""
     document = as_document(found)
     store.keep_mirror_sync(document)
     return document

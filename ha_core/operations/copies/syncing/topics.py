@@ -1,4 +1,4 @@
-"""Partitions, settings and access rules of mirrored topics, brought to the target."""
+"""Partitions, settings and ACLs of mirrored topics, synced to the target."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ha_core.plan.facts.settings import TOGETHER, Settings, SettingsDue, as_copy
 from ha_core.plan.facts.verdict import listed
 
 SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
-"""How long brokers may need to show a setting that their controller has taken."""
+"""Time that brokers may need to show a setting that their controller has accepted."""
 
 
 def sync_topics(pair: MirrorPair) -> Synced:
-    """Brings over what is missing; what cannot be is a finding. One part that fails keeps none of the others.
+    """Sync the differences; those that cannot be synced are findings. The failure of one part does not stop the others.
 
-    :raises StoreError: nobody can say whether the mirrors still stand.
+    :raises StoreError: the mirrors' present state is not known.
     """
     for topic, why in pair.held.items():
-        pair.tell("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
+        pair.add_finding("settings", f"topic {topic}", f"{why}: it is left alone until that has ended")
     for part in (_grow, _set, sync_rights):
-        pair.looked_anew()
+        pair.restart_age()
         try:
             part(pair, list(pair.mirrors))
         except KafkaAdminError as error:
-            pair.tell(_WHAT[part], f"cluster {error.cluster}", str(error), stop=True)
+            pair.add_finding(_WHAT[part], f"cluster {error.cluster}", str(error), stop=True)
         except SyncOvertakenError as error:
-            pair.tell(_WHAT[part], f"cluster {pair.target.cluster.name}", f"{error}: the next look goes on")
+            pair.add_finding(_WHAT[part], f"cluster {pair.target.cluster.name}", f"{error}: the next look continues")
     return pair.synced("topics", len(pair.mirrors))
 
 
 def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
-    """The target first: what grows in both meanwhile does so there first as well."""
+    """The target's count is read first: topics that grow meanwhile grow in the target first as well."""
     there, here = pair.target.partition_counts(topics), pair.source.partition_counts(topics)
     source, target = pair.source.cluster.name, pair.target.cluster.name
     wanted: dict[str, int] = {}
@@ -47,20 +47,20 @@ def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
         if not ours or not theirs:
             gone = source if not ours else target
             text = f"it does not exist in {gone}. `switchyard mirror unlink {topic} --to {target}` ends the mirror."
-            pair.tell("partitions", about, text, stop=True)
+            pair.add_finding("partitions", about, text, stop=True)
         elif theirs > ours:
             text = (
                 f"{target} has {theirs} partitions, {source} {ours}: none can be taken away. Give it as many in "
-                f"{source}; or unlink it, delete the copy, and link it anew."
+                f"{source}; or unlink it, delete the copy, and link it again."
             )
-            pair.tell("partitions", about, text, stop=True)
+            pair.add_finding("partitions", about, text, stop=True)
         elif ours > theirs:
             wanted[topic] = ours
     refused = {} if pair.dry_run else pair.target.grow_topics(wanted, pair.topics_unchanged(wanted)) if wanted else {}
     for topic, count in wanted.items():
         if topic in refused:
             text = f"{source} has {count} partitions, and {target} refuses to have as many: {refused[topic]}"
-            pair.tell("partitions", f"topic {topic}", text, stop=True)
+            pair.add_finding("partitions", f"topic {topic}", text, stop=True)
         else:
             pair.changed("partitions", f"topic {topic}", f"{there[topic]} → {count} partitions")
 
@@ -70,7 +70,7 @@ def _set(pair: MirrorPair, topics: Collection[str]) -> None:
     for topic, one in due.items():
         if one.unknown:
             text = f"{pair.target.cluster.name} does not know {listed(one.unknown)}"
-            pair.tell("settings", f"topic {topic}", text)
+            pair.add_finding("settings", f"topic {topic}", text)
     changing = [topic for topic, one in due.items() if one.changes]
     refused = {} if pair.dry_run else alter(pair.target, due, pair.topics_unchanged(changing))
     for topic in changing:
@@ -78,37 +78,37 @@ def _set(pair: MirrorPair, topics: Collection[str]) -> None:
         for key, value in due[topic].changes.items():
             if key in failed:
                 text, stop = _refused(key, value, failed[key], key in due[topic].instead)
-                pair.tell("settings", f"topic {topic}", text, stop=stop)
+                pair.add_finding("settings", f"topic {topic}", text, stop=stop)
             else:
-                pair.changed("settings", f"topic {topic}", f"{key}{' taken away' if value is None else f'={value}'}")
+                pair.changed("settings", f"topic {topic}", f"{key}{' removed' if value is None else f'={value}'}")
 
 
 def _refused(key: str, value: str | None, why: str, bearable: bool) -> tuple[str, bool]:
-    """What is said of a setting that the target refuses; whether somebody has to look."""
-    said = f"{key} is not taken away" if value is None else f"{key}={value} is not taken"
+    """The text for a setting that the target refuses; and whether an operator has to look."""
+    what = f"{key} is not removed" if value is None else f"{key}={value} is not taken"
     if bearable:
         return (
-            f"{said}: {why} The copy goes by that of its source: what this had taken before by another stops it",
+            f"{what}: {why} The copy uses its source's value: one that the copy had before would stop it",
             False,
         )
-    return f"{said}: {why} Mend that, or leave the setting alone (`mirror link --leave-setting`).", True
+    return f"{what}: {why} Repair that, or leave the setting alone (`mirror link --leave-setting`).", True
 
 
 Keyless = Callable[[Mirror, Settings, int], bool]
-"""Whether the copy of a mirror is to take records without a key, by its settings and its number of partitions."""
+"""Whether a mirror's copy is to accept records without a key, by its settings and its number of partitions."""
 
 
 def _by_reports(pair: MirrorPair) -> Keyless:
-    """A copy takes records without a key from when its copier has met one that was refused, or it was linked, until it
-    is level: a compacted source takes no new ones."""
+    """A copy accepts records without a key from its link, or from a copier's report of a refused one, until it is
+    level: a compacted source accepts no new ones."""
     reports = [one for report in pair.store.mirror_reports().values() for one in report.partitions]
 
     def keyless(mirror: Mirror, there: Settings, partitions: int) -> bool:
-        told = [one for one in reports if one.mirror == mirror.key]
-        if any(KEYLESS in one.reason for one in told):
+        reported = [one for one in reports if one.mirror == mirror.key]
+        if any(KEYLESS in one.reason for one in reported):
             return True
-        level = {one.partition for one in told if one.state == "copying" and one.lag_ms is not None}
-        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in told)
+        level = {one.partition for one in reported if one.state == "copying" and one.lag_ms is not None}
+        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in reported)
         return keeps_all(there) and (behind or len(level) < partitions)
 
     return keyless
@@ -117,7 +117,7 @@ def _by_reports(pair: MirrorPair) -> Keyless:
 def settings_due(
     source: Admin, target: Admin, mirrors: Mapping[str, Mirror], keyless: Keyless
 ) -> dict[str, SettingsDue]:
-    """What each copy lacks of the settings that it is to have; topics that are missing are left out.
+    """The settings that each copy lacks; topics that are missing are left out.
 
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
@@ -145,8 +145,8 @@ def _due(
 
 
 def alter(target: Admin, due: Mapping[str, SettingsDue], still_ours: Callable[[], None]) -> dict[str, dict[str, str]]:
-    """Makes the changes, and returns topic → setting → why not. Brokers take all changes of a topic or none, so where
-    one is refused each is tried alone, but for those that delete records without each other."""
+    """Make the changes, and return topic → setting → refusal. Brokers accept all changes of a topic or none, so after a
+    refusal each change is tried alone, except those that without each other would delete records."""
     changes = {topic: one.changes for topic, one in due.items() if one.changes}
     failed: dict[str, dict[str, str]] = {}
     for topic in target.alter_settings(changes, still_ours) if changes else ():
@@ -177,10 +177,10 @@ def make_copies(
     *,
     keyless: bool,
 ) -> None:
-    """Give topics the settings of copies, before the first record is copied: under other ones it is refused, or is not
-    what its source has.
+    """Give topics the settings of copies before the first record is copied: with other settings it would be refused, or
+    differ from its source.
 
-    :param keyless: they take records without a key, whatever their sources do; else they go on as they are.
+    :param keyless: accept records without a key, whatever their sources do; else that stays unchanged.
     :raises NotReadyError: brokers do not show the settings in time.
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
@@ -198,7 +198,7 @@ def make_copies(
         if environment.monotonic() >= deadline:
             raise NotReadyError(
                 target.cluster.name,
-                f"does not show the settings of {listed(late)} after {SETTINGS_S:g} s. Look whether its brokers are "
+                f"does not show the settings of {listed(late)} after {SETTINGS_S:g} s. Check that its brokers are "
                 "healthy, then try again.",
             )
         environment.sleep(SETTINGS_PAUSE_S)
@@ -210,10 +210,10 @@ def become_writers(
     mirrors: Mapping[str, Mirror],
     still_ours: Callable[[], None],
 ) -> dict[str, dict[str, str]]:
-    """Gives copies that are written to from now on the settings of their sources, those that a copy must not have
-    included. Returns what the target refuses, as `alter`.
+    """Give copies that become writers the settings of their sources, including those that a copy must not have. Returns
+    the target's refusals, as `alter`.
 
-    :param sources: topic → the settings of the source, now or, of a dead one, when it was last seen.
+    :param sources: topic → the settings of the source, now or, for a dead one, as last seen.
     :param mirrors: topic → its mirror.
     :raises KafkaAdminError: the target cannot be asked.
     """

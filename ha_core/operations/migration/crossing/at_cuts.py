@@ -63,7 +63,7 @@ class EndWithoutOrigin(FencedEnd):
                 self.below[key] = crossed_with(surplus, target, origin)
         self.write("finish", partial(end_change, unread=self.unread), ends)
 
-    def told(self) -> tuple[dict[str, Any], str]:
+    def summarize(self) -> tuple[dict[str, Any], str]:
         """Known ends and cuts: the records that the origin held in between are unknown."""
         topics, ends = self.touched.view.topics, dict[Partition, list[int]]()
         for name, partition in self.sides:
@@ -74,7 +74,7 @@ class EndWithoutOrigin(FencedEnd):
         return detail, f"records below the cuts that only {self.origin} held are {becomes} until it returns"
 
     def _last_words(self) -> Mapping[Partition, LogEnds]:
-        """Log ends of an origin that is taken for dead and answers all the same."""
+        """Log ends of an origin that is taken for dead, if it still answers."""
         with suppress(KafkaAdminError, RefusedError):
             origin = self.journal.origin
             if origin.probe(timeout_s=DYING_S).reachable:
@@ -83,8 +83,8 @@ class EndWithoutOrigin(FencedEnd):
 
 
 class EndOfWhatWentBack(EndWithoutOrigin):
-    """For a live origin with a log that had reached its cut and was truncated below it: records that it takes from now
-    on would lie below offsets that readers have passed. Readers skip nothing until an operator accepts the loss."""
+    """For a live origin whose log had reached its cut and was truncated below it: records that it takes from now on
+    would be at offsets that readers have passed. Readers skip nothing until an operator accepts the loss."""
 
     standing = ("open",)
 

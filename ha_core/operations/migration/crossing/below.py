@@ -1,7 +1,7 @@
-"""What producers had appended below their cuts, asked of the origin after its log had reached these.
+"""Last sequences of producers below their cuts, read from the origin after its log had reached these.
 
-Below a cut that was reached nothing is ever appended any more, so an answer stays true. It is asked for as soon as the
-cut is reached, and kept with the operation: the longer one waits, the more surplus has to be read for it.
+Nothing is appended below a reached cut any more, so an answer stays true. It is read as soon as the cut is reached, and
+stored with the operation: the later it is read, the more surplus has to be read for it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from ha_core.plan.move.carry_over import below_cut
 READ_S = 60.0
 ATTEMPTS = 3
 MAX_KEPT_BYTES = 200_000
-"""What does not fit into the operation is read again when its topic settles."""
+"""Sequences above this limit are not stored, but read again when their topic settles."""
 Below = dict[Partition, tuple[ProducerFacts, ...] | None]
 
 
 def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
-    """Partition → last sequences below its cut, a physical offset that was reached; None where that cannot be said.
+    """Partition → last sequences below its cut, a physical offset that was reached; None if brokers do not list
+    producers.
 
-    All answers about a partition come from one leader epoch: a new leader may lack what the old one had remembered,
-    and a sequence that is in no log any more must not make a retry pass for a duplicate.
+    All answers about a partition come from one leader epoch: a new leader may lack states of the old one, and a
+    sequence that is in no log any more must not make a retry pass for a duplicate.
 
-    :raises StepFailedError: leaders changed all the time.
+    :raises StepFailedError: leaders changed at each attempt.
     """
     found: Below = {}
     left = list(cuts)
@@ -56,7 +57,7 @@ def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
     if left:
         named = listed(f"{topic}-{partition}" for topic, partition in left)
         raise StepFailedError(
-            f"The leaders of {named} changed while they were asked for their producers. Try again: nothing is lost."
+            f"The leaders of {named} changed while they listed their producers. Try again: nothing is lost."
         )
     return found
 
@@ -73,7 +74,8 @@ def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[P
 
 
 def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], progress: CrossingProgress) -> None:
-    """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
+    """Store last sequences of cuts that were reached since the last look, for topics that other partitions keep
+    open."""
     if not (unread := unread_below(journal.operation, progress)):
         return
     cuts = {key: cut for key, cut in physical_cuts(topics, {name for name, _ in unread}).items() if key in unread}
@@ -89,7 +91,7 @@ def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], 
 
 
 def unread_below(operation: MigrateOperation, progress: CrossingProgress) -> set[Partition]:
-    """What has reached its cut since the last look, of topics that other partitions keep open."""
+    """Partitions that have reached their cut since the last look, of topics that other partitions keep open."""
     if operation.evidence.below_is_full:
         return set()
     kept = operation.evidence.below
@@ -104,7 +106,7 @@ def unread_below(operation: MigrateOperation, progress: CrossingProgress) -> set
 
 
 def kept_below(journal: Journal[MigrateOperation], wanted: Collection[Partition] | None = None) -> Below:
-    """What earlier looks have left with the operation, of the partitions that are `wanted`, or of all."""
+    """Sequences that earlier looks have stored with the operation, for the `wanted` partitions or all."""
     return {
         (name, partition): None if found is None else tuple(ProducerFacts(*row) for row in found)
         for name, partitions in journal.operation.evidence.below.items()
@@ -114,6 +116,6 @@ def kept_below(journal: Journal[MigrateOperation], wanted: Collection[Partition]
 
 
 def without_below(operation: MigrateOperation, names: Collection[str]) -> MigrateOperation:
-    """The operation without what is kept of `names`: it is written with their sequences now."""
+    """The operation without the sequences of `names`, which are stored with these topics now."""
     left = {name: kept for name, kept in operation.evidence.below.items() if name not in names}
     return operation.noting(below=left)

@@ -1,6 +1,6 @@
-"""The cuts that a migration proposes: as they were asked for, by rates, and higher ones where logs were faster.
+"""The cuts that a migration proposes: requested ones, by rates, and higher ones if logs were faster.
 
-How fast logs grow is known from a summary of recorded history where there is one, else from two looks at the ends.
+Growth rates come from a summary of recorded history, or else from two looks at the log ends.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ha_core.plan.migration.cuts import Rate, Rates, cut_ahead, outrun_margin
 from ha_core.plan.move.partitions import of_all
 
 OUTRUN = 4
-"""A log that passed its cut is given so many times what it has grown since the cut was chosen."""
+"""A log that passed its cut gets a new one this many times its growth since the choice of the first."""
 
 
 def client_ends(
     journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: EndsOfBoth
 ) -> dict[Partition, int]:
-    """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
+    """Client offsets of the origin's ends, for partitions that move: others of a topic may be elsewhere."""
     keys = of_all(journal.request, topics, sides.origin)
     return as_clients(topics, {key: sides.origin[key].log_end for key in keys})
 
 
 def first_cuts(journal: Journal[MigrateOperation], sides: EndsOfBoth) -> dict[Partition, int]:
-    """A cut for each partition: the one that was asked for, else by its rate.
+    """A cut for each partition: the requested one, else by its rate.
 
-    :raises StepFailedError: a log has passed the cut that was asked for.
+    :raises StepFailedError: a log has passed the requested cut.
     """
     topics = Touched.read(journal).view.topics
     given = journal.operation.evidence.cut_at
@@ -46,7 +46,7 @@ def first_cuts(journal: Journal[MigrateOperation], sides: EndsOfBoth) -> dict[Pa
         asked_for = given.get(name, {}).get(partition)
         if asked_for is not None and asked_for <= end:
             raise StepFailedError(
-                f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by now. "
+                f"The cut {asked_for} of {name}-{partition} is not above its log end, which is {end} by now. "
                 "Choose a higher one, or leave it to the rate."
             )
         by_rate = cut_ahead(end, _rate(journal, (name, partition)), journal.request.preparation_s)
@@ -62,12 +62,12 @@ def higher_cuts(
     before: Mapping[Partition, int],
     attempt: int,
 ) -> dict[Partition, int]:
-    """Cuts for those that were passed, and for others of the same topics that are about to be.
+    """Cuts for partitions that have passed theirs, and for others of these topics that are about to.
 
-    Where records are spread over many partitions, each look would find some others passed. A cut that was asked for
-    stays until it is passed.
+    With records spread over many partitions, each look would otherwise find some others passed. A requested cut stays
+    until it is passed.
 
-    :param ends: client ends now, `before` when the cuts were chosen, where that is known.
+    :param ends: client ends now; `before`, if known, are those at the choice of the cuts.
     :param attempt: how many proposals have failed.
     """
     given, preparation_s = journal.operation.evidence.cut_at, journal.request.preparation_s
@@ -87,19 +87,19 @@ def higher_cuts(
 
 
 def _rate(journal: Journal[MigrateOperation], key: Partition) -> float:
-    """Records per second; what has none counts as idle."""
+    """Records per second; a partition without a rate counts as idle."""
     return journal.operation.evidence.rates.get(key[0], {}).get(key[1], 0.0)
 
 
 LOOKS_APART_S = 3.0
 SAFETY = 2.0
-"""A look of some seconds says little about the next minutes: what it sees is doubled."""
+"""Factor on a measured rate: some seconds say little about the next minutes."""
 
 
 def looked_at(environment: Environment, origin: Admin, partitions: Collection[Partition]) -> Rates:
     """Rates from two looks at the log ends, some seconds apart."""
     if not partitions:
-        return Rates({}, "nothing is to be looked at")
+        return Rates({}, "there are no partitions to look at")
     first = origin.ends(partitions)
     begun = environment.monotonic()
     environment.sleep(LOOKS_APART_S)
@@ -108,16 +108,16 @@ def looked_at(environment: Environment, origin: Admin, partitions: Collection[Pa
     seen = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s for key in partitions}
     return Rates(
         {key: Rate(rate * SAFETY, rate, "two looks") for key, rate in seen.items()},
-        f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history",
+        f"twice the growth of the logs between two looks {elapsed_s:.1f} s apart, without a history",
     )
 
 
 def from_summary(path: Path, cluster: str) -> Rates:
     """Rates from the summary of the `offsets` job: `{"partitions": [{"cluster", "topic", "partition", "rate",
-    "upper_rate", "how"}, …]}`, records per second. The upper rate is taken where there is one. A row whose rate is a
+    "upper_rate", "how"}, …]}`, records per second. The upper rate is taken if there is one. A row whose rate is a
     `default` was not measured, so it counts as missing. Further keys are ignored.
 
-    :raises RefusedError: the file is not readable, or not of that form.
+    :raises RefusedError: the file is not readable, or has another form.
     """
     try:
         document = json.loads(path.read_text())
@@ -130,7 +130,7 @@ def from_summary(path: Path, cluster: str) -> Rates:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"The rates in {path} cannot be used ({type(error).__name__}: {error}). Give the summary of the job "
-            "`offsets`, or leave --rates out: then two looks at the log ends are taken."
+            "`offsets`, or leave --rates out: then the log ends are read twice."
         ) from error
     chance = document.get("chance")
     stated = f", passed too early with a chance of {chance:g}" if isinstance(chance, int | float) else ""

@@ -1,4 +1,4 @@
-"""How far the logs of a crossing are: both sides, the cuts, and what is still missing."""
+"""Progress of a crossing's logs: ends on both sides, the cuts, and the records in between."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ha_core.plan.migration.cuts import reached_words
 ENDS_S = 30.0
 NAMED = 5
 MIN_MEASURED_S = 5.0
-"""What a log has grown by since its crossing was opened says more than any plan, when it is so long ago."""
+"""A crossing that is open for this long has a measured rate, which is better than the planned one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class EndsOfBoth:
 
     @property
     def ends(self) -> dict[Partition, PartitionEnds]:
-        """With everything that was appended."""
+        """With all appended records."""
         return {key: PartitionEnds(self.target[key].log_end, one.log_end) for key, one in self.origin.items()}
 
     @property
     def replicated(self) -> dict[Partition, PartitionEnds]:
-        """With what no leader change can take back in the origin."""
+        """With the origin's records that no leader change can remove."""
         return {key: PartitionEnds(self.target[key].log_end, one.high_watermark) for key, one in self.origin.items()}
 
 
@@ -50,7 +50,7 @@ def read_sides(
 ) -> EndsOfBoth:
     """Ends of all partitions of `topics`, the target's before the origin's.
 
-    :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
+    :raises StepFailedError: a topic is missing, or has different numbers of partitions on both sides.
     """
     origin, target = _admins(environment, operation)
     here, there = described(origin, topics, ENDS_S), described(target, topics, ENDS_S)
@@ -70,8 +70,8 @@ def read_sides(
 def read_ends(
     environment: Environment, operation: MigrateOperation, partitions: Collection[Partition], timeout_s: float = ENDS_S
 ) -> EndsOfBoth:
-    """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
-    has got since; and behind a fence every question counts."""
+    """As `read_sides`, for partitions that are known to exist on both sides, as those of a crossing do. Saves requests,
+    which matters under a fence."""
     origin, target = _admins(environment, operation)
     there = target.ends(partitions, timeout_s=timeout_s)
     return EndsOfBoth(origin.ends(partitions, timeout_s=timeout_s), there)
@@ -89,14 +89,14 @@ def _admins(environment: Environment, operation: MigrateOperation) -> tuple[Admi
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """Client offsets, as they were when they were read."""
+    """Client offsets at the time of the look."""
 
     topic: str
     partition: int
     end: int
     cut: int
     rate_per_s: float = 0.0
-    """At which the log comes nearer."""
+    """Growth of the log."""
     rate_from: str = ""
 
     @property
@@ -109,7 +109,7 @@ class PartitionProgress:
 
     @property
     def lacks(self) -> str:
-        """How much, and when it gets there, for people."""
+        """The missing records and the expected time, for people."""
         when = reached_words(self.missing, self.rate_per_s, self.rate_from)
         return f"lacks {self.missing}, reached {when}"
 
@@ -122,7 +122,7 @@ class CrossingProgress:
     stages: Mapping[str, Stage]
     partitions: tuple[PartitionProgress, ...] = ()
     added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
+    """topic → partitions that were added since its cuts were proposed: they remain in the origin."""
     went_back: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Open topic → partitions whose log had reached its cut and ends below it now."""
 
@@ -132,7 +132,7 @@ class CrossingProgress:
 
     @property
     def at(self) -> tuple[object, ...]:
-        """Equal as long as nothing has moved."""
+        """Equal as long as no log and no stage has changed."""
         return *self.stages.items(), *((one.topic, one.partition, one.end, one.cut) for one in self.partitions)
 
     @property
@@ -159,14 +159,14 @@ class CrossingProgress:
 
 
 def look(environment: Environment, operation: MigrateOperation) -> CrossingProgress:
-    """How far the operation's crossing is. Changes nothing, and takes nothing over."""
+    """The progress of the operation's crossing. Changes nothing, and takes nothing over."""
     found = environment.pool.map(lambda name: environment.store.read(Topic, name), operation.moves.topics)
     topics = {one[0].name: one[0] for one in found if one is not None}
     return progress_of(environment, operation, topics)
 
 
 def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> CrossingProgress:
-    """`look` on documents that were read already."""
+    """`look`, with documents that were read already."""
     request, at = operation.request, stages(operation, topics)
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
@@ -199,7 +199,7 @@ def _rows(
             assert log_end is not None
             end = client_end(topic, partition, log_end)
             planned = known.rates.get(topic.name, {}).get(partition, 0.0)
-            rate, source = known.expected.get(topic.name, {}).get(partition, planned), "as it was planned"
+            rate, source = known.expected.get(topic.name, {}).get(partition, planned), "as planned"
             begun = known.opened_at.get(topic.name, {}).get(partition)
             if begun is not None and open_s >= MIN_MEASURED_S:
                 rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
@@ -207,10 +207,12 @@ def _rows(
 
 
 def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[int]]) -> str:
-    """What becomes of partitions that topics have got while they cross over."""
+    """A sentence about partitions that were added to topics during their crossing."""
     origin = operation.request.origin
     named = listed(format_topic(name, tuple(new)) for name, new in grown.items())
-    seen = f"came to {origin} meanwhile: clients see them when the crossing has ended, and they remain in {origin}"
+    seen = (
+        f"were added in {origin} meanwhile: clients see them when the crossing has ended, and they remain in {origin}"
+    )
     return f"{named} {seen}"
 
 
@@ -220,12 +222,13 @@ def went_back_words(operation: MigrateOperation, partitions: Mapping[str, Collec
     return (
         f"the log of {named} in {operation.request.origin} had reached its cut and ends below it now: its brokers have "
         f"lost acknowledged records (by an unclean election, or with a disk). Readers below the cut wait: `switchyard "
-        f"origins check {names}` counts the missing records, and with `--accept-loss` readers go on"
+        f"origins check {names}` counts the missing records, and with `--accept-loss` readers continue"
     )
 
 
 def remaining_words(operation: MigrateOperation) -> str:
-    """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
+    """A sentence about partitions that were added meanwhile and remain in the origin, and how to move them; else
+    empty."""
     request, remaining = operation.request, operation.evidence.remaining
     if not remaining:
         return ""
@@ -239,7 +242,7 @@ def remaining_words(operation: MigrateOperation) -> str:
 
 
 def way_on(operation: MigrateOperation) -> str:
-    """The way out where the origin of a crossing does not answer."""
+    """The way out if the origin of a crossing does not answer."""
     origin = operation.request.origin
     return (
         f"If {origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
@@ -248,6 +251,6 @@ def way_on(operation: MigrateOperation) -> str:
 
 
 def overdue(environment: Environment, operation: MigrateOperation) -> bool:
-    """Whether the crossing was to have ended by now."""
+    """Whether the crossing should have ended by now."""
     limit_s, opened = operation.request.finish_after_s, operation.evidence.opened
     return limit_s is not None and opened is not None and environment.age_s(opened) >= limit_s

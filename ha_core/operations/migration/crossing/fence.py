@@ -1,7 +1,7 @@
-"""The end of a crossing behind a fence: partitions that nobody writes to would never reach their cuts by themselves.
+"""The end of a crossing under a fence: idle partitions would never reach their cuts by themselves.
 
-Behind the fence a cut that was not reached is lowered to the origin's end, where nothing was given out; the others keep
-theirs. Producers wait for some milliseconds, as for a barrier.
+Under the fence a cut that was not reached is lowered to the origin's end, above which no offset was given out; the
+others keep theirs. Producers wait for some milliseconds, as for a barrier.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ class CrossingEnd:
         self.revision = 0
 
     def read_below(self, cuts: Mapping[Partition, int]) -> None:
-        """Last sequences below `cuts`, where they are not known yet."""
+        """Read the last sequences below `cuts` that are not known yet."""
         left = {key: cut for key, cut in cuts.items() if key not in self.below}
         self.below |= read_below(self.journal.origin, left)
 
     def write(self, step: str, change: Callable[..., Documents], ends: Mapping[Partition, PartitionEnds]) -> None:
-        """The revision, by what the planner makes of the logs' ends and of what is known of last sequences."""
+        """Commit the planner's revision, from the logs' ends and the known last sequences."""
         operation, read_ms = without_below(self.journal.operation, self.names), self.environment.now_ms()
         documents = change(operation, self.touched.view, self.names, ends, producers=self.below, read_ms=read_ms)
         self.revision = self.touched.commit(documents, step)
 
     def detail(self) -> dict[str, Any]:
-        """For the history, as all that follows."""
+        """Detail for the history."""
         return {"revision": self.revision, "topics": list(self.names), "status": "Migrated"}
 
-    def told_by_origin(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
-        """Its `clients`' ends, whose last sequences nobody can say, and which partitions remain in it."""
+    def origin_detail(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
+        """Detail about the origin: its `clients`' ends, partitions with unknown last sequences, and those that
+        remain."""
         unknown = [f"{name}-{partition}" for (name, partition), found in self.below.items() if found is None]
         known = self.journal.operation.evidence.remaining
         remaining = {name: new for name, new in known.items() if name in self.names}
@@ -62,13 +63,13 @@ class CrossingEnd:
 
 
 class FencedEnd(CrossingEnd, ABC):
-    """The same behind the topics' fence, part by part. What fails lifts the fence again."""
+    """An end under the topics' fence, part by part. A failure lifts the fence again."""
 
     parts: ClassVar[tuple[str, ...]]
     standing: ClassVar[tuple[Stage, ...]]
-    """Where the topics may stand."""
+    """Stages that the topics may be in."""
     dead: str | None = None
-    """The origin, where it is taken for dead."""
+    """The origin, if it is taken for dead."""
 
     def end(self) -> None:
         begun = self.environment.monotonic()
@@ -80,7 +81,7 @@ class FencedEnd(CrossingEnd, ABC):
             raise
         fenced_ms = self.environment.ms_since(begun)
         self.journal.update(revision=self.revision)
-        detail, words = self.told()
+        detail, words = self.summarize()
         self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail})
         self.environment.say(
             f"finish {fenced_ms:.1f} ms ({amount(len(self.names), 'topic')}, revision={self.revision}): {words}"
@@ -94,19 +95,19 @@ class FencedEnd(CrossingEnd, ABC):
         require_drained(self.journal, self.revision)
 
     @abstractmethod
-    def told(self) -> tuple[dict[str, Any], str]:
-        """For the history, and for people."""
+    def summarize(self) -> tuple[dict[str, Any], str]:
+        """Detail for the history, and a text for people."""
 
 
 class BehindFence(FencedEnd):
-    """At the ends of the origin's logs (`BEHIND_FENCE`)."""
+    """Ends at the origin's log ends (`BEHIND_FENCE`)."""
 
     parts = BEHIND_FENCE
     standing = ("open",)
 
     def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
         super().__init__(journal, names)
-        # What can be read before the fence is: surplus is long, and producers wait behind it.
+        # Read before the fence as far as possible: surplus may be long, and producers wait after it.
         now = read_ends(journal.environment, journal.operation, self.cuts).replicated
         self.read_below({key: cut for key, cut in self.cuts.items() if (now[key].origin or 0) >= cut})
 
@@ -124,15 +125,15 @@ class BehindFence(FencedEnd):
         counts = self.journal.origin.partition_counts(self.names)
         self.write("finish", partial(finish_change, counts=counts), self.sides.ends)
 
-    def told(self) -> tuple[dict[str, Any], str]:
+    def summarize(self) -> tuple[dict[str, Any], str]:
         ends = {key: self.sides.origin[key].log_end for key in self.cuts}
         clients = as_clients(self.before, ends)
         lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
-        return self.told_by_origin(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
+        return self.origin_detail(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
 
 
 def lift(journal: Journal[MigrateOperation]) -> None:
-    """Take away a fence that an executor has left: the crossing goes on as before."""
+    """Lift a fence that an executor has left: the crossing continues as before."""
     revision = commit_now(journal, lift_change, "lift")
     journal.append("lift", "undone", detail={"revision": revision})
     journal.environment.say(f"a fence that was left is lifted, revision {revision}")

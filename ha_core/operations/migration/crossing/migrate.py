@@ -1,8 +1,8 @@
-"""Migrations without a fence. Nothing waits for clients: an operation goes on until it would have to, and crosses over.
+"""Migrations without a fence. No executor waits for clients: an operation runs until it would have to, and stays open.
 
-Whoever looks next (a command that waits, a sensor, a scheduled run) goes on with it, and it settles what has got there.
-Until a crossing is open there is a way back without asking anybody, so what fails before is undone at once: a proposed
-cut that the log reaches holds producers up until somebody goes on with it.
+Later looks (a waiting command, a sensor, a scheduled run) resume it, and settle topics that have reached their cuts.
+Until a crossing is open it can be undone without a question to any cluster, so an earlier failure is undone at once: a
+proposed cut that the log reaches makes producers wait until an executor continues.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from ha_core.plan.migration.crossing_stages import (
 
 
 class Migrate(MoveKind):
-    """Topics, without a fence: by cuts that lie ahead of their logs."""
+    """Moves topics without a fence, by cuts ahead of their logs."""
 
     names = ("migrate",)
     taken_back = "The migration was undone: nothing has moved, no lock is left."
 
     def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> None:
         """
-        :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it
-            goes on another time.
+        :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; later it
+            continues at the next attempt.
         """
         effects = CrossingSteps(journal, "interrupted on the way back")
         self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
 
     def take_back(self, journal: Journal[MigrateOperation], why: str) -> bool:
-        """From wherever the crossing is.
+        """Take it back from any stage of the crossing.
 
-        :raises StepFailedError: the target was written, or gateways do not follow: the crossing goes on as it was.
+        :raises StepFailedError: the target was written, or gateways do not follow: the crossing continues as it was.
         """
         effects = CrossingSteps(journal, why)
         for step in ("release",) if journal.operation.state in FINAL else BACK:
@@ -58,7 +58,7 @@ class Migrate(MoveKind):
         return True
 
     def undo(self, journal: Journal[MigrateOperation]) -> None:
-        """:raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on."""
+        """:raises RefusedError: a topic has crossed over, or has records in the target; the crossing continues."""
         if journal.operation.state in FINAL - {"succeeded"}:
             return
         topics = Touched.read(journal).view.topics
@@ -68,18 +68,18 @@ class Migrate(MoveKind):
         self.take_back(journal, ASKED_FOR)
 
     def release(self, journal: Journal[MigrateOperation]) -> bool:
-        """What has proposed its cuts goes on: it holds nobody up, and keeps its locks until it ends."""
+        """A crossing with proposed cuts continues: no client waits for it, and it keeps its locks until it ends."""
         proposed = journal.operation.state not in {"planned", "running"}
         return not proposed and self.take_back(journal, "released before its cuts were proposed")
 
     def end_without_origin(self, journal: Journal[MigrateOperation], unread: UnreadPolicy, force: bool) -> None:
-        """End the crossing of every topic of the operation that stands in it; what has crossed over stays as it is.
+        """End the crossing of every topic of the operation that is still in it; topics that have crossed over stay.
 
-        :param unread: what readers below the cuts do.
+        :param unread: the policy for readers below the cuts.
         :param force: take the origin for dead although it answers.
         :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
         :raises StepFailedError: it was on its way back, and is undone.
-        :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
+        :raises NotDrainedError, KafkaAdminError: the crossing is as before.
         """
         if journal.operation.state in FINAL | {"cut"}:
             return
@@ -117,15 +117,15 @@ def require_way_back(environment: Environment, operation: MigrateOperation, topi
 
 
 def would_roll_back(environment: Environment, operation_id: str) -> str:
-    """What a roll-back would do now, in words. Changes nothing.
+    """The effect of a roll-back now, in words. Changes nothing.
 
-    :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
+    :raises RefusedError: no such operation, or there is no way back; the text names the equivalent move.
     """
     operation = environment.operation_of(MigrateOperation, operation_id)
     if operation is None:
         raise unchanged(f"There is no migration {operation_id!r}. `switchyard migrations` lists them.")
     if operation.state in FINAL - {"succeeded"}:
-        return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
+        return f"{operation_id} has ended as {operation.state}: there is nothing to take back"
     require_way_back(environment, operation, environment.store.load().topics)
     request, moves = operation.request, operation.moves
     return (
@@ -137,8 +137,8 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
 def _no_way_back(operation: MigrateOperation, names: Sequence[str]) -> RefusedError:
     origin, target = operation.route
     return unchanged(
-        f"{listed(names)} of operation {operation.id} has records in {target} already, "
-        f"which clients were told of: there is no way back without them. Let it end (`switchyard resume "
-        f"{operation.id}`), then migrate it back: "
+        f"{listed(names)} of operation {operation.id} has records in {target} already, which were acknowledged to "
+        f"clients: there is no way back without losing them. Let it end (`switchyard resume {operation.id}`), then "
+        f"migrate it back: "
         f"`switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
     )

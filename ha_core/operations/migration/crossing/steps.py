@@ -1,5 +1,4 @@
-"""A crossing, step by step, as the planner says (`plan/migration/crossing_stages`): what each step does, killed
-anywhere."""
+"""The effects of a crossing's steps (order: `plan/migration/crossing_stages`). Each may be killed anywhere."""
 
 from __future__ import annotations
 
@@ -43,9 +42,9 @@ from ha_core.plan.migration.crossing import (
 from ha_core.plan.migration.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
 
 LEADERS_S = 180.0
-"""Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
+"""Time for a cluster to elect leaders of thousands of new partitions. No client waits for it."""
 MAX_PROPOSALS = 5
-"""Each one lies twice as far ahead as the one before."""
+"""Each proposal's cuts are twice as far ahead as those before."""
 
 
 class CrossingSteps(MoveSteps[MigrateOperation]):
@@ -54,11 +53,11 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
     def __init__(self, journal: Journal[MigrateOperation], why: str = "") -> None:
         super().__init__(journal, why)
         self.proposals = 0
-        """How many were looked at, of this process."""
+        """Number of proposals that this process has looked at."""
         self.ends_before: Mapping[Partition, int] = {}
-        """Client ends when the cuts were chosen."""
+        """Client ends at the choice of the cuts."""
         self.replicated: Mapping[Partition, int] = {}
-        """The origin's high watermarks then."""
+        """The origin's high watermarks at that time."""
 
     def has_way_back(self, step: str) -> bool:
         return step in BEFORE_OPEN
@@ -86,9 +85,9 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         self.counts = self.journal.origin.partition_counts(names)
 
     def open(self) -> None:
-        """Open all, or propose higher cuts where the log was faster: the plan comes back then.
+        """Open all topics, or propose higher cuts where the log was faster: then the plan repeats the step.
 
-        :raises StepFailedError: it was faster every time.
+        :raises StepFailedError: the log was faster every time.
         """
         journal, touched = self.journal, Touched.read(self.journal)
         topics = touched.view.topics
@@ -121,7 +120,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             seen.update(bounded("client_ends", ends))
 
     def settle(self) -> None:
-        """End the crossing of what has reached its cuts."""
+        """End the crossing of topics that have reached their cuts."""
         operation, topics = self.look()
         progress = progress_of(self.environment, operation, topics)
         self.environment.say(progress.words)
@@ -132,11 +131,11 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         write_all(self.journal, progress.ready, topics, self._settle)
 
     def end(self) -> None:
-        """End the crossing of every open topic behind a fence.
+        """End the crossing of every open topic under a fence.
 
-        :raises StepFailedError: the fence is lifted, and the crossing goes on as before.
+        :raises StepFailedError: the fence is lifted, and the crossing continues as before.
         """
-        self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
+        self.environment.say("partitions that have not reached their cut are cut at their log end now, behind a fence")
         operation, topics = self.look()
         progress = progress_of(self.environment, operation, topics)
         if progress.went_back:
@@ -159,7 +158,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         lift(self.journal)
 
     def retreat(self) -> None:
-        """Begin the way back, from wherever the crossing is."""
+        """Begin the way back, from any stage of the crossing."""
         revision = commit_now(self.journal, retreat_change, "retreat")
         self.journal.append("retreat", "undone", detail={"revision": revision, "why": self.why})
 
@@ -183,16 +182,16 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
                 raise
             self.why = str(error)
             self.reopen()
-            text = f"There is no way back: {self.why.rstrip('.')}. The migration goes on as before."
+            text = f"There is no way back: {self.why.rstrip('.')}. The migration continues as before."
             raise StepFailedError(text) from error
 
     def reopen(self) -> None:
-        """Give up the way back: what was open is open again."""
+        """Give up the way back: topics that were open are open again."""
         revision = commit_now(self.journal, reopen_change, "reopen")
         self.journal.append("reopen", "done", detail={"revision": revision, "why": self.why})
 
     def _require_kept(self) -> None:
-        """:raises StepFailedError: a log ends below what was acknowledged there when its cut was proposed."""
+        """:raises StepFailedError: a log ends below its high watermark at the proposal of its cut."""
         here = self.sides.origin
         lost = sorted(key for key, end in self.replicated.items() if key in here and here[key].log_end < end)
         if lost:
@@ -213,7 +212,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
 
     def _publish(self, names: Collection[str], sides: EndsOfBoth, cuts: Mapping[Partition, int]) -> dict[str, Any]:
-        """One revision of proposed cuts; what the history keeps of it."""
+        """Commit proposed cuts; returns the detail for the history."""
         touched = Touched.read(self.journal)
         documents = propose_change(self.journal.operation, touched.view, names, sides.ends, cuts)
         revision = touched.commit(documents, "propose")
@@ -228,7 +227,7 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         }
 
     def _await_gateways(self) -> int:
-        """Every live gateway follows what was published, in this revision, with nothing in flight from before."""
+        """Wait until every live gateway follows this revision, with nothing in flight from before."""
         revision = self.environment.store.confirm()
         require_drained(self.journal, revision)
         return revision
@@ -244,4 +243,4 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
             journal.update(revision=end.revision)
             clients = as_clients(end.before, {key: one.high_watermark for key, one in sides.origin.items()})
             seen.update(end.detail(), producers=sum(len(found or ()) for found in end.below.values()))
-            seen.update(end.told_by_origin(clients))
+            seen.update(end.origin_detail(clients))

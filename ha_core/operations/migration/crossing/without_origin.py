@@ -1,7 +1,7 @@
-"""The forced end of a crossing: its origin has died, and its topics go on in the target.
+"""The forced end of a crossing: its origin has died, and its topics continue in the target.
 
-Nothing is asked of the origin. It may be killed anywhere: until its one revision the fence is lifted and the crossing
-stands as before; after it the topics have crossed over.
+The origin is not asked. It may be killed anywhere: until its one revision the fence is lifted and the crossing stays
+as before; after it the topics have crossed over.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ha_core.operations.migration.crossing.steps import CrossingSteps
 
 
 class StepsWithoutOrigin(CrossingSteps):
-    """The effects of steps to which the origin says nothing."""
+    """The effects of steps to which a dead origin contributes nothing."""
 
     def __init__(self, journal: Journal[MigrateOperation], unread: UnreadPolicy) -> None:
         super().__init__(journal, "interrupted on the way back")
@@ -39,17 +39,17 @@ class StepsWithoutOrigin(CrossingSteps):
 
 
 def afterwards(origin: str) -> str:
-    return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` gives them a new home."
+    return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` moves them to another cluster."
 
 
 def require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
-    """:raises RefusedError: the origin answers, and is not to be taken for dead by `force`."""
+    """:raises RefusedError: the origin answers, and `force` does not declare it dead."""
     environment, request = journal.environment, journal.request
     cluster = environment.store.load().clusters.get(request.origin)
     if force or cluster is None or cluster.masked is not None:
         return
     if environment.admin(cluster).probe(timeout_s=PROBE_S).reachable:
         raise unchanged(
-            f"Origin {request.origin} answers: `switchyard resume {journal.operation.id}` goes on "
-            "with what it says, and loses nothing. To take it for dead all the same, say --force."
+            f"Origin {request.origin} answers: `switchyard resume {journal.operation.id}` continues "
+            "with its answers, and loses nothing. To take it for dead all the same, give --force."
         )
