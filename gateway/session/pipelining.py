@@ -1,7 +1,7 @@
 """Order of one connection's requests: they take effect as on a broker, which executes one of them at a time.
 
-Requests to one broker over one connection are kept in order there, and are pipelined. Of two requests on different
-routes the second waits for the first one's answer if both concern the same logs, groups or topics, and one of them
+Requests to one broker over one connection are kept in order there, and are pipelined. If two requests take different
+routes, the second waits for the first one's answer if both concern the same logs, groups or topics, and one of them
 changes these. No other request waits, so a reader's long poll delays no heartbeat.
 
 Invariant: no two requests in flight whose order is observable take different routes.
