@@ -1,7 +1,7 @@
-"""DESCRIBE_ACLS, CREATE_ACLS and DELETE_ACLS: the gateway's rules, or, where it has none, those of the user's cluster.
+"""DESCRIBE_ACLS, CREATE_ACLS and DELETE_ACLS: the gateway's rules or, if it has none, those of the user's cluster.
 
-Rules of the platform are changed there; what a gateway tells is what is in force here, a moment later. A cluster's
-brokers see the gateway's service account, so its rules hold for clients that connect to it directly.
+The platform's rules are changed there; a gateway reports the rules in force here, a moment later. A cluster's brokers
+see the gateway's service account, so their rules apply to clients that connect to the cluster directly.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _ANY, _MATCH = 1, 2
 _OF_RULES = ("resource_type", "resource_pattern_type", "operation", "permission_type")
 _OF_FILTERS = ("resource_type_filter", "pattern_type_filter", "operation", "permission_type")
 MAX_RULES = 50_000
-"""That are gone through for one request, if it names no principal."""
+"""Rules that one request may search if it names no principal."""
 MANY_RULES = 300
-"""More of them are gone through beside the event loop."""
+"""Above this, rules are searched off the event loop."""
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
@@ -121,7 +121,7 @@ def _invalid(error: AccessRuleError) -> Message:
 
 
 def _told(answer: Message) -> Handler:
-    """Nobody is asked."""
+    """An answer without questions."""
     return answer
     yield ()
 
@@ -158,7 +158,7 @@ def _entry(rule: AccessRule) -> Message:
 
 
 def _rule(said: Message) -> AccessRule:
-    """:raises AccessRuleError: no rule can be so."""
+    """:raises AccessRuleError: no rule can have these values."""
     resource = _known(ResourceType, said, "resource_type")
     name = resource_name(resource, said["resource_name"])
     if resource is ResourceType.CLUSTER and name != CLUSTER_NAME:
@@ -183,7 +183,7 @@ def _known(kind: type[N], said: Message, field: str) -> N:
 
 
 def _filter(asked: Message) -> RuleFilter | None:
-    """None: it describes rules that are never here, as those of delegation tokens.
+    """None: it describes rules that cannot exist here, such as those of delegation tokens.
 
     :raises AccessRuleError: it has an element that Kafka does not know either.
     """
@@ -209,7 +209,7 @@ def _asked(kind: type[N], number: int) -> N | None:
 
 
 def _demand_known(said: Message, fields: Iterable[str]) -> None:
-    """:raises AccessRuleError: one of the numbers means *unknown*. A broker closes the connection on such a request."""
+    """:raises AccessRuleError: a field is *unknown*. A broker closes the connection on such a request."""
     for field in fields:
         if said[field] < _ANY:
             raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} is whatever it is")
@@ -233,10 +233,11 @@ def _passed_on_each(
     fields: tuple[str, ...],
     more: Message,
 ) -> Handler:
-    """Asks the user's cluster for all elements but those on which its brokers close the connection.
+    """Asks the user's cluster for all elements except those on which its brokers close the connection.
 
-    :param asked: the list of the request. :param answered: the list of the answer.
-    :param more: what the answer has beside the error.
+    :param asked: name of the request's list.
+    :param answered: name of the answer's list.
+    :param more: fields of an answer beside the error.
     """
     results: dict[int, Message] = {}
     sent: list[int] = []
@@ -259,7 +260,7 @@ def _passed_on_each(
 
 
 def _ask(context: Context, api_key: int, target: Target, request: Message) -> Asking[Message | str]:
-    """What the user's cluster says, or why it is not asked."""
+    """The answer of the user's cluster, or the reason for which it is not asked."""
     cluster = places.user_cluster(context)
     if cluster is None:
         return places.UNBOUND
