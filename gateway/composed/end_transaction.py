@@ -9,15 +9,19 @@ A coordinator knows no maps. Once a topic was moved by force, the records of its
 extent, so a commit there would acknowledge records that no reader gets. This module alone decides what a commit means
 then:
 
-| the coordinator says | commit | |---|---| | ongoing, and a partition of it has left by force | is aborted there; the
-client begins a new producer | | ongoing, and a partition of it is about to leave by force | the client retries | |
-ongoing otherwise | is forwarded | | committed, and no record of it is read after the forced cut | the client begins a
-new producer: its records are lost | | committed otherwise | is forwarded, and confirmed | | aborted, by this gateway,
-by another one or by its timeout | the client begins a new producer | | nothing, and its records are read in the copy |
-is confirmed: a copy has only committed records | | nothing, and all its records have left by force, unread | the client
-begins a new producer | | nothing, and it has reported the commit to this gateway before | is confirmed | | nothing,
-this gateway has forwarded no commit, and its user has left | the client begins a new producer | | nothing otherwise |
-the client retries, or begins a new producer if operators have masked the cluster |
+| the coordinator says | commit |
+|---|---|
+| ongoing, and a partition of it has left by force | is aborted there; the client begins a new producer |
+| ongoing, and a partition of it is about to leave by force | the client retries |
+| ongoing otherwise | is forwarded |
+| committed, and no record of it is read after the forced cut | the client begins a new producer: its records are lost |
+| committed otherwise | is forwarded, and confirmed |
+| aborted, by this gateway, by another one or by its timeout | the client begins a new producer |
+| nothing, and its records are read in the copy | is confirmed: a copy has only committed records |
+| nothing, and all its records have left by force, unread | the client begins a new producer |
+| nothing, and it has reported the commit to this gateway before | is confirmed |
+| nothing, this gateway has forwarded no commit, and its user has left | the client begins a new producer |
+| nothing otherwise | the client retries, or begins a new producer if operators have masked the cluster |
 
 A forced move asks every gateway to serve its fence before it examines the copy, and a gateway under the fence forwards
 no commit. One that was forwarded before, and that the old cluster executes later, is *committed* above.
