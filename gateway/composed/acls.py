@@ -128,7 +128,7 @@ def _told(answer: Message) -> Handler:
 
 def _described(rights: Rights, asked: Message) -> Handler:
     if len(rights) > MAX_RULES and asked["principal_filter"] is None:
-        why = f"there are {len(rights)} rules; more than {MAX_RULES} are told of one principal only: name one"
+        why = f"there are {len(rights)} rules; more than {MAX_RULES} are listed for one principal only: name one"
         return failed(ErrorCode.INVALID_REQUEST, why) | {"resources": []}
     try:
         found = _filter(asked)
@@ -212,7 +212,7 @@ def _demand_known(said: Message, fields: Iterable[str]) -> None:
     """:raises AccessRuleError: a field is *unknown*. A broker closes the connection on such a request."""
     for field in fields:
         if said[field] < _ANY:
-            raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} is whatever it is")
+            raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} means any")
 
 
 def _passed_on(context: Context, request: Message) -> Handler:

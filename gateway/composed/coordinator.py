@@ -50,7 +50,7 @@ def _cluster(context: Context, kind: int, key: str) -> str | Message:
     else:
         return _error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
     if cluster is None:
-        return _error(_AWAY, f"nothing says which cluster serves {key}: bind it or set a default")
+        return _error(_AWAY, f"{key} has no cluster: bind it or set a default")
     return cluster
 
 

@@ -53,9 +53,9 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
         return _coordinator_error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
     cluster = places.user_cluster(context)
     if cluster is None or places.masked(context, cluster):
-        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its user's cluster is not there, or masked")
+        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the user's cluster is missing or masked")
     if kind == _GROUP and places.group_cluster(context, key) != cluster:
-        why = f"group {key} is in another cluster than its user: use a listener that is no discovery listener"
+        why = f"group {key} is in another cluster than its user: use a listener other than that for discovery"
         return _coordinator_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, why)
     message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
     reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message, places.SURVEY_MS))

@@ -30,7 +30,7 @@ from ha_core.wire.limits import FEW
 SURVEY_MS = 3_000
 """Timeout of METADATA: the client waits for the slowest cluster."""
 _MAX_WAIT_MS = 60_000
-UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
+UNBOUND = "this user has no cluster: bind the user or set a default"
 
 _UNTOUCHED = Topic(name="untouched")
 NO_EPOCH: Message = {"leader_epoch": -1}
@@ -67,7 +67,7 @@ def concealed(context: Context, topic: str) -> str:
     """Reason, in words, why clients do not see a topic of that name (`View.concealed`)."""
     if context.view.deleted(topic):
         return f"topic {topic} is being deleted in all clusters"
-    return f"topic {topic} holds the notes of copiers, and is no topic of users"
+    return f"topic {topic} is the copy log of a cluster, and not for users"
 
 
 def masked(context: Context, cluster: str) -> bool:

@@ -61,7 +61,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
         if places.document(context, name).mapped:
             return _mapped_already(context, name, there, doubtful)
         if cluster is None:
-            return _Refused(ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
+            return _Refused(ErrorCode.INVALID_REQUEST, "the topic has no cluster: bind the user or set a default")
         if there:
             where = ", ".join(sorted(there))
             return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists in cluster {where}")
@@ -300,7 +300,7 @@ def _assigned(context: Context, cluster: str, topic: Message) -> _Placed | _Refu
             broker = places.real_broker(context, node_id)
             if broker is None or broker[0] != cluster:
                 what = f"a broker of cluster {broker[0]}; topic {name} belongs to cluster {cluster}" if broker else None
-                return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'no broker'}")
+                return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'not a broker'}")
             ids.append(broker[1])
         assignments.append(assignment | {"broker_ids": ids})
     return _Placed(cluster, topic if topic["assignments"] is None else topic | {"assignments": assignments})

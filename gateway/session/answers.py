@@ -61,7 +61,7 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
     if not 4 <= size <= session.shared.limits.max_response_bytes:
         raise RemoteProtocolError(f"an answer of {size} bytes")
     if not upstream.queue:
-        raise RemoteProtocolError("an answer that nobody asked for")
+        raise RemoteProtocolError("an answer without a request")
     pending = upstream.queue[0]
     if pending.request.correlation_id != correlation_id:
         raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")

@@ -110,7 +110,7 @@ def expired(session: ConnectionState, api_key: int) -> bool:
         return False
     if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return False
-    streaming.leave(session, Cause.SESSION_EXPIRED, "the client has not authenticated anew in time")
+    streaming.leave(session, Cause.SESSION_EXPIRED, "the client has not re-authenticated in time")
     return True
 
 
@@ -166,7 +166,7 @@ def _prove(
     mechanism = entry.sasl.mechanism
     if before is not None and (before.user != proved.user or before.mechanism not in (None, mechanism)):
         before_by, now_by = before.mechanism or "certificate", mechanism
-        why = f"user {before.user!r} by {before_by} authenticates anew as {proved.user!r} by {now_by}"
+        why = f"user {before.user!r} by {before_by} re-authenticates as {proved.user!r} by {now_by}"
         _end(session, request, _FAILED, why, since)
         return
     good_for_s = authentication.session_s if proved.good_for_s is None else proved.good_for_s

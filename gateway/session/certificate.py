@@ -79,7 +79,7 @@ def parse_rule(text: str) -> CertificateRule:
     found = _RULE.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is no rule: write DEFAULT, or RULE:pattern/replacement/ with L or U behind it; a slash in a "
+            f"{text!r} is no rule: write DEFAULT, or RULE:pattern/replacement/ with L or U at its end; a slash in a "
             r"pattern is written \/"
         )
     source, replacement, case = found[1].replace(r"\/", "/"), found[2].replace(r"\/", "/"), found[3]

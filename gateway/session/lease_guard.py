@@ -63,7 +63,7 @@ def vouch(session: LeaseGuard, rested_on: Basis) -> bool:
     if standing is None:
         await_lease(session)
     elif standing is False:
-        session.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
+        session.close(Cause.LEASE_LOST, "an operation may have passed by while a request was in flight")
     return bool(standing)
 
 

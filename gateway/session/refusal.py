@@ -35,30 +35,30 @@ class Refusal(Enum):
 
     FENCE = "fence", "an operation holds a fence", {Route.COMPOSED: ErrorCode.COORDINATOR_NOT_AVAILABLE}, MAX_HOLD_S
     LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    STARTING = "starting", "the gateway knows no state yet"
-    NO_BROKER = "no_broker", "there is no broker behind this node"
+    STARTING = "starting", "the gateway has not loaded the state yet"
+    NO_BROKER = "no_broker", "this node has no broker"
     MASKED = "masked", "the cluster is masked"
-    UNREADABLE = "unreadable", "a document that decides about it cannot be read"
+    UNREADABLE = "unreadable", "a document that its route depends on cannot be read"
     DAMAGED = "damaged", "the topic's map is damaged"
     ELSEWHERE = "elsewhere", "a map or a binding leads to another cluster"
     CONCEALED = (
         "concealed",
-        "the topic is being deleted, or holds the notes of copiers",
+        "the topic is being deleted, or is a copy log",
         dict.fromkeys((Route.TOPIC, Route.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     )
     NO_LEADER = "no_leader", "its leader or coordinator is not known"
-    CROSSING = "crossing", "it crosses over, and neither the origin nor the target can take it yet"
+    CROSSING = "crossing", "a cut lies ahead, and neither the origin nor the target can take the batch yet"
     ORDER = "order", "an earlier batch of its producer comes first"
-    NEW_TERM = "new_term", "its producer has not opened the term"
-    LOOK_UP = "look_up", "an earlier term holds the batch, and its offset is looked up"
+    NEW_TERM = "new_term", "its producer has not opened the writer epoch"
+    LOOK_UP = "look_up", "an earlier writer epoch holds the batch, and its offset is looked up"
     OUTLIVED = (
         "outlived",
-        "its producer has begun a newer epoch in an earlier term",
+        "its producer has begun a newer epoch in an earlier writer epoch",
         {Route.TOPIC: ErrorCode.INVALID_PRODUCER_EPOCH},
     )
     FOREIGN_PRODUCER = (
         "foreign_producer",
-        "another cluster issued the producer id, or nobody knows which",
+        "another or an unknown cluster issued the producer id",
         {
             # A 4.x broker answers this to a batch whose transaction its coordinator does not know. Java since 4.0 takes
             # INVALID_PRODUCER_ID_MAPPING for fatal there, and repeats a batch after UNKNOWN_PRODUCER_ID.
@@ -70,17 +70,17 @@ class Refusal(Enum):
     )
     WRITTEN_ELSEWHERE = (
         "written_elsewhere",
-        "a partition that the transaction takes in is written in another cluster",
+        "a partition added to the transaction is written in another cluster",
         {Route.TRANSACTION: BEGIN_ANEW},
     )
     INVALID = (
         "invalid",
-        "its transactional id is empty, or it names one of producer id and epoch",
+        "its transactional id is empty, or only one of producer id and epoch is set",
         {Route.TRANSACTION: ErrorCode.INVALID_REQUEST},
     )
     NO_PRODUCER_ID = (
         "no_producer_id",
-        "the next block of producer ids is not there yet",
+        "the next block of producer ids is not allocated yet",
         {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
     )
     DISCOVERY_ONLY = (

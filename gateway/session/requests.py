@@ -156,7 +156,7 @@ def _not_offered(api: Api | None, key: int, version: int) -> str:
     if api is not None and api.route is not Route.HIDDEN and version < api.min_version:
         return (
             f"{api.key.name} version {version} is older than {api.min_version}, the oldest that is served: the client "
-            "is older than Kafka 0.11, or is told to speak as one that is"
+            "is older than Kafka 0.11, or is configured to act as one that is"
         )
     why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
     return f"API key {key} version {version} {why}"

@@ -102,7 +102,7 @@ def follow(session: ConnectionState, before: Rights | None) -> None:
     if isinstance(half, HalfSent) and not (
         verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
     ):
-        streaming.leave(session, Cause.RIGHT_LOST, "the right to write was taken away in the middle of a request")
+        streaming.leave(session, Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request")
     reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and not reads(pending.reads):

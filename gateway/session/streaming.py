@@ -162,6 +162,6 @@ def hold(session: ConnectionState, count: int) -> bool:
     if session.hold(count):
         return True
     held = session.shared.held
-    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
+    why = f"{session.held_bytes} bytes of a request bring the held bytes of all clients to {held.bytes}"
     leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
     return False

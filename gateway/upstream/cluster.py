@@ -145,7 +145,7 @@ class UpstreamCluster:
             try:
                 await self.ask(AnyBroker(), ApiKey.METADATA, question, _ANSWER_MS)
             except ClusterUnavailableError as error:
-                _log.info("cluster %s does not tell who leads %s: %s", self.name, ", ".join(names[:3]), error.why)
+                _log.info("cluster %s did not return the leaders of %s: %s", self.name, ", ".join(names[:3]), error.why)
                 return
 
     async def refresh(self) -> None:
@@ -419,7 +419,7 @@ class UpstreamCluster:
             if topology.reachable:
                 _log.info("cluster %s is reachable: %d brokers", self.name, len(topology.brokers))
             else:
-                known = f"; what was known of it at {_at(self.seen_at)} is served" if self.seen_at else ""
+                known = f"; its last known state, of {_at(self.seen_at)}, is served" if self.seen_at else ""
                 _log.warning("cluster %s is out of reach: %s%s", self.name, topology.why, known)
         self.topology = topology
         self._on_topology(topology)

@@ -43,7 +43,7 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     for topic, partition, at, length in scan.partitions:
         batch = first_batch(request.buf, at, at + length, at + length) if length > 0 else None
         if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
-            raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
+            raise RemoteProtocolError("a produce request without exactly one complete batch in a partition")
         batches[topic, partition] = batch
     return batches
 

@@ -110,7 +110,7 @@ def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
     assert only_topic(play.asks[0].message)["assignments"] == [{"partition_index": 0, "broker_ids": [2, 1]}]
 
 
-@pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is no broker")])
+@pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is not a broker")])
 def test_replicas_on_nodes_outside_of_the_topics_cluster_are_refused(node: int, why: str) -> None:
     play = creating(world(), "t", brokers=(11, node))
 

@@ -227,7 +227,7 @@ def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed() -> None:
     assert not talk.asked(EAST)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
-    assert "other than one whole batch" in talk.closed.detail
+    assert "without exactly one complete batch" in talk.closed.detail
     assert talk.session.shared.held.bytes == 0
 
 
