@@ -1,9 +1,9 @@
 """Plays a composed handler: expects its questions, feeds it the clusters' answers, shows its result.
 
-    play = Playbook(metadata(context(), 9, request))
-    play.asked(Ask(...)).answers(reply)
-    play.wants(("east", 1))
-    assert play.result == {...}
+play = Playbook(metadata(context(), 9, request))
+play.asked(Ask(...)).answers(reply)
+play.wants(("east", 1))
+assert play.result == {...}
 """
 
 from __future__ import annotations
