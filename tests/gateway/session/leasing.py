@@ -21,5 +21,5 @@ def regain(talk: Talk) -> None:
 
 
 def at(revision: int, found: Snapshot) -> Snapshot:
-    """The same state under another revision: a change elsewhere."""
+    """Republishes the state under another revision: a change elsewhere."""
     return snapshot(replace(found.view, revision=revision), found.topology)

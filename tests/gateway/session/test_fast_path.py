@@ -204,7 +204,7 @@ def events(chance: random.Random, count: int) -> Iterator[tuple[str, Any]]:
 
 
 class Play:
-    """The same traffic through two sessions, one of which takes the fast path where possible."""
+    """Sends equal traffic through two sessions, one of which takes the fast path where possible."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
