@@ -63,7 +63,7 @@ def create_acls(context: Context, version: int, request: Message) -> Handler:
 
     if context.rights is None:
         return _passed_on_each(context, ApiKey.CREATE_ACLS, request, "creations", "results", _OF_RULES, {})
-    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
+    return _fixed_answer(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
 
 
 @handles(ApiKey.DELETE_ACLS)
@@ -74,7 +74,7 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
     if context.rights is None:
         more: Message = {"matching_acls": []}
         return _passed_on_each(context, ApiKey.DELETE_ACLS, request, "filters", "filter_results", _OF_FILTERS, more)
-    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
+    return _fixed_answer(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
 
 
 def _kept_in(file: str) -> Message:
@@ -120,7 +120,7 @@ def _invalid(error: AccessRuleError) -> Message:
     return failed(ErrorCode.INVALID_REQUEST, str(error))
 
 
-def _told(answer: Message) -> Handler:
+def _fixed_answer(answer: Message) -> Handler:
     """An answer without questions."""
     return answer
     yield ()

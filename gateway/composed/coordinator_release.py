@@ -36,7 +36,7 @@ class CoordinatorRelease:
     def __init__(self) -> None:
         self._until = -math.inf
         self._sent_away: set[_Producer] = set()
-        self._told_at: dict[_Producer, float] = {}
+        self._answered_at: dict[_Producer, float] = {}
         self._of_user: Counter[int] = Counter()
         """Remembered producers per user, by hashes of users."""
 
@@ -53,21 +53,21 @@ class CoordinatorRelease:
         producer = hash((user, transactional_id))
         if producer in self._sent_away:
             self._sent_away.remove(producer)
-            self._told_at[producer] = now
+            self._answered_at[producer] = now
             return False
-        told_at = self._told_at.get(producer)
-        if told_at is None:
-            whose = hash(user)
-            if self._of_user[whose] >= MAX_OF_USER or len(self._sent_away) + len(self._told_at) >= MAX_REMEMBERED:
+        answered_at = self._answered_at.get(producer)
+        if answered_at is None:
+            owner = hash(user)
+            if self._of_user[owner] >= MAX_OF_USER or len(self._sent_away) + len(self._answered_at) >= MAX_REMEMBERED:
                 return False
-            self._of_user[whose] += 1
-        elif now - told_at < ECHO_S:
+            self._of_user[owner] += 1
+        elif now - answered_at < ECHO_S:
             return False
-        self._told_at.pop(producer, None)
+        self._answered_at.pop(producer, None)
         self._sent_away.add(producer)
         return True
 
     def _forget(self) -> None:
         self._sent_away.clear()
-        self._told_at.clear()
+        self._answered_at.clear()
         self._of_user.clear()

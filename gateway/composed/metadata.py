@@ -70,7 +70,7 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         "cluster_id": context.cluster_id,
         # Any gateway's node accepts requests to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
-        "topics": [_translated(topic, nodes) for topic in _given_back(chosen)],
+        "topics": [_translated(topic, nodes) for topic in _freed_after_use(chosen)],
         "cluster_authorized_operations": operations,
     }
 
@@ -239,7 +239,7 @@ def _error(name: str, code: ErrorCode) -> Message:
     return {"error_code": code, "name": name, "partitions": []}
 
 
-def _given_back(chosen: list[_Chosen]) -> Iterator[_Chosen]:
+def _freed_after_use(chosen: list[_Chosen]) -> Iterator[_Chosen]:
     """Frees each after use: freeing fifty thousand at once would block the interpreter for some 30 ms."""
     chosen.reverse()
     while chosen:

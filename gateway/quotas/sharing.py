@@ -95,17 +95,17 @@ class QuotaShares:
         """Seconds of the quota that other gateways use in each ten."""
         return 10.0 * (1.0 if self._unheard else min(self._elsewhere.get(key, 0.0), 1.0))
 
-    def learn(self, tellings: Iterable[UsageReport], gateways: int) -> None:
+    def learn(self, reports: Iterable[UsageReport], gateways: int) -> None:
         """Takes the reports of live gateways; `gateways`: their number."""
-        told = {telling.gateway: telling for telling in tellings}
-        self._followed = {name: known for name, known in self._followed.items() if name in told}
-        for name, telling in told.items():
+        latest = {report.gateway: report for report in reports}
+        self._followed = {name: known for name, known in self._followed.items() if name in latest}
+        for name, report in latest.items():
             known = self._followed.get(name)
-            if known is None or known.last.since != telling.since:
-                self._followed[name] = _Followed(telling)
-            elif telling.at_s > known.last.at_s:
-                _follow(known, telling)
-        self.first = 1.0 / max(gateways, len(told), 1)
+            if known is None or known.last.since != report.since:
+                self._followed[name] = _Followed(report)
+            elif report.at_s > known.last.at_s:
+                _follow(known, report)
+        self.first = 1.0 / max(gateways, len(latest), 1)
         self._unheard = max(0, self._unheard - 1)
         self._divide()
 
@@ -151,11 +151,11 @@ def _whole(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def _follow(known: _Followed, telling: UsageReport) -> None:
-    before, known.last = known.last, telling
-    passed_s = telling.at_s - before.at_s
+def _follow(known: _Followed, report: UsageReport) -> None:
+    before, known.last = known.last, report
+    passed_s = report.at_s - before.at_s
     rates: dict[str, ScopeUse] = {}
-    for key, use in telling.uses.items():
+    for key, use in report.uses.items():
         then, old = before.uses.get(key, ScopeUse(0.0, 0.0)), known.rates.get(key)
         rate = ScopeUse(max(0.0, use.used - then.used) / passed_s, max(0.0, use.waited - then.waited) / passed_s)
         if old is not None:

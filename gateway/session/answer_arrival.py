@@ -88,7 +88,7 @@ class HoldAnswer(Dropping):
 
     def ready(self) -> Ready:
         pending = self.pending
-        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, told=pending)
+        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, reports=pending)
 
 
 Arriving = Dropping | Patching

@@ -7,7 +7,7 @@ from struct import Struct
 from gateway.session import exchange
 from gateway.session.answer_arrival import Arriving, Dropping, Gathering, HoldAnswer, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
-from gateway.session.lease_guard import await_lease, leased, vouch
+from gateway.session.lease_guard import await_lease, confirm_or_wait, leased
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
 from gateway.session.refusal import Refusal
 from gateway.session.state import ConnectionState
@@ -31,7 +31,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             if end - pos < _HEAD.size or end - pos < _needs(session, _next(upstream), view, pos):
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
-        if answer is None or not (answer.basis is None or vouch(session, answer.basis)):
+        if answer is None or not (answer.basis is None or confirm_or_wait(session, answer.basis)):
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)

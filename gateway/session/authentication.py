@@ -124,7 +124,7 @@ def _go_on(
     sasl, authentication = entry.sasl, session.shared.authentication
     brake = authentication.brake
     try:
-        if isinstance(came, bytes) and sasl.challenged and not brake.lets(session.address, sasl.claimed or "", since):
+        if isinstance(came, bytes) and sasl.challenged and not brake.allows(session.address, sasl.claimed or "", since):
             _brake(session, since)
             return
         step = sasl.receive(came) if isinstance(came, bytes) else sasl.reply(came)
@@ -132,7 +132,7 @@ def _go_on(
             sasl.claimed = authentication.accounts.named(step)
             # Each name gets a challenge, or a limited address would learn which names it knows: the proof is limited
             # instead.
-            if not isinstance(step, KeyOf) and not brake.lets(session.address, sasl.claimed, session.now):
+            if not isinstance(step, KeyOf) and not brake.allows(session.address, sasl.claimed, session.now):
                 _brake(session, since)
                 return
             reply = authentication.accounts.reply(step)

@@ -56,10 +56,10 @@ def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLa
     frames = yield Send({lane: asked})
     answer = request.decode_answer(frames[lane])
     others = dict.fromkeys(_other_coordinators(session, group, lane.cluster), asked)
-    if others and _nothing(answer):
+    if others and _no_offsets(answer):
         question = request.asking(ApiKey.DESCRIBE_GROUPS, 0)
         described = yield Send({lane: question.rewritten({"groups": [group]})})
-        if _unknown(question.decode_answer(described[lane])):
+        if _is_unknown(question.decode_answer(described[lane])):
             found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
             answer = next(_committed(session, request, wanted, found), answer)
     return QueuedAnswer(request.answer(answer if gate is None else gate.amend(answer)))
@@ -79,12 +79,12 @@ def _committed(session: ConnectionState, request: Request, asked: Message, frame
     """Answers of other clusters that have an offset, in the order of the clusters' names."""
     for lane, frame in sorted(frames.items()):
         if frame is not None:
-            answer = _of_logs_there(session, request, asked, lane.cluster, request.decode_answer(frame))
-            if not _nothing(answer):
+            answer = _served_offsets(session, request, asked, lane.cluster, request.decode_answer(frame))
+            if not _no_offsets(answer):
                 yield answer
 
 
-def _of_logs_there(
+def _served_offsets(
     session: ConnectionState, request: Request, asked: Message, cluster: str, answer: Message
 ) -> Message:
     """The cluster's answer, without offsets of topics that another cluster serves to this client."""
@@ -104,7 +104,7 @@ def _of_logs_there(
     return answer | {"topics": topics}
 
 
-def _nothing(answer: Message) -> bool:
+def _no_offsets(answer: Message) -> bool:
     """True if the group has no committed offset for the request; an error is an answer."""
     if answer["error_code"]:
         return False
@@ -112,7 +112,7 @@ def _nothing(answer: Message) -> bool:
     return all(partition["committed_offset"] < 0 and not partition["error_code"] for partition in partitions)
 
 
-def _unknown(answer: Message) -> bool:
+def _is_unknown(answer: Message) -> bool:
     (group,) = answer["groups"]
     if group["error_code"] == ErrorCode.GROUP_ID_NOT_FOUND:
         return True

@@ -40,7 +40,7 @@ def basis(session: LeaseGuard) -> Basis:
     return lease.generation if lease.holds(session.now) else NO_LEASE, session.snapshot.view.revision
 
 
-def stands(session: LeaseGuard, rested_on: Basis) -> bool | None:
+def still_valid(session: LeaseGuard, rested_on: Basis) -> bool | None:
     """True if no operation can have passed this gateway by since then; None: not known yet.
 
     The broker executed the request before the gateway read its answer, and the clock was read after that. So either the
@@ -52,14 +52,14 @@ def stands(session: LeaseGuard, rested_on: Basis) -> bool | None:
     return rested_on[0] == lease.generation or rested_on[1] == session.snapshot.view.revision
 
 
-def vouch(session: LeaseGuard, rested_on: Basis) -> bool:
+def confirm_or_wait(session: LeaseGuard, rested_on: Basis) -> bool:
     """Allows the answer to a request that was forwarded then to go to the client.
 
     :return: False: the answer waits for the lease, or the session ends.
     """
     if not session.life.connected:
         return True  # there is no client to answer
-    standing = stands(session, rested_on)
+    standing = still_valid(session, rested_on)
     if standing is None:
         await_lease(session)
     elif standing is False:

@@ -29,38 +29,38 @@ class LoginRateLimiter:
         self._most, self._forgive_s = most, forgive_s
         self._forgiven_at: OrderedDict[Hashable, float] = OrderedDict()
         """(address) or (address, user) → time at which all its failures are forgotten."""
-        self._been_here: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._known_users: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.braked = 0
         """Logins that were not checked."""
 
-    def lets(self, address: str, user: str, now: float) -> bool:
+    def allows(self, address: str, user: str, now: float) -> bool:
         """True if the login may be checked.
 
         :param user: the user that the login names; empty: none.
         """
-        known = (network(address), user)
-        lets = self._lets(known if known in self._been_here else known[0], now)
-        self.braked += not lets
-        return lets
+        key = (network(address), user)
+        allowed = self._allows(key if key in self._known_users else key[0], now)
+        self.braked += not allowed
+        return allowed
 
     def silent(self, address: str, now: float) -> bool:
         """True if failures of this address get no answer."""
-        return not self._lets(network(address), now)
+        return not self._allows(network(address), now)
 
     def failed(self, address: str, user: str, now: float) -> None:
-        known = (network(address), user)
-        self._fail(known[0], now)
-        if known in self._been_here:
-            self._fail(known, now)
+        key = (network(address), user)
+        self._fail(key[0], now)
+        if key in self._known_users:
+            self._fail(key, now)
 
     def succeeded(self, address: str, user: str) -> None:
-        known = (network(address), user)
-        self._been_here[known] = None
-        self._been_here.move_to_end(known)
-        if len(self._been_here) > MAX_KNOWN:
-            self._been_here.popitem(last=False)
+        key = (network(address), user)
+        self._known_users[key] = None
+        self._known_users.move_to_end(key)
+        if len(self._known_users) > MAX_KNOWN:
+            self._known_users.popitem(last=False)
 
-    def _lets(self, key: Hashable, now: float) -> bool:
+    def _allows(self, key: Hashable, now: float) -> bool:
         return self._forgiven_at.get(key, now) - now <= (self._most - 1) * self._forgive_s
 
     def _fail(self, key: Hashable, now: float) -> None:

@@ -122,7 +122,7 @@ class Pending:
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
     :ivar lifts_with: operation whose fence's end lets it go earlier.
-    :ivar told: the request whose outcome it reports, if it waits for more than its turn.
+    :ivar reports: the request whose outcome it reports, if it waits for more than its turn.
     :ivar vouched: its basis stood when the broker answered, so it stays true whenever it goes.
     :ivar last: the session ends after it, without further answers.
     """
@@ -132,7 +132,7 @@ class Ready(Pending):
     due_at: float = 0.0
     basis: Basis | None = None
     lifts_with: str | None = None
-    told: Gathered | Passed | None = None
+    reports: Gathered | Passed | None = None
     vouched: bool = False
     refused: Sequence[RefusedBatch] = ()
     last: bool = False
@@ -147,8 +147,8 @@ class Ready(Pending):
 
     def promised_by(self, cluster: str) -> InFlight | None:
         """The request whose effect it confirms, if this cluster took part."""
-        told = self.told
-        return None if told is None or not self.promises or cluster not in told.clusters else told
+        pending = self.reports
+        return None if pending is None or not self.promises or cluster not in pending.clusters else pending
 
 
 @dataclass(slots=True, eq=False)
@@ -269,7 +269,12 @@ class Gathered(InFlight):
         due_at = now + answer.delay_s if answer.delay_s else 0.0
         self.sent = Send({})  # keep the frames no longer than they may be resent
         return Ready(
-            self.request, answer.frame, due_at, self.basis if answer.promises else None, told=self, refused=self.refused
+            self.request,
+            answer.frame,
+            due_at,
+            self.basis if answer.promises else None,
+            reports=self,
+            refused=self.refused,
         )
 
     @property

@@ -38,7 +38,7 @@ def gate(session: ConnectionState, request: Request, message: Message) -> Gate |
     if found is None:
         return None
     if found.denied:
-        tell(session, request, found.denied)
+        audit(session, request, found.denied)
         session.count_refused(Refusal.DENIED for _ in found.denied)
     if found.answer is not None:
         answer_refused(session, request, found.answer, (Refusal.DENIED,), (request.api_key,))
@@ -70,11 +70,11 @@ def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
     return request.answer(found.amend(request.decode_answer(answered)))
 
 
-def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
+def audit(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
     session.emit(AuditDenial(request.api_key, tuple(dict.fromkeys(denied))))
 
 
-def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
+def audit_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
     """Audits the denied topics of a produce or fetch request. Returns True if there were any."""
     topics: dict[bytes | str, None] = {}
     for key, why in refused.items():
@@ -85,7 +85,7 @@ def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, 
     if topics:
         (each,) = request.api.asks.each
         names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
-        tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
+        audit(session, request, [Denied(each.operation, each.resource, name) for name in names])
     return bool(topics)
 
 

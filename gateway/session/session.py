@@ -101,7 +101,7 @@ class Session(ConnectionState):
         if isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
             if token.ends is not None and isinstance(body, dict):
-                transactions.told(self, token.ends, body)
+                transactions.settle_end(self, token.ends, body)
                 if not transactions.stays_open(body):
                     self.transactions.ended_in(token.ends.cluster, token.ends.transactional_id)
             self.complete(token, token.ready(token.request.answer(body)))
@@ -181,7 +181,7 @@ class Session(ConnectionState):
         """The client closed its connection, or the connection broke."""
         self.now = now
         self.life = self.life.client_left()
-        self.tell_nobody(now)
+        self.refusals_delivered(now)
         if self.life.goes_on:
             streaming.give_up_rest(self)
         return self._decided()
@@ -221,7 +221,7 @@ class Session(ConnectionState):
         """
         self.now = now
         owed = any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items())
-        if self.life.goes_on and (owed or any(self._untold(cluster))):
+        if self.life.goes_on and (owed or any(self._undelivered(cluster))):
             self.emit(Refresh())
             self._cut_off(Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
             answers.drop(self, cluster)
@@ -301,7 +301,7 @@ class Session(ConnectionState):
         """
         if quiet and self.transactions.write_to(quiet):
             return True
-        for pending in chain(self.queue, self._untold(dead)):
+        for pending in chain(self.queue, self._undelivered(dead)):
             if not isinstance(pending, InFlight) or pending.revision >= since:
                 continue
             if concerns(pending, topics) or (pending.group is not None and pending.group in groups):
@@ -316,15 +316,15 @@ class Session(ConnectionState):
         """Ends the session without answering pending requests."""
         streaming.leave(self, cause, detail)
         self.life = self.life.client_left()
-        self.tell_nobody(self.now)
+        self.refusals_delivered(self.now)
         self.drop_answers()
 
-    def _untold(self, cluster: str | None) -> Iterator[InFlight]:
+    def _undelivered(self, cluster: str | None) -> Iterator[InFlight]:
         """Requests that this cluster has executed, and whose answer has not gone to the client."""
         if cluster is not None and self.life.connected:
             for ready in self.queue:
-                if isinstance(ready, Ready) and (told := ready.promised_by(cluster)) is not None:
-                    yield told
+                if isinstance(ready, Ready) and (pending := ready.promised_by(cluster)) is not None:
+                    yield pending
 
     def _decided(self) -> list[Command]:
         try:

@@ -22,7 +22,7 @@ from gateway.session.commands import (
 from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
-from gateway.session.lease_guard import basis, stands, vouch
+from gateway.session.lease_guard import basis, confirm_or_wait, still_valid
 from gateway.session.lifecycle import OPEN, Leaving, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, EndedTransaction, Gathered, InFlight, Pending, Ready
@@ -424,15 +424,15 @@ class ConnectionState:
         identity = self.routes(request.client_id).identity
         self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
 
-    def tell_nobody(self, now: float) -> None:
+    def refusals_delivered(self, now: float) -> None:
         """The client is gone, or retries over another connection: refusals count as delivered."""
         for pending in self.queue:
             if pending.refused:
-                self.producer_order.told(pending.refused, now)
+                self.producer_order.delivered(pending.refused, now)
 
     def forget(self, pending: InFlight) -> None:
         """Drops a request without an answer. Brokers' answers to it are dropped."""
-        self.producer_order.told(pending.refused, self.now)
+        self.producer_order.delivered(pending.refused, self.now)
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):
@@ -446,7 +446,7 @@ class ConnectionState:
         """Puts the answer of `pending` in its place in the queue."""
         if self.throttling.quotas is not None:
             ready = self.throttling.made(pending, ready, self.now)
-            if ready.due_at > self.now and ready.basis is not None and stands(self, ready.basis):
+            if ready.due_at > self.now and ready.basis is not None and still_valid(self, ready.basis):
                 ready.vouched = True
         self.stand_in(pending, ready)
         self._readied(ready.due_at)
@@ -464,12 +464,12 @@ class ConnectionState:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not ready.vouched and not vouch(self, ready.basis):
+            if ready.basis is not None and not ready.vouched and not confirm_or_wait(self, ready.basis):
                 return
             queue.popleft()
             self.ready_bytes -= len(ready.frame)
             if ready.refused:
-                self.producer_order.told(ready.refused, self.now)
+                self.producer_order.delivered(ready.refused, self.now)
             if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))
@@ -483,6 +483,6 @@ class ConnectionState:
             return
         if self.may_yet_append():
             self.life = life.client_left()
-            self.tell_nobody(self.now)
+            self.refusals_delivered(self.now)
         else:
             self.close(life.cause, life.detail)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gateway.session.commands import BrokerLane, Cause, ShutUpstream
-from gateway.session.lease_guard import stands
+from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, InFlight, concerns
 from gateway.session.readiness import Beginning, HalfSent
@@ -31,7 +31,7 @@ client sends it again."""
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
     """Forwards client bytes; returns how many of them belong to the request."""
-    if not stands(session, half.basis):
+    if not still_valid(session, half.basis):
         leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
         return 0
     taken = min(half.missing, len(chunk))

@@ -119,7 +119,7 @@ class Throttling:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def tells_topics_apart(self, request: Request, now: float) -> bool:
+    def needs_all_topics(self, request: Request, now: float) -> bool:
         """True if all topics of a produce have to be known before any of it is forwarded."""
         found = self.charges(request, now)
         return found is not None and found.produce is not None and bool(found.produce.topics)
@@ -131,7 +131,7 @@ class Throttling:
             return
         of_topics: Mapping[bytes, int] = _NO_TOPICS
         if found.produce.topics:
-            of_topics = _bytes_of_topics(scan)
+            of_topics = _written_bytes_by_topic(scan)
         size = request.end - request.start + request.missing - _INT.size
         if wait_s := found.produce.take(size, of_topics, now):
             self._wait(request, wait_s, QuotaKind.PRODUCE, now)
@@ -208,7 +208,7 @@ class Throttling:
         if not request.charged:
             request.charged = True
             if request.api_key == _FETCH and found.fetch is not None and isinstance(pending, InFlight):
-                of_topics = _told_apart(request, ready.frame) if found.fetch.topics else {}
+                of_topics = _fetched_bytes_by_topic(request, ready.frame) if found.fetch.topics else {}
                 self._wait(request, found.fetch.take(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
             self._pay(request, found.request, now)
         if not request.throttle_ms:
@@ -249,14 +249,14 @@ class Throttling:
         self._counts.throttled_s[kind.label] += mute_s
 
 
-def _told_apart(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
+def _fetched_bytes_by_topic(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
     counter = Counter[bytes]()
     patcher = FetchPatcher(request.api_version, len(frame) - _INT.size, {}, counter)
     patcher.feed(memoryview(frame), _INT.size, len(frame))
     return counter
 
 
-def _bytes_of_topics(scan: ProduceScan) -> Mapping[bytes, int]:
+def _written_bytes_by_topic(scan: ProduceScan) -> Mapping[bytes, int]:
     partitions = scan.partitions
     if len(partitions) == 1:  # the usual case; a counter costs more than everything else here
         topic, _, _, size = partitions[0]

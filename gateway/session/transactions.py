@@ -48,7 +48,7 @@ def stays_open(answer: dict[str, Any]) -> bool:
     return answer["error_code"] in _TRY_AGAIN
 
 
-def told(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
+def settle_end(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
     """Adjusts the answer to END_TXN before it goes to the client.
 
     A commit in flight while a topic left its cluster by force may cover records that no client reads: the client
@@ -261,7 +261,7 @@ class Transactional:
         kept_out = not self.message["committed"] and self.open.kept_out(self.name)
         if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
             answer["error_code"] = ErrorCode.NONE
-        told(self.session, self.ends, answer)
+        settle_end(self.session, self.ends, answer)
         if not stays_open(answer):
             self.open.ended(self.name)
 

@@ -21,7 +21,7 @@ from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.runtime.offload import beside, heavy
 from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
-from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
+from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, has_error, learn
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -167,7 +167,7 @@ class UpstreamCluster:
                     await self.refresh()
                 self._demand_reachable()
                 answer = await self._try(target, api_key, message, asked, limit)
-                if await says(answer, MOVED.get(type(target), frozenset())):
+                if await has_error(answer, MOVED.get(type(target), frozenset())):
                     if isinstance(target, Coordinator):
                         self._coordinators.pop(target, None)
                     else:
@@ -181,7 +181,7 @@ class UpstreamCluster:
             raise self._away(f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
             self._set(await self._seen(answer, complete=False))
-        elif await says(answer, LEADER_MOVED):
+        elif await has_error(answer, LEADER_MOVED):
             self.refresh_soon()
         return answer
 

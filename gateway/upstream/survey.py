@@ -45,7 +45,7 @@ MOVED = {
 LEADER_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-async def says(answer: Message, codes: frozenset[ErrorCode]) -> bool:
+async def has_error(answer: Message, codes: frozenset[ErrorCode]) -> bool:
     """True if an answer, or any element down to the partitions, has one of these errors."""
     if not codes:
         return False

@@ -15,7 +15,7 @@ from struct import Struct
 from gateway.session.answer_arrival import Streaming
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
 from gateway.session.fast.fetch_patch import PatchedFetch, patch, patch_one
-from gateway.session.lease_guard import stands
+from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
 from gateway.session.readiness import HalfSent
@@ -88,7 +88,7 @@ def rest(session: ConnectionState, now: float) -> int:
         or half.later
         or half.lane is not session.here
         or now >= session.entry.expires_at
-        or not stands(session, half.basis)
+        or not still_valid(session, half.basis)
     ):
         return 0
     return half.missing
@@ -255,7 +255,7 @@ def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> 
         type(answer) is not Streaming
         or not _answers_pass(session)
         or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
-        or not (answer.basis is None or stands(session, answer.basis))
+        or not (answer.basis is None or still_valid(session, answer.basis))
     ):
         return 0
     return answer.missing
@@ -296,7 +296,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             or not 4 <= size <= session.shared.limits.max_response_bytes
             or pending.due_at > now
             or now >= lease.valid_until
-            or not (pending.basis is None or stands(session, pending.basis))
+            or not (pending.basis is None or still_valid(session, pending.basis))
             or (
                 throttling.quotas is not None
                 and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)

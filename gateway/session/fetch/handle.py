@@ -231,7 +231,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
             session.count_refused(plan.refused.values())
         else:
             session.shared.counts.refusals.update(long.refused)
-        rights.tell_denied(session, request, plan.refused)
+        rights.audit_denied(session, request, plan.refused)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         make = partial(_local_answer, plan, session.snapshot.view)

@@ -50,7 +50,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     verdict = ProduceJudgement.of(session, request, scan)
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
-    rights.tell_denied(session, request, verdict.local)
+    rights.audit_denied(session, request, verdict.local)
     crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
     if len(verdict.local) == len(verdict.batches):
         _answer(verdict, scan)
@@ -73,7 +73,7 @@ def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan,
     verdict = ProduceJudgement.of(session, request, scan)
     if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
         return True
-    rights.tell(session, request, (denied,))
+    rights.audit(session, request, (denied,))
     verdict.deny()
     _answer(verdict, scan)
     return False
@@ -88,7 +88,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     routes = session.routes(request.client_id)
     if scan is None or scan.transactional_id is not None or not leased(session):
         return False
-    if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
+    if not scan.complete and session.throttling.needs_all_topics(request, session.now):
         return False
     topics = {entry[0] for entry in scan.partitions}
     in_order = not session.producer_order.watches(topics if scan.complete else None, session.now)
@@ -194,5 +194,5 @@ def _leave_unanswered(verdict: ProduceJudgement) -> None:
     """Ends the session, since no answer can carry the refusal. A broker that is not the leader of a partition writes
     the others, and closes the connection: earlier requests are executed and answered."""
     session, why = verdict.session, verdict.refusals[0].words
-    session.producer_order.told(verdict.refused, session.now)
+    session.producer_order.delivered(verdict.refused, session.now)
     streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {why}")

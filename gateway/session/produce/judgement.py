@@ -178,7 +178,7 @@ class ProduceJudgement:
         if refused is not None:
             self.refused.append(refused)
             if not self.session.life.connected:
-                order.told((refused,), now)  # it is gone, and retries over another connection
+                order.delivered((refused,), now)  # it is gone, and retries over another connection
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""

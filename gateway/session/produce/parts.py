@@ -80,7 +80,7 @@ class _InParts:
             verdict.deny()
         else:
             verdict.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
-            self._audited = self._audited or rights.tell_denied(session, request, verdict.local)
+            self._audited = self._audited or rights.audit_denied(session, request, verdict.local)
         self._refusals.update(verdict.refusals)
         if len(verdict.local) == len(verdict.batches):
             self._first = self._first or tuple(verdict.batches)
@@ -118,7 +118,7 @@ class _InParts:
         denied = missing(verdicts, self._request.api.asks.needs, message)
         if denied is not None and not self._audited:
             self._audited = True
-            rights.tell(session, self._request, (denied,))
+            rights.audit(session, self._request, (denied,))
         return denied is not None
 
     def _take_over(self, answer: Message) -> None:

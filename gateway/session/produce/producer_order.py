@@ -64,7 +64,7 @@ class Dispatch:
         gateway, and however late this one is answered, it must not be in the target first.
     """
 
-    departed_at: float
+    dispatched_at: float
     behind_refused: bool = False
 
 
@@ -91,7 +91,7 @@ class ProducerOrder:
         return bool(self.topics) and (topics is None or not self.topics.keys().isdisjoint(topics))
 
     def refused(self, key: Key, batch: Batch, now: float) -> RefusedBatch | None:
-        """Notes a batch that is in no log; its client resends it once the refusal has reached it (`told`)."""
+        """Notes a batch that is in no log; its client resends it once the refusal has reached it (`delivered`)."""
         if (
             not _ordered(batch) or len(key[0]) > MAX_NAME
         ):  # no topic has such a name, and 100,000 of them fill the memory
@@ -108,11 +108,11 @@ class ProducerOrder:
         self._wait_for(place, waited_for)
         if len(self.waited_for) > MAX_REMEMBERED:
             self._wait_for(next(iter(self.waited_for)), [])  # the least recent one
-        for sent, way in self.under_way.get(place, {}).items():
-            way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
+        for sent, dispatch in self.under_way.get(place, {}).items():
+            dispatch.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
 
-    def told(self, refused: Iterable[RefusedBatch], now: float) -> None:
+    def delivered(self, refused: Iterable[RefusedBatch], now: float) -> None:
         """The client knows of the refusals, or retries because its connection ends."""
         for one in refused:
             one.until = now + FORGET_S
@@ -124,7 +124,7 @@ class ProducerOrder:
             return False
         # Release only the records that it holds: it may come over a connection that its client has given up, and later
         # refused batches over another one, with more in flight there.
-        self._came(key, batch)
+        self._stop_waiting(key, batch)
         return True
 
     def waits(self, key: Key, batch: Batch, now: float) -> bool:
@@ -137,9 +137,9 @@ class ProducerOrder:
     def taken(self, key: Key, batch: Batch) -> None:
         """A client hears that a batch is written. Earlier ones then count as written, too, even if a broker reported a
         refusal after appending one: librdkafka takes them for acknowledged, and does not resend them."""
-        self._came(key, batch)
+        self._stop_waiting(key, batch)
 
-    def _came(self, key: Key, batch: Batch) -> None:
+    def _stop_waiting(self, key: Key, batch: Batch) -> None:
         """Stops waiting for the batch and for all earlier ones."""
         place, epoch = (key, batch.producer_id), batch.producer_epoch
         known = self.waited_for.get(place)
@@ -174,39 +174,42 @@ class ProducerOrder:
     def forgets_all(self, now: float) -> bool:
         """Drops expired entries. True if none is left."""
         self._forget(now)
-        for place, ways in tuple(self.under_way.items()):
-            if all(now - way.departed_at > LOST_S for way in ways.values()):
+        for place, dispatches in tuple(self.under_way.items()):
+            if all(now - dispatch.dispatched_at > LOST_S for dispatch in dispatches.values()):
                 del self.under_way[place]
         return not self.waited_for and not self.under_way
 
-    def departed(self, key: Key, batch: Batch, now: float) -> Dispatch:
+    def dispatched(self, key: Key, batch: Batch, now: float) -> Dispatch:
         """The batch goes to one cluster, and possibly to another one afterwards."""
-        way = Dispatch(now)
+        dispatch = Dispatch(now)
         if _ordered(batch):
             self._waiting.add(self)
             where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
             place = self.under_way.pop(where, {})
             place.pop(sent, None)
-            place[sent] = way
+            place[sent] = dispatch
             self.under_way[where] = place
             # The latest stand last. Those that are never answered stand first, and are dropped first.
             if len(place) > MAX_UNDER_WAY:
                 del place[next(iter(place))]
             if len(self.under_way) > MAX_REMEMBERED:
                 del self.under_way[next(iter(self.under_way))]
-        return way
+        return dispatch
 
     def is_under_way(self, key: Key, batch: Batch) -> bool:
         """True if it was dispatched, and has not been answered since, over any connection."""
         return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
-    def arrived(self, key: Key, batch: Batch, way: Dispatch) -> None:
+    def answered(self, key: Key, batch: Batch, dispatch: Dispatch) -> None:
         """The batch is answered. Only its last dispatch counts: an answer to an older one ends nothing. A batch without
         an answer, because its connection broke, is settled by a retry, or forgotten."""
-        if self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence)) is way:
-            self._is_there(key, batch)
+        if (
+            self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence))
+            is dispatch
+        ):
+            self._settle(key, batch)
 
-    def _is_there(self, key: Key, batch: Batch) -> None:
+    def _settle(self, key: Key, batch: Batch) -> None:
         place = self.under_way[key, batch.producer_id]
         place.pop((batch.producer_epoch, batch.base_sequence), None)
         if not place:
@@ -221,7 +224,7 @@ class ProducerOrder:
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
             return False
         if crossing:
-            self._is_there(key, batch)
+            self._settle(key, batch)
         return True
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
@@ -232,7 +235,7 @@ class ProducerOrder:
         place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
         if place is None:
             return {}
-        for lost in [sent for sent, way in place.items() if now - way.departed_at > LOST_S]:
+        for lost in [sent for sent, dispatch in place.items() if now - dispatch.dispatched_at > LOST_S]:
             del place[lost]
         if not place:
             del self.under_way[key, batch.producer_id]

@@ -96,11 +96,11 @@ def write_across(
     order = session.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
-    ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
+    dispatches = {key: order.dispatched(key, sent.batch, session.now) for key, sent in crossing.items()}
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
+    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), dispatches)
     targets.keep_order()
     # After a request that still waits it is decided in order: an earlier batch may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
@@ -110,7 +110,7 @@ def write_across(
     session.buffered_bytes -= buffered_bytes
     written = acknowledged(answer)
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch, ways[key])
+        order.answered(key, sent.batch, dispatches[key])
         if key in written and session.life.connected:
             order.taken(key, sent.batch)
     return answer
@@ -123,7 +123,7 @@ class _Targets:
     :ivar until: batches on which the state has not decided by then are refused.
     :ivar entries: the answer so far, in client offsets; answers of targets are merged into it.
     :ivar open_writes: batches that no target has appended yet.
-    :ivar ways: dispatch of each batch.
+    :ivar dispatches: dispatch of each batch.
     """
 
     session: ConnectionState
@@ -133,7 +133,7 @@ class _Targets:
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
-    ways: Mapping[Key, Dispatch]
+    dispatches: Mapping[Key, Dispatch]
 
     def keep_order(self) -> None:
         """Refuses later batches like an earlier retriable one, so that both are resent in order.
@@ -155,7 +155,7 @@ class _Targets:
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
                 order.waits(key, sent.batch, now)
                 or order.earlier_under_way(key, sent.batch, now)
-                or self.ways[key].behind_refused
+                or self.dispatches[key].behind_refused
             ):
                 self._refuse(key, Refusal.ORDER)
 
@@ -219,7 +219,7 @@ class _Targets:
                 continue
             batch = self.open_writes[key].batch
             in_order = order.admit(key, batch, now) and not order.earlier_under_way(key, batch, now)
-            early = not in_order or self.ways[key].behind_refused
+            early = not in_order or self.dispatches[key].behind_refused
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)

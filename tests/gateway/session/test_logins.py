@@ -332,9 +332,9 @@ def test_one_failure_is_forgotten_per_second() -> None:
     brake = LoginRateLimiter(3)
     for _ in range(4):
         brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.lets("10.0.0.1", "alice", 1.9)
-    assert brake.lets("10.0.0.1", "alice", 2.0)
-    assert brake.lets("10.0.0.2", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "alice", 1.9)
+    assert brake.allows("10.0.0.1", "alice", 2.0)
+    assert brake.allows("10.0.0.2", "alice", 0.0)
 
 
 def test_guessed_passwords_do_not_lock_out_users_who_have_logged_in_from_the_same_address() -> None:
@@ -342,11 +342,11 @@ def test_guessed_passwords_do_not_lock_out_users_who_have_logged_in_from_the_sam
     brake.succeeded("10.0.0.1", "alice")
     for _ in range(10):
         brake.failed("10.0.0.1", "bob", 0.0)
-    assert not brake.lets("10.0.0.1", "bob", 0.0)
-    assert brake.lets("10.0.0.1", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "bob", 0.0)
+    assert brake.allows("10.0.0.1", "alice", 0.0)
     for _ in range(3):
         brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.lets("10.0.0.1", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "alice", 0.0)
 
 
 def test_all_addresses_of_one_line_count_together_and_the_table_is_bounded() -> None:
@@ -355,8 +355,8 @@ def test_all_addresses_of_one_line_count_together_and_the_table_is_bounded() -> 
     for number in range(MAX_KNOWN + 10):
         brake.failed(f"host-{number}", "x", 0.0)
         brake.succeeded(f"host-{number}", "x")
-    assert len(brake._forgiven_at) == len(brake._been_here) == MAX_KNOWN
-    assert brake.lets("host-0", "y", 0.0)
+    assert len(brake._forgiven_at) == len(brake._known_users) == MAX_KNOWN
+    assert brake.allows("host-0", "y", 0.0)
 
 
 def behind_one_address(

@@ -199,7 +199,7 @@ def test_a_refusal_that_cannot_be_delivered_is_awaited_only_for_some_seconds(end
     if end == "client left":
         talk.take(talk.session.client_left(talk.now))
     elif end == "connection closed":
-        talk.session.tell_nobody(talk.now)
+        talk.session.refusals_delivered(talk.now)
     else:
         talk.take(talk.session.give_up("east", talk.now))
     other = Talk(state(revision=2), producer_orders=orders)
@@ -454,7 +454,7 @@ def test_the_set_of_topics_with_awaited_batches_is_exact(monkeypatch: pytest.Mon
         if chance.random() < 0.5:
             order.admit(key, one, now)
         elif (refused := order.refused(key, one, now)) is not None:
-            order.told([refused], now)
+            order.delivered([refused], now)
         watched = order.watches([key[0]], now)
         # Then the set has exactly the topics with awaited batches
         assert order.topics == Counter(topic for (topic, _), _ in order.waited_for)
@@ -515,7 +515,7 @@ def test_only_the_latest_unacknowledged_dispatches_are_kept(monkeypatch: pytest.
     def depart(producer_id: int, sequence: int) -> Batch:
         data = batch(producer_id=producer_id, epoch=0, sequence=sequence)
         (one,) = batches(data, 0, len(data))
-        order.departed(key, one, 0.0)
+        order.dispatched(key, one, 0.0)
         return one
 
     # Given a producer whose connection breaks with each batch, within some seconds
