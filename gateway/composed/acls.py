@@ -85,9 +85,9 @@ def _kept_in(file: str) -> Message:
 def _created(context: Context, request: Message) -> Handler:
     results: list[Message] = [OK for _ in request["creations"]]
     wanted: dict[int, AccessRule] = {}
-    for place, said in enumerate(request["creations"]):
+    for place, fields in enumerate(request["creations"]):
         try:
-            wanted[place] = _rule(said)
+            wanted[place] = _rule(fields)
         except AccessRuleError as error:
             results[place] = _invalid(error)
     if wanted:
@@ -157,29 +157,29 @@ def _entry(rule: AccessRule) -> Message:
     }
 
 
-def _rule(said: Message) -> AccessRule:
+def _rule(fields: Message) -> AccessRule:
     """:raises AccessRuleError: no rule can have these values."""
-    resource = _known(ResourceType, said, "resource_type")
-    name = resource_name(resource, said["resource_name"])
+    resource = _known(ResourceType, fields, "resource_type")
+    name = resource_name(resource, fields["resource_name"])
     if resource is ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise AccessRuleError(f"resource_name: the only name for the cluster is {CLUSTER_NAME}")
     return AccessRule(
-        principal(said["principal"]),
+        principal(fields["principal"]),
         resource,
         name,
-        _known(PatternType, said, "resource_pattern_type"),
-        _known(AclOperation, said, "operation"),
-        _known(Permission, said, "permission_type"),
-        host_name(said["host"]),
+        _known(PatternType, fields, "resource_pattern_type"),
+        _known(AclOperation, fields, "operation"),
+        _known(Permission, fields, "permission_type"),
+        host_name(fields["host"]),
     )
 
 
-def _known(kind: type[N], said: Message, field: str) -> N:
+def _known(kind: type[N], fields: Message, field: str) -> N:
     try:
-        return kind(said[field])
+        return kind(fields[field])
     except ValueError:
         known = ", ".join(f"{one.value} ({one.name})" for one in kind)
-        raise AccessRuleError(f"{field} {said[field]}: no rule here can have it; one of {known}") from None
+        raise AccessRuleError(f"{field} {fields[field]}: no rule here can have it; one of {known}") from None
 
 
 def _filter(asked: Message) -> RuleFilter | None:
@@ -208,11 +208,11 @@ def _asked(kind: type[N], number: int) -> N | None:
     return None if number == _ANY else kind(number)
 
 
-def _demand_known(said: Message, fields: Iterable[str]) -> None:
+def _demand_known(element: Message, names: Iterable[str]) -> None:
     """:raises AccessRuleError: a field is *unknown*. A broker closes the connection on such a request."""
-    for field in fields:
-        if said[field] < _ANY:
-            raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} means any")
+    for field in names:
+        if element[field] < _ANY:
+            raise AccessRuleError(f"{field} {element[field]}: unknown; {_ANY} means any")
 
 
 def _passed_on(context: Context, request: Message) -> Handler:

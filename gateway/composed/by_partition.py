@@ -48,7 +48,7 @@ class RequestShape:
     indexes: str = ""
     """The request's list of partition numbers, if it has such a list instead of structs."""
 
-    def said(self, partition: int, code: int, **more: Any) -> Message:
+    def result(self, partition: int, code: int, **more: Any) -> Message:
         """A partition's entry in an answer."""
         return {self.partition: partition, "error_code": code, **more}
 
@@ -79,7 +79,7 @@ class RequestShape:
     def topics(self, order: Iterable[NamedPartition], outcomes: Mapping[NamedPartition, Message]) -> list[Message]:
         """The `topics` of a response, in the order of the request. A partition without an outcome gets a retriable
         error."""
-        topics = grouped((key[0], outcomes.get(key) or self.said(key[1], self.away)) for key in order)
+        topics = grouped((key[0], outcomes.get(key) or self.result(key[1], self.away)) for key in order)
         return [{self.topic: name, "partitions": partitions} for name, partitions in topics.items()]
 
 
@@ -108,11 +108,11 @@ def to_leaders(
     replicas: dict[NamedPartition, ClusterPartition] = {}
     for key in asked:
         if context.view.concealed(key[0]):
-            outcomes[key] = shape.said(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            outcomes[key] = shape.result(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
         cluster = _cluster(context, key[0]) if by_port else places.resolve(context, key[0]).cluster
         if cluster is None:
-            outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            outcomes[key] = shape.result(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             replicas[key] = ClusterPartition(cluster, *key[:2])
 
@@ -123,7 +123,7 @@ def to_leaders(
     # An unreachable cluster may hold the topic, and clients must not give the topic up.
     missing = shape.away if places.in_doubt(context) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for key, replica in replicas.items():
-        outcomes[key] = answers.get(key) or shape.said(key[1], missing if replica in absent else shape.away)
+        outcomes[key] = answers.get(key) or shape.result(key[1], missing if replica in absent else shape.away)
     return outcomes
 
 
@@ -151,9 +151,9 @@ def ask_leaders(
             continue
         found = grouped(shape.outcomes(reply))
         for key in batches[place]:
-            if said := found.get(replicas[key][1:]):
+            if mentions := found.get(replicas[key][1:]):
                 # Each mention of a partition is answered, in the order of the request.
-                answers[key] = said[0] if len(said) == 1 else said.pop(0)
+                answers[key] = mentions[0] if len(mentions) == 1 else mentions.pop(0)
     return answers, absent
 
 

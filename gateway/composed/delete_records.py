@@ -50,12 +50,13 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
         for one, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
             if kept["error_code"]:
                 away = {
-                    NamedPartition(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below
+                    NamedPartition(one.topic.name, p): shape.result(p, ErrorCode.LEADER_NOT_AVAILABLE)
+                    for p in one.below
                 }
                 outcomes.update(away)
     left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
     again = ErrorCode.LEADER_NOT_AVAILABLE
-    outcomes.update((key, shape.said(key[1], again)) for key in [*outcomes] if key[0] in left)
+    outcomes.update((key, shape.result(key[1], again)) for key in [*outcomes] if key[0] in left)
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 
@@ -128,14 +129,14 @@ def _outcome(
     shape: RequestShape, key: NamedPartition, plan: _Plan, answers: dict[ClusterPartition, Message]
 ) -> Message:
     if plan.error:
-        return shape.said(key[1], plan.error)
+        return shape.result(key[1], plan.error)
     for replica in plan.upto:
         answer = answers.get(replica)
         if error := ErrorCode.LEADER_NOT_AVAILABLE if answer is None else answer["error_code"]:
-            return shape.said(key[1], error)
+            return shape.result(key[1], error)
     low = plan.low
     if plan.last is not None:
         extent, replica = plan.last
         if replica in answers:
             low = extent.clip(answers[replica]["low_watermark"])
-    return shape.said(key[1], 0, low_watermark=low)
+    return shape.result(key[1], 0, low_watermark=low)

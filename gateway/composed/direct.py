@@ -84,9 +84,9 @@ def _ask(context: Context, request: Message, cluster: str, names: list[str] | No
     reply = yield from ask_once(ask)
     if isinstance(reply, ClusterUnavailableError):
         return _last_known(context.topology.clusters.get(cluster), names)
-    said = ("brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations")
+    kept = ("brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations")
     # The answer may be shared with others who ask the same: its parts are copied, and never changed.
-    found = {name: reply[name] for name in said if name in reply}
+    found = {name: reply[name] for name in kept if name in reply}
     return found | {"brokers": list(found["brokers"])}
 
 

@@ -70,8 +70,8 @@ class _Log:
     def first_of_its_time(self) -> Asking[int]:
         wanted = self.wanted
         body = list_offsets([(wanted.topic.decode(), wanted.partition)], wanted.timestamp_ms)
-        said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
-        found = [partition for topic in said["topics"] for partition in topic["partitions"]]
+        answer = yield from self._ask(ApiKey.LIST_OFFSETS, body)
+        found = [partition for topic in answer["topics"] for partition in topic["partitions"]]
         if len(found) != 1:
             raise ClusterUnavailableError(self.extent.cluster, "it left the partition out of its answer")
         self._demand(found[0]["error_code"])

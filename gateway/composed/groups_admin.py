@@ -154,16 +154,16 @@ def _where_listed(
     nowhere = [group for group in bound if group not in answers or answers[group]["error_code"] in _NOT_FOUND]
     clusters = places.usable(context)
     others = yield from ask([(c, group) for group in nowhere for c in clusters if c != bound[group]])
-    said = grouped((group, answer) for (_, group), answer in others.items())
+    by_group = grouped((group, answer) for (_, group), answer in others.items())
     # An unreachable cluster may have a group that no other has; listings will show it again.
     in_doubt = places.in_doubt(context)
     for group in nowhere:
-        if found := [answer for answer in said.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
+        if found := [answer for answer in by_group.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
             answers[group] = of_several(found)
         elif in_doubt:
             answers.pop(group, None)
-        elif group in said:
-            answers[group] = said[group][0]
+        elif group in by_group:
+            answers[group] = by_group[group][0]
     return answers
 
 
@@ -185,9 +185,9 @@ def _of_several_logs(answers: list[Message]) -> Message:
     )
 
     def code(topic: str, partition: int) -> int:
-        said: list[int] = codes[topic, partition]
-        failed = [one for one in said if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-        return (failed or sorted(said))[0]
+        known_codes: list[int] = codes[topic, partition]
+        failed = [one for one in known_codes if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        return (failed or sorted(known_codes))[0]
 
     topics = [
         topic

@@ -70,7 +70,10 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
     replicas = {query: query.replica for query in queries}
     # LIST_OFFSETS refuses a partition that it names twice, so each request has one query per partition.
     answers, absent = yield from ask_leaders(context, SHAPE, replicas, message, lambda q: (q.timestamp, q.isolation))
-    found = {query: LogAnswer(said["error_code"], said["timestamp"], said["offset"]) for query, said in answers.items()}
+    found = {
+        query: LogAnswer(answer["error_code"], answer["timestamp"], answer["offset"])
+        for query, answer in answers.items()
+    }
     return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
 
 

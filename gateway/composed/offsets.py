@@ -30,12 +30,12 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     refused = {key: code for key, code in _refused(version, wanted).items() if code}
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
-    told = yield from to_leaders(context, SHAPE, others, wanted, more)
-    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in told.items()}
+    by_leaders = yield from to_leaders(context, SHAPE, others, wanted, more)
+    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
     inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
-        outcomes[key] = SHAPE.said(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
-    outcomes |= {key: SHAPE.said(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
+        outcomes[key] = SHAPE.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
+    outcomes |= {key: SHAPE.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
     return {"topics": SHAPE.topics(wanted, outcomes)}
 
 
@@ -69,7 +69,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     ends = {key: _client_offset(context, key[:2], LATEST, READ_UNCOMMITTED, reads=False) for key in mapped}
     for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
-        outcomes[key] = _EPOCHS.said(key[1], error, leader_epoch=epoch, end_offset=end)
+        outcomes[key] = _EPOCHS.result(key[1], error, leader_epoch=epoch, end_offset=end)
     return {"topics": _EPOCHS.topics(wanted, outcomes)}
 
 

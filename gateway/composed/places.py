@@ -238,14 +238,14 @@ def leaders(
         topics = reply["topics"]
         # An invalid name certainly belongs to no topic.
         certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        said = {topic["name"] for topic in topics if topic["error_code"] in certain}
+        described = {topic["name"] for topic in topics if topic["error_code"] in certain}
         found = {
             ClusterPartition(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]
             for topic in topics
             for partition in topic["partitions"]
         }
         known |= {replica: leader for replica, leader in found.items() if replica in wanted and leader >= 0}
-        absent |= {r for r in wanted - found.keys() if r.cluster == cluster and r.topic in said}
+        absent |= {r for r in wanted - found.keys() if r.cluster == cluster and r.topic in described}
     return known, absent - known.keys()
 
 

@@ -37,7 +37,7 @@ MANY_QUOTAS = 300
 class _BadRequestError(Exception):
     def __init__(self, why: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(why)
-        self.said = failed(code, why)
+        self.result = failed(code, why)
 
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS)
@@ -45,17 +45,17 @@ def describe_client_quotas(context: Context, version: int, request: Message) -> 
     try:
         exact, types = _filter(request["components"])
     except _BadRequestError as error:
-        return {**error.said, "entries": None}
+        return {**error.result, "entries": None}
     limits: Mapping[QuotaEntity, Limits] = {} if context.quotas is None else context.quotas.limits
     if len(limits) > MANY_QUOTAS:
         yield Long()
     entries = [
         {
-            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in said.items()],
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in names.items()],
             "values": [{"key": kind.value, "value": value} for kind, value in of_entity.items()],
         }
-        for said, of_entity in ((_said(entity), of_entity) for entity, of_entity in limits.items())
-        if _matches(said, exact, types, request["strict"])
+        for names, of_entity in ((_kafka_entity(entity), of_entity) for entity, of_entity in limits.items())
+        if _matches(names, exact, types, request["strict"])
     ]
     return {**OK, "entries": entries}
 
@@ -79,7 +79,7 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
                 raise _BadRequestError(f"Ignoring duplicate entity {_words(entry['entity'])}")  # noqa: TRY301
             changes[key] = _change(context, entry, of_topics)
         except _BadRequestError as error:
-            results[key].update(error.said)
+            results[key].update(error.result)
     if changes:
         wanted = ChangeQuotas(context.user, tuple(changes.values()), request["validate_only"])
         outcomes: list[Message] = yield wanted
@@ -195,7 +195,7 @@ def _filter(components: list[Message]) -> tuple[dict[str, str], set[str]]:
     return exact, types
 
 
-def _said(entity: QuotaEntity) -> dict[str, str | None]:
+def _kafka_entity(entity: QuotaEntity) -> dict[str, str | None]:
     """The entity in Kafka's form: type → name, None for the default."""
     if entity.topic is not None:
         return {_CLIENT: f"{entity.user}.{entity.topic}"}
@@ -203,11 +203,11 @@ def _said(entity: QuotaEntity) -> dict[str, str | None]:
     return {kind: None if name == DEFAULT else name for kind, name in names if name is not None}
 
 
-def _matches(said: Mapping[str, str | None], exact: Mapping[str, str], types: set[str], strict: bool) -> bool:
-    if strict and len(said) != len(exact) + len(types):
+def _matches(names: Mapping[str, str | None], exact: Mapping[str, str], types: set[str], strict: bool) -> bool:
+    if strict and len(names) != len(exact) + len(types):
         return False
-    return types <= said.keys() and all(
-        kind in said and said[kind] == (None if name == DEFAULT else name) for kind, name in exact.items()
+    return types <= names.keys() and all(
+        kind in names and names[kind] == (None if name == DEFAULT else name) for kind, name in exact.items()
     )
 
 

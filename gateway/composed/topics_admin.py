@@ -135,8 +135,8 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
     responses = yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place)
     if moved:
         # An operation deletes them, because their records are in several clusters and their map points there.
-        told = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
-        outcomes = dict(zip(moved, told, strict=False))
+        result = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
+        outcomes = dict(zip(moved, result, strict=False))
         late = {"error_code": AWAY, "error_message": f"{MAX_MOVED} moved topics are deleted at a time; ask again"}
         responses = [one | outcomes.get(one["name"], late) if one["name"] in moved else one for one in responses]
     return {"responses": responses}
@@ -206,10 +206,10 @@ def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refu
                 why = f"{reply}; topic {{}} is mirrored, and grows on both sides or on none. Unlink it to go on without"
                 refused |= {name: _Refused(AWAY, why.format(name)) for name in named[cluster]}
                 continue
-            for told in reply["results"]:
-                code = told["error_code"]
+            for result in reply["results"]:
+                code = result["error_code"]
                 if code and (only_try or code != ErrorCode.INVALID_PARTITIONS):  # the standby has that many already
-                    refused[told["name"]] = _Refused(code, f"cluster {cluster}: {told['error_message'] or code}")
+                    refused[result["name"]] = _Refused(code, f"cluster {cluster}: {result['error_message'] or code}")
     return refused
 
 
@@ -253,8 +253,8 @@ def _ask(
     def message(topics: list[Message]) -> Message:
         by_name = api_key == ApiKey.DELETE_TOPICS
         named = {"topic_names": [topic["name"] for topic in topics]} if by_name else {}
-        said: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
-        return {"topics": topics, **said, **named}
+        options: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
+        return {"topics": topics, **options, **named}
 
     wait_ms = places.wait_ms(request)
     asks = {

@@ -86,8 +86,8 @@ class Gate:
             return answer
         for shown in self._api.asks.shown:
             answer = self._without(answer, shown, shown.items)
-        for told in self._api.asks.told:
-            answer = self._with_operations(answer, told)
+        for field in self._api.asks.told:
+            answer = self._with_operations(answer, field)
         for items, entries in self._entries.items():
             answer = {**answer, items: [*(answer.get(items) or ()), *entries]}
         return answer
@@ -137,28 +137,28 @@ class Gate:
         operation, resource, field = AclOperation[shown.operation], ResourceType[shown.resource], shown.field
         return {**answer, items: [element for element in elements if may(operation, resource, element[field])]}
 
-    def _with_operations(self, answer: Message, told: AuthorizedOperationsField) -> Message:
+    def _with_operations(self, answer: Message, field: AuthorizedOperationsField) -> Message:
         """Operations that the client may perform: at most those that the cluster allows to the gateway's account."""
-        if not told.items:
+        if not field.items:
             may = self._verdicts.operations(ResourceType.CLUSTER)
             seen = may >> AclOperation.DESCRIBE & 1
-            return _cut(answer, told.field, may if seen else 0)
-        elements, resource = answer.get(told.items), ResourceType[told.resource]
+            return _cut(answer, field.field, may if seen else 0)
+        elements, resource = answer.get(field.items), ResourceType[field.resource]
         if not elements:
             return answer
         return {
             **answer,
-            told.items: [
-                _cut(element, told.field, self._verdicts.operations(resource, element[told.name]))
+            field.items: [
+                _cut(element, field.field, self._verdicts.operations(resource, element[field.name]))
                 for element in elements
             ],
         }
 
 
-def _cut(said: Message, field: str, may: int) -> Message:
+def _cut(element: Message, field: str, may: int) -> Message:
     """Negative: the operations were not requested."""
-    bits = said.get(field, -1)
-    return said if bits < 0 or bits & may == bits else {**said, field: bits & may}
+    bits = element.get(field, -1)
+    return element if bits < 0 or bits & may == bits else {**element, field: bits & may}
 
 
 def _name(element: Any, each: Each) -> str:
@@ -166,12 +166,12 @@ def _name(element: Any, each: Each) -> str:
 
 
 def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
-    said = {"error_message": words and (each.words or words)} if each.worded else {}
+    error = {"error_message": words and (each.words or words)} if each.worded else {}
     for element in elements:
         called: Message = {each.called or each.field: _name(element, each)}
         if not each.partitions:
             echo = {field: element[field] for field in each.echo}
-            yield {**each.more, **called, **echo, each.code: int(code), **said}
+            yield {**each.more, **called, **echo, each.code: int(code), **error}
             continue
         yield {
             **called,
@@ -180,7 +180,7 @@ def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | 
                     each.numbered: asked if isinstance(asked, int) else asked[each.numbered],
                     each.code: int(code),
                     **each.more,
-                    **said,
+                    **error,
                 }
                 for asked in element[each.partitions]
             ],

@@ -47,12 +47,12 @@ def api_versions(session: ConnectionState, request: Request) -> None:
     else:
         message = request.decode()
         if request.api_version >= TELLS_SOFTWARE:
-            told = message["client_software_name"], message["client_software_version"]
-            if not all(map(_OF_SOFTWARE.fullmatch, told)):
+            software = message["client_software_name"], message["client_software_version"]
+            if not all(map(_OF_SOFTWARE.fullmatch, software)):
                 session.reply(request, {"error_code": int(ErrorCode.INVALID_REQUEST), "api_keys": []})
                 return
-            short = all(len(one) <= _MAX_KEPT for one in told)
-            session.software = sys.intern("/".join(told)) if short else None
+            short = all(len(part) <= _MAX_KEPT for part in software)
+            session.software = sys.intern("/".join(software)) if short else None
     session.reply(request, {"error_code": int(error), "api_keys": list(session.snapshot.apis)})
 
 

@@ -203,7 +203,7 @@ class Cause(Enum):
 
 
 class Close(NamedTuple):
-    """End the session: what was sent before is flushed first."""
+    """End the session: earlier bytes are flushed first."""
 
     cause: Cause
     detail: str = ""

@@ -17,7 +17,7 @@ class MemberAliases:
     def __init__(self, group: Group) -> None:
         self._aliases = group.aliases
         # JOIN_GROUP and LEAVE_GROUP carry no generation.
-        self._by_id = {said.split(":", 1)[1]: member for said, member in group.aliases.items()}
+        self._by_id = {name.split(":", 1)[1]: member for name, member in group.aliases.items()}
 
     def rename(self, api_key: int, request: Message) -> bool:
         """Replaces the origin's members by the target's, in place. False: the request names none."""

@@ -166,9 +166,9 @@ class Request:
         frame = encode_response(self.api_key, self.api_version, self.correlation_id, message)
         if not self.delayed_ms:
             return frame
-        told = bytearray(frame)
-        say_throttle(told, 0, len(told), self.api_key, self.api_version, self.delayed_ms)
-        return bytes(told)
+        throttled = bytearray(frame)
+        say_throttle(throttled, 0, len(throttled), self.api_key, self.api_version, self.delayed_ms)
+        return bytes(throttled)
 
     def decode_answer(self, frame: bytearray) -> Message:
         """The body of a broker's answer."""

@@ -286,8 +286,8 @@ class Lanes:
     def connection(self, address: Address, lane: ConnectionLane) -> BrokerConnection:
         if (address, lane) not in self._connections:
             dial = partial(self._dialling.dial, address)
-            told = partial(self._hung_up, address)
-            self._connections[address, lane] = BrokerConnection(dial, self._client_id, self._decoder, told)
+            on_hang_up = partial(self._hung_up, address)
+            self._connections[address, lane] = BrokerConnection(dial, self._client_id, self._decoder, on_hang_up)
         return self._connections[address, lane]
 
     def connection_for(self, address: Address, api_key: int) -> BrokerConnection:

@@ -262,18 +262,18 @@ class ProduceJudgement:
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
             self.session.shared.terms.opened(key, *self.openers[key])
-        said = dict(entries(answer))
-        for key in self.shifts.keys() & said.keys():
-            entry = said[key]
+        answered = dict(entries(answer))
+        for key in self.shifts.keys() & answered.keys():
+            entry = answered[key]
             entry["log_start_offset"] = -1
             if entry["base_offset"] >= 0:
                 entry["base_offset"] += self.shifts[key]
-        return self.answer(said, answer["throttle_time_ms"])
+        return self.answer(answered, answer["throttle_time_ms"])
 
-    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
+    def answer(self, answered: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
         topics: dict[bytes, list[Message]] = {}
         for key in self.batches:
-            topics.setdefault(key[0], []).append(said.get(key) or self._answer_here(key))
+            topics.setdefault(key[0], []).append(answered.get(key) or self._answer_here(key))
         responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
         return {"throttle_time_ms": throttle_time_ms, "responses": responses}
 

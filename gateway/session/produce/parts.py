@@ -130,10 +130,10 @@ class _InParts:
             self._said.setdefault(topic["name"], []).extend(entries)
 
 
-def _frame(request: Request, said: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
+def _frame(request: Request, answered: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
     """Encodes the whole answer. Called in a worker thread, which also frees the parts."""
-    responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in said.items()]
-    said.clear()
+    responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in answered.items()]
+    answered.clear()
     frame = request.answer({"throttle_time_ms": throttle_time_ms, "responses": responses})
     free(responses)
     return frame

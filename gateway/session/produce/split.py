@@ -196,9 +196,9 @@ class _Targets:
                 return None
             frames = yield Send({lane: self._frame(targets) for lane, targets in writes.items()}, survives_loss=True)
             for lane, frame in frames.items():
-                said = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
+                answered = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
                 for key, target in writes[lane].items():
-                    outcome = said.get(key, _NO_ANSWER)
+                    outcome = answered.get(key, _NO_ANSWER)
                     if outcome["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
                         not_before = session.now + AGAIN_S
                         session.emit(Refresh())
@@ -252,9 +252,9 @@ class _Targets:
         body = {"transactional_id": None, "acks": _ALL, "timeout_ms": self.timeout_ms, "topic_data": data}
         return self.request.rewritten(body)
 
-    def _take_over(self, key: Key, target: Extent, said: Message) -> None:
+    def _take_over(self, key: Key, target: Extent, answered: Message) -> None:
         """Merges a target's answer into the answer, in client offsets."""
-        error, producer_id = said["error_code"], self.open_writes[key].batch.producer_id
+        error, producer_id = answered["error_code"], self.open_writes[key].batch.producer_id
         if error not in LOGGED:
             # The client asked the right broker, and its retry finds the target better known by then.
             retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -262,7 +262,7 @@ class _Targets:
             self.session.emit(Refresh())
             return
         self.session.shared.terms.opened(key, target.term, producer_id)
-        offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else target.extrapolate(said["base_offset"])
+        offset = UNKNOWN_OFFSET if answered["base_offset"] < 0 else target.extrapolate(answered["base_offset"])
         unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
         self.entries[key].update(error_code=int(error), base_offset=offset, log_start_offset=-1)
