@@ -1,7 +1,7 @@
-"""Answers that are composed of what several clusters say: pure generators, one file per API family.
+"""Composed answers, from several clusters: pure generators, one file per API family.
 
-A handler never does I/O: it yields what it wants to ask and is sent the answers (`handlers.Handler`), so that every
-order of events can be played in a test.
+A handler does no I/O: it yields its questions and is sent the answers (`handlers.Handler`), so that a test can play
+every order of events.
 """
 
 from importlib import import_module

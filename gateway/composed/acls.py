@@ -1,7 +1,7 @@
-"""DESCRIBE_ACLS, CREATE_ACLS and DELETE_ACLS: the gateway's rules, or, where it has none, those of the user's cluster.
+"""DESCRIBE_ACLS, CREATE_ACLS and DELETE_ACLS: the gateway's rules or, if it has none, those of the user's cluster.
 
-Rules of the platform are changed there; what a gateway tells is what is in force here, a moment later. A cluster's
-brokers see the gateway's service account, so its rules hold for clients that connect to it directly.
+The platform's rules are changed there; a gateway reports the rules in force here, a moment later. A cluster's brokers
+see the gateway's service account, so their rules apply to clients that connect to the cluster directly.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _ANY, _MATCH = 1, 2
 _OF_RULES = ("resource_type", "resource_pattern_type", "operation", "permission_type")
 _OF_FILTERS = ("resource_type_filter", "pattern_type_filter", "operation", "permission_type")
 MAX_RULES = 50_000
-"""That are gone through for one request, if it names no principal."""
+"""Rules that one request may search if it names no principal."""
 MANY_RULES = 300
-"""More of them are gone through beside the event loop."""
+"""Above this, rules are searched off the event loop."""
 
 
 @handles(ApiKey.DESCRIBE_ACLS)
@@ -63,7 +63,7 @@ def create_acls(context: Context, version: int, request: Message) -> Handler:
 
     if context.rights is None:
         return _passed_on_each(context, ApiKey.CREATE_ACLS, request, "creations", "results", _OF_RULES, {})
-    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
+    return _fixed_answer(refused(_kept_in(context.rules_file))) if context.rules_file else _created(context, request)
 
 
 @handles(ApiKey.DELETE_ACLS)
@@ -74,7 +74,7 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
     if context.rights is None:
         more: Message = {"matching_acls": []}
         return _passed_on_each(context, ApiKey.DELETE_ACLS, request, "filters", "filter_results", _OF_FILTERS, more)
-    return _told(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
+    return _fixed_answer(refused(_kept_in(context.rules_file))) if context.rules_file else _deleted(context, request)
 
 
 def _kept_in(file: str) -> Message:
@@ -85,9 +85,9 @@ def _kept_in(file: str) -> Message:
 def _created(context: Context, request: Message) -> Handler:
     results: list[Message] = [OK for _ in request["creations"]]
     wanted: dict[int, AccessRule] = {}
-    for place, said in enumerate(request["creations"]):
+    for place, fields in enumerate(request["creations"]):
         try:
-            wanted[place] = _rule(said)
+            wanted[place] = _rule(fields)
         except AccessRuleError as error:
             results[place] = _invalid(error)
     if wanted:
@@ -120,15 +120,15 @@ def _invalid(error: AccessRuleError) -> Message:
     return failed(ErrorCode.INVALID_REQUEST, str(error))
 
 
-def _told(answer: Message) -> Handler:
-    """Nobody is asked."""
+def _fixed_answer(answer: Message) -> Handler:
+    """An answer without questions."""
     return answer
     yield ()
 
 
 def _described(rights: Rights, asked: Message) -> Handler:
     if len(rights) > MAX_RULES and asked["principal_filter"] is None:
-        why = f"there are {len(rights)} rules; more than {MAX_RULES} are told of one principal only: name one"
+        why = f"there are {len(rights)} rules; more than {MAX_RULES} are listed for one principal only: name one"
         return failed(ErrorCode.INVALID_REQUEST, why) | {"resources": []}
     try:
         found = _filter(asked)
@@ -157,33 +157,33 @@ def _entry(rule: AccessRule) -> Message:
     }
 
 
-def _rule(said: Message) -> AccessRule:
-    """:raises AccessRuleError: no rule can be so."""
-    resource = _known(ResourceType, said, "resource_type")
-    name = resource_name(resource, said["resource_name"])
+def _rule(fields: Message) -> AccessRule:
+    """:raises AccessRuleError: no rule can have these values."""
+    resource = _known(ResourceType, fields, "resource_type")
+    name = resource_name(resource, fields["resource_name"])
     if resource is ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise AccessRuleError(f"resource_name: the only name for the cluster is {CLUSTER_NAME}")
     return AccessRule(
-        principal(said["principal"]),
+        principal(fields["principal"]),
         resource,
         name,
-        _known(PatternType, said, "resource_pattern_type"),
-        _known(AclOperation, said, "operation"),
-        _known(Permission, said, "permission_type"),
-        host_name(said["host"]),
+        _known(PatternType, fields, "resource_pattern_type"),
+        _known(AclOperation, fields, "operation"),
+        _known(Permission, fields, "permission_type"),
+        host_name(fields["host"]),
     )
 
 
-def _known(kind: type[N], said: Message, field: str) -> N:
+def _known(kind: type[N], fields: Message, field: str) -> N:
     try:
-        return kind(said[field])
+        return kind(fields[field])
     except ValueError:
         known = ", ".join(f"{one.value} ({one.name})" for one in kind)
-        raise AccessRuleError(f"{field} {said[field]}: no rule here can have it; one of {known}") from None
+        raise AccessRuleError(f"{field} {fields[field]}: no rule here can have it; one of {known}") from None
 
 
 def _filter(asked: Message) -> RuleFilter | None:
-    """None: it describes rules that are never here, as those of delegation tokens.
+    """None: it describes rules that cannot exist here, such as those of delegation tokens.
 
     :raises AccessRuleError: it has an element that Kafka does not know either.
     """
@@ -208,11 +208,11 @@ def _asked(kind: type[N], number: int) -> N | None:
     return None if number == _ANY else kind(number)
 
 
-def _demand_known(said: Message, fields: Iterable[str]) -> None:
-    """:raises AccessRuleError: one of the numbers means *unknown*. A broker closes the connection on such a request."""
-    for field in fields:
-        if said[field] < _ANY:
-            raise AccessRuleError(f"{field} {said[field]}: unknown; {_ANY} is whatever it is")
+def _demand_known(element: Message, names: Iterable[str]) -> None:
+    """:raises AccessRuleError: a field is *unknown*. A broker closes the connection on such a request."""
+    for field in names:
+        if element[field] < _ANY:
+            raise AccessRuleError(f"{field} {element[field]}: unknown; {_ANY} means any")
 
 
 def _passed_on(context: Context, request: Message) -> Handler:
@@ -233,10 +233,11 @@ def _passed_on_each(
     fields: tuple[str, ...],
     more: Message,
 ) -> Handler:
-    """Asks the user's cluster for all elements but those on which its brokers close the connection.
+    """Asks the user's cluster for all elements except those on which its brokers close the connection.
 
-    :param asked: the list of the request. :param answered: the list of the answer.
-    :param more: what the answer has beside the error.
+    :param asked: name of the request's list.
+    :param answered: name of the answer's list.
+    :param more: fields of an answer beside the error.
     """
     results: dict[int, Message] = {}
     sent: list[int] = []
@@ -259,7 +260,7 @@ def _passed_on_each(
 
 
 def _ask(context: Context, api_key: int, target: Target, request: Message) -> Asking[Message | str]:
-    """What the user's cluster says, or why it is not asked."""
+    """The answer of the user's cluster, or the reason for which it is not asked."""
     cluster = places.user_cluster(context)
     if cluster is None:
         return places.UNBOUND

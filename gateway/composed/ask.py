@@ -1,4 +1,4 @@
-"""Questions of the gateway itself to clusters."""
+"""The gateway's own questions to clusters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AnyBroker:
-    """Whichever is at hand."""
+    """Any available broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Controller:
 @dataclass(frozen=True, slots=True)
 class OneBroker:
     broker_id: int
-    """Its cluster's own."""
+    """Id in its own cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ Target = AnyBroker | Controller | OneBroker | Coordinator
 
 @dataclass(frozen=True)
 class Ask:
-    """One request of the gateway itself to a cluster; the version is chosen upstream."""
+    """One request of the gateway itself to a cluster; the upstream connection chooses the version."""
 
     cluster: str
     target: Target
@@ -65,19 +65,19 @@ def ask_once(ask: Ask) -> Asking[Reply]:
 
 
 def ask_or(otherwise: Message, ask: Ask) -> Asking[Message]:
-    """The reply, or `otherwise` where the cluster is not available."""
+    """The reply, or `otherwise` if the cluster is not available."""
     reply = yield from ask_once(ask)
     return otherwise if isinstance(reply, ClusterUnavailableError) else reply
 
 
 def ask_each(asks: Mapping[K, Ask]) -> Asking[dict[K, Reply]]:
-    """Key → reply, all asked side by side; nothing is asked where there is nothing to ask."""
+    """Key → reply, all asked in parallel; without asks it yields nothing."""
     replies: list[Reply] = (yield tuple(asks.values())) if asks else []
     return dict(zip(asks, replies, strict=True))
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """Key → its values, both in the order in which they come."""
+    """Key → its values, both in their original order."""
     groups: dict[K, list[T]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

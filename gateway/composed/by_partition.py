@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 class NamedPartition(NamedTuple):
     """A partition as a request names it.
 
-    :ivar nth: how many mentions of it come before this one.
+    :ivar nth: number of earlier mentions.
     """
 
     topic: str
@@ -43,17 +43,17 @@ class RequestShape:
     partition: str = "partition_index"
     timeout_ms: int = 10_000
     away: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE
-    """Of a partition whose leader is not known or does not answer: what has clients ask again."""
+    """Error of a partition whose leader is unknown or does not answer; it makes clients retry."""
 
     indexes: str = ""
-    """The request's list of partition numbers, where it names them so and not as structs."""
+    """The request's list of partition numbers, if it has such a list instead of structs."""
 
-    def said(self, partition: int, code: int, **more: Any) -> Message:
-        """What an answer says of a partition."""
+    def result(self, partition: int, code: int, **more: Any) -> Message:
+        """A partition's entry in an answer."""
         return {self.partition: partition, "error_code": code, **more}
 
     def wanted(self, request: Message) -> dict[NamedPartition, Message]:
-        """What the request says each time that it names a partition."""
+        """The request's entry for each mention of a partition."""
         entries: list[Message] = []
         places: list[tuple[str, int]] = []
         for topic in request["topics"]:
@@ -77,13 +77,14 @@ class RequestShape:
                 yield (topic[self.topic], answer[self.partition]), answer
 
     def topics(self, order: Iterable[NamedPartition], outcomes: Mapping[NamedPartition, Message]) -> list[Message]:
-        """The `topics` of a response, in the order of the request. What has no outcome is told to ask again."""
-        topics = grouped((key[0], outcomes.get(key) or self.said(key[1], self.away)) for key in order)
+        """The `topics` of a response, in the order of the request. A partition without an outcome gets a retriable
+        error."""
+        topics = grouped((key[0], outcomes.get(key) or self.result(key[1], self.away)) for key in order)
         return [{self.topic: name, "partitions": partitions} for name, partitions in topics.items()]
 
 
 def split(context: Context, wanted: Iterable[NamedPartition]) -> tuple[list[NamedPartition], list[NamedPartition]]:
-    """(partitions of mapped topics, all others); none that is named too often to be answered each time."""
+    """(partitions of mapped topics, all others); without mentions above the limit."""
     sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted if key.nth < MAX_MENTIONS)
     return sides.get(True, []), sides.get(False, [])
 
@@ -98,21 +99,20 @@ def to_leaders(
     by_port: bool = True,
 ) -> Asking[Outcomes]:
     """Asks the leader of each partition: with `by_port` in the cluster of the client's port, else in the topic's.
+    Partitions that cannot be asked have an error instead.
 
-    Whatever cannot be asked has an error in its place.
-
-    :param asked: some of those that are `wanted`.
+    :param asked: some of the `wanted` partitions.
     :param more: fields of each request beside its topics.
     """
     outcomes: Outcomes = {}
     replicas: dict[NamedPartition, ClusterPartition] = {}
     for key in asked:
         if context.view.concealed(key[0]):
-            outcomes[key] = shape.said(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            outcomes[key] = shape.result(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
         cluster = _cluster(context, key[0]) if by_port else places.resolve(context, key[0]).cluster
         if cluster is None:
-            outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            outcomes[key] = shape.result(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             replicas[key] = ClusterPartition(cluster, *key[:2])
 
@@ -120,10 +120,10 @@ def to_leaders(
         return {"topics": shape.asked(batch, wanted), **more}
 
     answers, absent = yield from ask_leaders(context, shape, replicas, message)
-    # A cluster that is out of reach may hold the topic, and clients must not give it up.
+    # An unreachable cluster may hold the topic, and clients must not give the topic up.
     missing = shape.away if places.in_doubt(context) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for key, replica in replicas.items():
-        outcomes[key] = answers.get(key) or shape.said(key[1], missing if replica in absent else shape.away)
+        outcomes[key] = answers.get(key) or shape.result(key[1], missing if replica in absent else shape.away)
     return outcomes
 
 
@@ -134,10 +134,10 @@ def ask_leaders(
     message: Callable[[list[K]], Message],
     apart: Callable[[K], Hashable] = lambda _: None,
 ) -> Asking[tuple[dict[K, Message], set[ClusterPartition]]]:
-    """(What leaders answer of the partitions, by key; partitions that their cluster says do not exist).
+    """(The leaders' answers by key; partitions that do not exist according to their cluster).
 
     :param message: the request for some of the keys.
-    :param apart: keys of which this differs are not asked for in one request.
+    :param apart: keys with different values of this go into separate requests.
     """
     leader, absent = yield from places.leaders(context, replicas.values())
     batches = grouped(((r.cluster, leader[r], apart(key)), key) for key, r in replicas.items() if r in leader)
@@ -151,9 +151,9 @@ def ask_leaders(
             continue
         found = grouped(shape.outcomes(reply))
         for key in batches[place]:
-            if said := found.get(replicas[key][1:]):
-                # Of a partition that was named several times each mention is answered, in the order of the request.
-                answers[key] = said[0] if len(said) == 1 else said.pop(0)
+            if mentions := found.get(replicas[key][1:]):
+                # Each mention of a partition is answered, in the order of the request.
+                answers[key] = mentions[0] if len(mentions) == 1 else mentions.pop(0)
     return answers, absent
 
 

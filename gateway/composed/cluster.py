@@ -1,4 +1,4 @@
-"""DESCRIBE_CLUSTER, and what METADATA says of the cluster as a whole: its nodes, and what may be done to it."""
+"""DESCRIBE_CLUSTER, and METADATA's fields for the cluster as a whole: its nodes and the authorized operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _BROKERS, _CONTROLLERS = 1, 2
 NOT_ASKED = -(1 << 31)
-"""Kafka's number for operations that nobody has asked for."""
+"""Kafka's value for operations that were not requested."""
 
 
 def _refused(code: int, why: str) -> Message:
@@ -45,7 +45,7 @@ def describe_cluster(context: Context, version: int, request: Message) -> Handle
 def node_list(
     context: Context, nodes: Mapping[BrokerKey, NodeAddress], racks: Mapping[BrokerKey, str | None]
 ) -> list[Message]:
-    """The gateways' own nodes, so that a client finds another one when this one dies, and these virtual nodes."""
+    """The gateways' own nodes, so that a client finds another gateway when this one dies, and these virtual nodes."""
     listed = {node.node_id: (node, None) for node in (*context.gateways, context.self_node)}
     return [
         {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": rack}
@@ -54,11 +54,11 @@ def node_list(
 
 
 def cluster_operations(context: Context, wanted: bool) -> Asking[int]:
-    """What the gateway's account may do to the cluster that serves the user, as a bit field."""
+    """Operations that the gateway's account may perform on the user's cluster, as a bit field."""
     cluster = places.user_cluster(context)
     if not wanted or cluster not in places.usable(context):
         return NOT_ASKED
-    # Brokers before 2.8 tell it with METADATA, those from 4.0 on with DESCRIBE_CLUSTER only (KIP-700).
+    # Brokers before 2.8 return it in METADATA, those from 4.0 on only in DESCRIBE_CLUSTER (KIP-700).
     key, message = ApiKey.DESCRIBE_CLUSTER, Message(include_cluster_authorized_operations=True)
     if key not in context.topology.clusters[cluster].api_versions:
         key, message = ApiKey.METADATA, message | {"topics": [], "allow_auto_topic_creation": False}

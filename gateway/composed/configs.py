@@ -30,11 +30,11 @@ _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 _Key = tuple[int, str]
 _Mention = tuple[int, str, int]
-"""A resource, and how many mentions of it come before."""
+"""A resource, and the number of its earlier mentions."""
 
 
 class _Place(NamedTuple):
-    """Whom to ask, and what the resource is called there."""
+    """Where to ask for a resource, and its name there."""
 
     cluster: str
     target: Target
@@ -46,7 +46,7 @@ def describe_configs(context: Context, version: int, request: Message) -> Handle
     more = {key: request[key] for key in ("include_synonyms", "include_documentation")}
 
     def gateway(kind: int, name: str) -> Message:
-        # Tools ask for the configuration of every node that they see; a gateway has none that Kafka would know.
+        # Tools ask for the configuration of every node that they see; a gateway has none in Kafka's terms.
         return {"error_code": 0, "error_message": None, "resource_type": kind, "resource_name": name, "configs": []}
 
     def refused(key: _Key, nth: int, times: int) -> Message | None:
@@ -76,7 +76,7 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
         mover = None if document is None else document.fence or document.crossing
         if mover is None:
             return None
-        # The move would not carry over a change that the origin takes from here on.
+        # The move would not carry over a change that the origin accepts from now on.
         why = f"topic {key[1]} is being moved by operation {mover.operation}; try again when it has ended"
         return _error(*key, _AWAY, why)
 
@@ -95,7 +95,7 @@ def _by_resource(
     refused: Callable[[_Key, int, int], Message | None],
 ) -> Handler:
     """
-    :param refused: what is said of a resource that is named for the nth time, of so many times; None: it is asked for.
+    :param refused: answer for the nth of so many mentions of a resource; None: it is asked for.
     """
     resources = [((one["resource_type"], one["resource_name"]), one) for one in request["resources"]]
     times = Counter(key for key, _ in resources)
@@ -142,7 +142,7 @@ def _by_resource(
 
 
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
-    """None: the resource is a gateway. A text: what is wrong with it."""
+    """None: the resource is a gateway. A text: the error."""
     if kind in (_BROKER, _BROKER_LOGGER) and name:
         node_id = whole_number(name.removeprefix("+"), _MAX_NODE_ID)
         if node_id is None:

@@ -1,4 +1,4 @@
-"""FIND_COORDINATOR: of groups and transactional ids, in the cluster that bindings give them."""
+"""FIND_COORDINATOR for groups and transactional ids, in the clusters of their bindings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
     cluster = _cluster(context, kind, key)
     if not isinstance(cluster, str):
         return cluster
-    # The newer brokers are asked for several keys, and answer so.
+    # Newer brokers expect a list of keys, and answer with one.
     message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
     reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message))
     if isinstance(reply, ClusterUnavailableError):
@@ -50,7 +50,7 @@ def _cluster(context: Context, kind: int, key: str) -> str | Message:
     else:
         return _error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
     if cluster is None:
-        return _error(_AWAY, f"nothing says which cluster serves {key}: bind it or set a default")
+        return _error(_AWAY, f"{key} has no cluster: bind it or set a default")
     return cluster
 
 

@@ -1,16 +1,16 @@
-"""Transactional producers that hold on to a gateway that has gone: each is told once of a node that it cannot know.
+"""Makes transactional producers drop a dead gateway as coordinator, by returning an unknown node once.
 
-librdkafka takes its coordinator for the same as long as the node is the same (`rd_kafka_txn_coord_set`; 2.16 and
-before). The address of a node is another one when its gateway has gone, and whatever answers say of it, such a producer
-dials the old one: until somebody listens there again, or for ever, and what it has begun stays open meanwhile.
+librdkafka treats its coordinator as unchanged while the node id is unchanged (`rd_kafka_txn_coord_set`; 2.16 and
+before). When a node's gateway is gone, the node gets a new address. Whatever answers say, such a producer dials the old
+address until a process listens there again, or forever, and its open transaction stays open meanwhile.
 
-A node that METADATA does not list has it forget the coordinator, ask for METADATA, and half a second later for the
-coordinator once more; then it goes by what it is told. An error would do less: which address the node has it takes from
-METADATA, and that may be from before. The address that is told with the node is the true one, so whoever goes by it
-(Java, kafka-python) is where it should be, and who looks for the node first asks again (franz-go, kafkajs, aiokafka).
+A node that METADATA does not list makes it forget the coordinator, ask for METADATA, and half a second later for the
+coordinator again; then it uses the answer. An error would do less: the producer takes the node's address from METADATA,
+which may be outdated. The address returned with the unknown node is the true one, so clients that use it (Java,
+kafka-python) connect to the right place, and those that look the node up first ask again (franz-go, kafkajs, aiokafka).
 
-A coordinator that librdkafka has just been told is asked for once more half a second later, because its connection was
-closed for the new address. That is no complaint, and to answer it so would begin the same anew.
+librdkafka asks again half a second after each coordinator answer, because it closed its connection for the new address.
+That repeated question gets a normal answer: an unknown node would start the cycle again.
 """
 
 from __future__ import annotations
@@ -19,54 +19,55 @@ import math
 from collections import Counter
 
 UNLISTED = 1 << 30
-"""Added to a node's id: none that is allocated is so high."""
+"""Added to a node's id: no allocated id is so high."""
 LASTS_S = 300.0
-"""A gateway whose machine has gone is missed when a request has had no answer (60 s), and then a dial (30 s)."""
+"""A client notices a gateway's dead machine when a request has timed out (60 s), and then a dial (30 s)."""
 ECHO_S = 2.0
 MAX_OF_USER, MAX_REMEMBERED = 10_000, 100_000
-"""Transactional ids come from the wire: who makes them up, or has a new one for each run, leaves others their room."""
+"""Transactional ids come from the wire: a user who makes them up, or has a new one per run, must leave room for
+others."""
 _Producer = int
 """Hash of user and transactional id, which may be long."""
 
 
 class CoordinatorRelease:
-    """What the producers of a gateway were told since another gateway has gone."""
+    """Answers to the producers of a gateway since another gateway has gone."""
 
     def __init__(self) -> None:
         self._until = -math.inf
         self._sent_away: set[_Producer] = set()
-        self._told_at: dict[_Producer, float] = {}
+        self._answered_at: dict[_Producer, float] = {}
         self._of_user: Counter[int] = Counter()
-        """Of how many each user is remembered, by hashes of users."""
+        """Remembered producers per user, by hashes of users."""
 
     def gone(self, now: float) -> None:
-        """A gateway has gone: producers may hold on to it, also those that have let go of another one."""
+        """A gateway has gone: producers may still use it, also those that have dropped another one."""
         self._until = now + LASTS_S
         self._forget()
 
     def sends_away(self, user: str, transactional_id: str, now: float) -> bool:
-        """Whether a producer that asks for its coordinator is to be told of a node that it cannot know."""
+        """True if a producer that asks for its coordinator gets an unknown node."""
         if now >= self._until:
             self._forget()
             return False
         producer = hash((user, transactional_id))
         if producer in self._sent_away:
             self._sent_away.remove(producer)
-            self._told_at[producer] = now
+            self._answered_at[producer] = now
             return False
-        told_at = self._told_at.get(producer)
-        if told_at is None:
-            whose = hash(user)
-            if self._of_user[whose] >= MAX_OF_USER or len(self._sent_away) + len(self._told_at) >= MAX_REMEMBERED:
+        answered_at = self._answered_at.get(producer)
+        if answered_at is None:
+            owner = hash(user)
+            if self._of_user[owner] >= MAX_OF_USER or len(self._sent_away) + len(self._answered_at) >= MAX_REMEMBERED:
                 return False
-            self._of_user[whose] += 1
-        elif now - told_at < ECHO_S:
+            self._of_user[owner] += 1
+        elif now - answered_at < ECHO_S:
             return False
-        self._told_at.pop(producer, None)
+        self._answered_at.pop(producer, None)
         self._sent_away.add(producer)
         return True
 
     def _forget(self) -> None:
         self._sent_away.clear()
-        self._told_at.clear()
+        self._answered_at.clear()
         self._of_user.clear()

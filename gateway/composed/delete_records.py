@@ -1,8 +1,8 @@
-"""DELETE_RECORDS: of moved topics extent by extent, up to the client offset.
+"""DELETE_RECORDS: for moved topics extent by extent, up to the client offset.
 
-A mirror's copy keeps records that its source has deleted. So for a topic with a copy, the gateway writes down the
-offsets below which all records are deleted, before it acknowledges the deletion. A switch to the copy goes by these
-offsets (`ha_core/plan/mirror/standby`), also when the source is dead and cannot tell its log start offset.
+A mirror's copy keeps records that its source has deleted. So for a topic with a copy, the gateway stores the offsets
+below which all records are deleted, before it acknowledges the deletion. A switch to the copy uses these offsets
+(`ha_core/plan/mirror/standby`), also when the source is dead and its log start offset unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Plan(NamedTuple):
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
     shape = RequestShape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
-    # Of a partition that is named several times the last mention holds, as on brokers.
+    # If a partition is named several times, the last mention applies, as on brokers.
     wanted = {NamedPartition(*key[:2]): entry for key, entry in shape.wanted(request).items()}
     timeout = {"timeout_ms": request["timeout_ms"]}
     mapped, others = split(context, wanted)
@@ -46,16 +46,17 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     plans = yield from rounds(context, {key: _plan(context, key[:2], wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
     if deleted := _to_keep(context, {key: outcomes[key] for key in plans}):
-        # A client that retries deletes nothing more, and the retry writes the deletion down.
+        # A client that retries deletes nothing more, and the retry stores the deletion.
         for one, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
             if kept["error_code"]:
                 away = {
-                    NamedPartition(one.topic.name, p): shape.said(p, ErrorCode.LEADER_NOT_AVAILABLE) for p in one.below
+                    NamedPartition(one.topic.name, p): shape.result(p, ErrorCode.LEADER_NOT_AVAILABLE)
+                    for p in one.below
                 }
                 outcomes.update(away)
     left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
     again = ErrorCode.LEADER_NOT_AVAILABLE
-    outcomes.update((key, shape.said(key[1], again)) for key in [*outcomes] if key[0] in left)
+    outcomes.update((key, shape.result(key[1], again)) for key in [*outcomes] if key[0] in left)
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 
@@ -81,8 +82,8 @@ def _refused(error: int) -> _Plan:
 def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     extents = places.extents(context, *key)
     document = places.document(context, key[0])
-    # While a cut lies ahead, it is not decided yet what has to be deleted where: the client has to ask again. Behind a
-    # fence a copy may become the log, which has the records that would be deleted in the origin.
+    # While a cut lies ahead, it is not decided which cluster has to delete which records: the client has to retry.
+    # Under a fence a copy may become the log, and it has the records that would be deleted in the origin.
     if not extents or document.crosses(key[1]) or document.fence is not None:
         return _refused(ErrorCode.LEADER_NOT_AVAILABLE)
     if offset < _ALL:
@@ -128,14 +129,14 @@ def _outcome(
     shape: RequestShape, key: NamedPartition, plan: _Plan, answers: dict[ClusterPartition, Message]
 ) -> Message:
     if plan.error:
-        return shape.said(key[1], plan.error)
+        return shape.result(key[1], plan.error)
     for replica in plan.upto:
         answer = answers.get(replica)
         if error := ErrorCode.LEADER_NOT_AVAILABLE if answer is None else answer["error_code"]:
-            return shape.said(key[1], error)
+            return shape.result(key[1], error)
     low = plan.low
     if plan.last is not None:
         extent, replica = plan.last
         if replica in answers:
             low = extent.clip(answers[replica]["low_watermark"])
-    return shape.said(key[1], 0, low_watermark=low)
+    return shape.result(key[1], 0, low_watermark=low)

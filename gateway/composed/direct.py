@@ -1,13 +1,12 @@
-"""METADATA and FIND_COORDINATOR at the listener for discovery: real brokers, which the client goes on to by itself.
+"""METADATA and FIND_COORDINATOR at the listener for discovery: real brokers, to which the client then connects itself.
 
-A client knows brokers by their numbers, and asks any of them for metadata later. So it is shown one cluster, its
-user's, under that cluster's own numbers, and nothing that real brokers cannot serve: a topic with a map, whose offsets
-only gateways know, or one that is served from elsewhere, is refused with an authorisation error, which clients show at
-once. A retriable one would have them wait for ever. Lists of all topics leave such topics out, or subscriptions by a
-pattern would end.
+A client knows brokers by their ids, and asks any of them for metadata later. So it sees one cluster, its user's, under
+that cluster's own ids, and nothing that real brokers cannot serve: a topic with a map, whose offsets only gateways
+know, or one that another cluster serves, gets an authorization error, which clients show at once. A retriable error
+would make them wait forever. Lists of all topics omit such topics, or subscriptions by pattern would end.
 
-While the cluster does not answer what was last known of it is told, leaders too: that the gateway cannot reach it does
-not mean that the client cannot.
+While the cluster does not answer, the gateway returns its last known state, leaders included: the client may reach the
+cluster even if the gateway cannot.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
         return _coordinator_error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
     cluster = places.user_cluster(context)
     if cluster is None or places.masked(context, cluster):
-        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its user's cluster is not there, or masked")
+        return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the user's cluster is missing or masked")
     if kind == _GROUP and places.group_cluster(context, key) != cluster:
-        why = f"group {key} is in another cluster than its user: use a listener that is no discovery listener"
+        why = f"group {key} is in another cluster than its user: use a listener other than that for discovery"
         return _coordinator_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, why)
     message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
     reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message, places.SURVEY_MS))
@@ -73,7 +72,7 @@ def _not_served(context: Context, topic: str) -> ErrorCode:
 
 
 def _served(context: Context, topic: str, cluster: str) -> bool:
-    """Whether real brokers of the cluster serve all of the topic to whoever asks."""
+    """True if real brokers of the cluster serve all of the topic to this client."""
     if places.document(context, topic).mapped or context.view.concealed(topic):
         return False
     return places.resolve(context, topic).cluster == cluster
@@ -85,9 +84,9 @@ def _ask(context: Context, request: Message, cluster: str, names: list[str] | No
     reply = yield from ask_once(ask)
     if isinstance(reply, ClusterUnavailableError):
         return _last_known(context.topology.clusters.get(cluster), names)
-    said = ("brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations")
-    # An answer may be shared with others who ask the same: it is taken apart, and never changed.
-    found = {name: reply[name] for name in said if name in reply}
+    kept = ("brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations")
+    # The answer may be shared with others who ask the same: its parts are copied, and never changed.
+    found = {name: reply[name] for name in kept if name in reply}
     return found | {"brokers": list(found["brokers"])}
 
 

@@ -1,8 +1,8 @@
-"""Looks a batch up in the logs of earlier terms: its producer sends it again, and is to be told its offset.
+"""Looks a batch up in the logs of earlier writer epochs: its producer retries it, and needs its offset.
 
-A retry comes within seconds of its batch, and its records say when they were made: the log is read from the first
-record of that time on, a bounded number of bytes. Where that leads past it (a broker's clock or an application's own
-times), the records before are read as well.
+A retry comes within seconds of its batch, and the records have timestamps: the log is read from the first record of
+that time on, up to a number of bytes. If that misses the batch (because of a broker's clock or an application's own
+timestamps), earlier records are read as well.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ha_core.wire.list_offsets import list_offsets
 from ha_core.wire.records import Batch, batches
 
 BYTES_PER_FETCH = 1 << 18
-"""The headers in so much are walked at once: 4,000 of the smallest batches take some milliseconds."""
+"""Bytes whose batch headers are walked at once: 4,000 of the smallest batches take some milliseconds."""
 MAX_FETCHES = 64
-"""Per retry: 16 MB, half a second of a fast network."""
+"""Limit per retry: 16 MB, half a second of a fast network."""
 TAIL = 10_000
-"""Records before the end of a stay that are read where times do not help."""
+"""Records before the end of a stay that are read if timestamps do not help."""
 ASK_MS = 2_000
 
 
 def recall(wanted: EarlierBatch, stays: Sequence[Extent], leader: Callable[[str], int | None]) -> Asking[int | None]:
     """The client offset of the batch's first record; None if it was not found within the bounds.
 
-    :param stays: the extents of the terms before, in their order; the last one is searched first.
+    :param stays: extents of the earlier writer epochs, in order; the last one is searched first.
     :param leader: cluster → the broker there that leads the partition.
-    :raises ClusterUnavailableError: nothing can be said now.
+    :raises ClusterUnavailableError: the result is not known now.
     """
     budget = [MAX_FETCHES]
     tails: list[tuple[_Log, int, int]] = []
@@ -61,7 +61,7 @@ def recall(wanted: EarlierBatch, stays: Sequence[Extent], leader: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One stay, as its cluster counts."""
+    """One stay, in its cluster's offsets."""
 
     wanted: EarlierBatch
     extent: Extent
@@ -70,8 +70,8 @@ class _Log:
     def first_of_its_time(self) -> Asking[int]:
         wanted = self.wanted
         body = list_offsets([(wanted.topic.decode(), wanted.partition)], wanted.timestamp_ms)
-        said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
-        found = [partition for topic in said["topics"] for partition in topic["partitions"]]
+        answer = yield from self._ask(ApiKey.LIST_OFFSETS, body)
+        found = [partition for topic in answer["topics"] for partition in topic["partitions"]]
         if len(found) != 1:
             raise ClusterUnavailableError(self.extent.cluster, "it left the partition out of its answer")
         self._demand(found[0]["error_code"])
@@ -80,7 +80,7 @@ class _Log:
     def walk(self, start: int, stop: int, budget: list[int]) -> Asking[int | None]:
         """The client offset, if the batch begins in `[start, stop)`.
 
-        :param budget: of fetches; what this one takes is taken off.
+        :param budget: remaining fetches; reduced by those used here.
         """
         at = start
         while at < stop and budget[0] > 0:
@@ -88,7 +88,7 @@ class _Log:
             asked = fetch_partition((self.wanted.topic.decode(), self.wanted.partition), at, BYTES_PER_FETCH)
             code, part = fetched_partition((yield from self._ask(ApiKey.FETCH, asked)))
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                return None  # retention has taken it
+                return None  # retention has removed it
             self._demand(code)
             before, records = at, (part and part["records"]) or b""
             try:
@@ -107,7 +107,7 @@ class _Log:
     def _is_it(self, batch: Batch) -> bool:
         wanted = self.wanted
         producer_id = upstream_id(wanted.producer_id, self.extent.term)
-        # Compaction takes records out of a batch; its offsets stay.
+        # Compaction removes records from a batch, and keeps its offsets.
         found = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_offset_delta + 1)
         return found == (producer_id, wanted.epoch, wanted.sequence, wanted.records)
 

@@ -1,30 +1,30 @@
-"""END_TXN that is not for its port's broker alone: its user was moved, or a topic has left the coordinator's cluster by
+"""END_TXN that is not only for its port's broker: its user was moved, or a topic has left the coordinator's cluster by
 force.
 
-The coordinator that issued the producer's id ends the transaction, wherever its user is by now. A commit that is asked
-for again because its answer was lost may have happened before the cut, and a client told that it did not would write
-all of its records a second time.
+The coordinator that issued the producer's id ends the transaction, wherever its user is now. A commit that is retried
+because its answer was lost may have succeeded before the cut, and a client that hears that it failed would write all of
+its records a second time.
 
-A coordinator knows no maps. Once a topic went on elsewhere by force, what its old cluster holds beyond the copy is in
-no extent, so a commit there would acknowledge records that are given to nobody. This is the one place that decides what
-a commit means then:
+A coordinator knows no maps. Once a topic was moved by force, the records of its old cluster above the copy are in no
+extent, so a commit there would acknowledge records that no reader gets. This module alone decides what a commit means
+then:
 
 | the coordinator says | commit |
 |---|---|
-| ongoing, and a partition of it has left by force | is aborted there; the client is told to begin anew |
-| ongoing, and a partition of it is about to leave by force | the client asks again |
-| ongoing otherwise | is passed on |
-| committed, and nothing of it is read behind the cut | the client is told to begin anew: nobody reads what it wrote |
-| committed otherwise | is passed on, and confirmed |
-| aborted, by this gateway, by another one or by its timeout | the client is told to begin anew |
-| nothing, and what it wrote is read in the copy | is confirmed: a copy has committed records only |
-| nothing, and all that it wrote has left by force, unread | the client is told to begin anew |
-| nothing, and it has told this gateway that it is committed | is confirmed |
-| nothing, no commit has been passed on from here, and its user has left | the client is told to begin anew |
-| nothing otherwise | the client asks again, or begins anew where operators have masked the cluster |
+| ongoing, and a partition of it has left by force | is aborted there; the client begins a new producer |
+| ongoing, and a partition of it is about to leave by force | the client retries |
+| ongoing otherwise | is forwarded |
+| committed, and no record of it is read after the forced cut | the client begins a new producer: its records are lost |
+| committed otherwise | is forwarded, and confirmed |
+| aborted, by this gateway, by another one or by its timeout | the client begins a new producer |
+| nothing, and its records are read in the copy | is confirmed: a copy has only committed records |
+| nothing, and all its records have left by force, unread | the client begins a new producer |
+| nothing, and it has reported the commit to this gateway before | is confirmed |
+| nothing, this gateway has forwarded no commit, and its user has left | the client begins a new producer |
+| nothing otherwise | the client retries, or begins a new producer if operators have masked the cluster |
 
-A move by force asks every gateway to serve its fence before it looks at what was copied, and a gateway under the fence
-passes no commit on. One that was passed on before, and that the old cluster carries out later, is *committed* above.
+A forced move asks every gateway to serve its fence before it examines the copy, and a gateway under the fence forwards
+no commit. One that was forwarded before, and that the old cluster executes later, is *committed* above.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _EndRequest:
     """One request. Its steps return error codes."""
 
     def __init__(self, context: Context, cluster: str, own: int, request: Message) -> None:
-        """:param cluster: whose coordinator knows the producer, as `own`."""
+        """:param cluster: the cluster whose coordinator knows the producer, by the id `own`."""
         self._context, self._cluster, self._own = context, cluster, own
         self._name: str = request["transactional_id"]
         self._epoch: int = request["producer_epoch"]
@@ -83,11 +83,11 @@ class _EndRequest:
         self._user_left = places.user_cluster(context) != cluster
 
     def abort(self) -> Asking[int]:
-        """Where the coordinator is away, an abort is granted to a producer that goes on in another cluster: the
-        coordinator aborts by itself when the transaction's time is over. One that may go on under the same id asks
-        again: its next transaction would be one with this one, and commit what was given up.
+        """Confirms an abort without the coordinator if the producer continues in another cluster: the coordinator
+        aborts by itself at the transaction's timeout. A producer that may continue under the same id has to retry: its
+        next transaction would join this one, and commit the records that it gave up.
 
-        librdkafka takes it for fatal that there is nothing to be aborted: such a producer begins anew.
+        If there is nothing to abort, which librdkafka takes for fatal, the client begins a new producer.
         """
         code = None if self._masked else (yield from self._ask(committed=False))
         if code is None:
@@ -123,7 +123,7 @@ class _EndRequest:
     def _judge_state(self, state: Message) -> Asking[int | None]:
         phase = state["transaction_state"]
         if (state["producer_id"], state["producer_epoch"]) != (self._own, self._epoch):
-            # Its time was over, and the coordinator has aborted it under the next epoch.
+            # It timed out, and the coordinator has aborted it under the next epoch.
             return _BEGIN_ANEW if self._user_left else (yield from self._ask(committed=True))
         if phase in _ABORTED:
             return _BEGIN_ANEW
@@ -137,7 +137,7 @@ class _EndRequest:
         return (yield from self._ask(committed=True))
 
     def _judge_unseen(self) -> Asking[int | None]:
-        """Of a coordinator before Kafka 3.0, which does not say what it has."""
+        """Judges at a coordinator before Kafka 3.0, which does not describe its transactions."""
         named = None if self._writes is None else self._writes.by_partition
         if named is not None and any(self._leaves(topic) for topic, _ in named):
             return _AGAIN
@@ -146,22 +146,22 @@ class _EndRequest:
         return (yield from self._ask(committed=True))
 
     def _give_up(self) -> Asking[int | None]:
-        """Aborts in the coordinator's cluster what nobody is going to read there."""
+        """Aborts a transaction in the coordinator's cluster whose records no reader will get there."""
         code = yield from self._ask(committed=False)
         if code == ErrorCode.NONE or code in _FENCED:
             return _BEGIN_ANEW
-        # Another gateway's commit came first: the state that it has now is judged when the client asks again.
+        # Another gateway's commit came first: the state is judged again when the client retries.
         return _AGAIN if code == ErrorCode.INVALID_TXN_STATE else code
 
     def _ask(self, *, committed: bool) -> Asking[int | None]:
-        """The coordinator's answer; None: it is away."""
+        """The coordinator's answer; None: it is unavailable."""
         if committed and self._writes is not None:
             self._writes.commit_asked = True
         fields = {"transactional_id": self._name, "producer_id": self._own, "producer_epoch": self._epoch}
         reply = yield from ask_once(self._to(ApiKey.END_TXN, {**fields, "committed": committed}))
         if isinstance(reply, ClusterUnavailableError):
             return None
-        # Fatal in Java since 4.0. There was nothing to be committed.
+        # Fatal in Java since 4.0. There was nothing to commit.
         unknown = reply["error_code"] == ErrorCode.INVALID_PRODUCER_ID_MAPPING and self._user_left
         return _BEGIN_ANEW if unknown else int(reply["error_code"])
 
@@ -175,7 +175,7 @@ class _EndRequest:
     # -- what the maps say ----------------------------------------------------------------------------------------
 
     def _read(self) -> bool | None:
-        """Whether what it wrote is read behind a forced cut; None: not all of it went by one, or nobody knows it."""
+        """True if its records are read after a forced cut; None: some did not move by one, or they are unknown."""
         if self._writes is None or not self._writes.last:
             return None
         found = [self._reads(topic, partition, last) for (topic, partition), last in self._writes.by_partition.items()]
@@ -191,7 +191,7 @@ class _EndRequest:
         return epoch > self._epoch or (epoch == self._epoch and at_or_before(last, sequence))
 
     def _left(self, topic: str, partition: int) -> bool:
-        """Whether the partition has left the cluster, and no extent has what the cluster took last."""
+        """True if the partition has left the cluster, and no extent has the cluster's last records."""
         if places.document(self._context, topic).mapped:
             if places.written_in(self._context, topic, partition) in (self._cluster, None):
                 return False

@@ -1,5 +1,5 @@
 """Administration of groups (describe, list, delete, and delete offsets), by one rule: in the cluster that a group is
-bound to, or, if that cluster has no such group, in those that have it. An admin client need not be a member of the
+bound to or, if that cluster does not have the group, in those that have it. An admin client need not be a member of the
 group."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 MAX_ALONE = 64
-"""Groups of one request that are asked for by themselves, two questions each. The others are told to ask again, which
-clients do for those only: by then more of them are answered, or it is known who leads __consumer_offsets."""
+"""Groups of one request that are asked for one by one, two questions each. The others get a retriable error, on which
+clients retry only those: by then more of them are answered, or the leaders of __consumer_offsets are known."""
 
 _NOT_FOUND = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""The latter of brokers on which the groups of KIP-848 are off."""
+"""UNSUPPORTED_VERSION comes from brokers with KIP-848 groups disabled."""
 _DEAD = "Dead"
-"""The state of a group that is not there, where the answer has no error for that."""
+"""State of a missing group in answers that have no error for that."""
 
 _Question = Callable[[list[str]], Message]
 _Where = tuple[str, str]
@@ -45,13 +45,13 @@ def describe_groups(context: Context, version: int, request: Message) -> Handler
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def describe_consumer_groups(context: Context, version: int, request: Message) -> Handler:
-    """Groups of KIP-848. Through gateways nobody joins one, but clients that reach a cluster directly do."""
+    """Describes KIP-848 groups. No client joins one through a gateway, but clients that reach a cluster directly do."""
     answers = yield from _describe(context, ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids", request)
     return {"groups": [_seen(context, _without_topic_ids(answer)) for answer in answers]}
 
 
 def _seen(context: Context, group: Message) -> Message:
-    """A group whose members name topics that whoever asks may not see is not told at all, as brokers do."""
+    """Hides a group whose members name topics that the client may not see, as brokers do."""
     members = group.get("members", ())
     names = {name for member in members for name in member["subscribed_topic_names"]}
     for member in members:
@@ -65,9 +65,9 @@ def _seen(context: Context, group: Message) -> Message:
 
 
 def _describe(context: Context, api_key: int, names: str, request: Message) -> Asking[list[Message]]:
-    """Each group as the cluster describes it that it is bound to, or, if that has none, one that has it.
+    """Each group as its bound cluster describes it or, if that does not have the group, as one that has it.
 
-    Listings show it too, wherever it is: whoever looks is not always who uses the group.
+    Listings show it too, wherever it is: an admin client often belongs to another user than the group.
     """
 
     def question(groups: list[str]) -> Message:
@@ -90,7 +90,7 @@ def _is_missing(answer: Message) -> bool:
 
 
 def _without_topic_ids(group: Message) -> Message:
-    """Ids differ between clusters, and METADATA tells none: a client takes zero as "has none" (KIP-516)."""
+    """Ids differ between clusters, and METADATA has none: clients take zero for "no id" (KIP-516)."""
 
     def assigned(member: Message, name: str) -> Message:
         return {"topic_partitions": [topic | {"topic_id": bytes(16)} for topic in member[name]["topic_partitions"]]}
@@ -142,8 +142,8 @@ def _where_listed(
     ask: Callable[[Iterable[_Where]], Asking[dict[_Where, Message]]],
     of_several: Callable[[list[Message]], Message],
 ) -> Asking[dict[str, Message]]:
-    """Changes groups in the clusters where listings show them: in the cluster that each is bound to, or, if that has no
-    such group, in all others that have it. A broker without the group answers GROUP_ID_NOT_FOUND and changes nothing.
+    """Changes groups in the clusters where listings show them: in the bound cluster or, if that does not have the
+    group, in all others that have it. A broker without the group answers GROUP_ID_NOT_FOUND and changes nothing.
 
     :param ask: changes groups at their coordinators.
     :param of_several: merges the answers of several clusters that have the group.
@@ -154,16 +154,16 @@ def _where_listed(
     nowhere = [group for group in bound if group not in answers or answers[group]["error_code"] in _NOT_FOUND]
     clusters = places.usable(context)
     others = yield from ask([(c, group) for group in nowhere for c in clusters if c != bound[group]])
-    said = grouped((group, answer) for (_, group), answer in others.items())
-    # A cluster that is out of reach may have a group that no other has; listings will show it again.
+    by_group = grouped((group, answer) for (_, group), answer in others.items())
+    # An unreachable cluster may have a group that no other has; listings will show it again.
     in_doubt = places.in_doubt(context)
     for group in nowhere:
-        if found := [answer for answer in said.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
+        if found := [answer for answer in by_group.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
             answers[group] = of_several(found)
         elif in_doubt:
             answers.pop(group, None)
-        elif group in said:
-            answers[group] = said[group][0]
+        elif group in by_group:
+            answers[group] = by_group[group][0]
     return answers
 
 
@@ -185,9 +185,9 @@ def _of_several_logs(answers: list[Message]) -> Message:
     )
 
     def code(topic: str, partition: int) -> int:
-        said: list[int] = codes[topic, partition]
-        failed = [one for one in said if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-        return (failed or sorted(said))[0]
+        known_codes: list[int] = codes[topic, partition]
+        failed = [one for one in known_codes if one not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        return (failed or sorted(known_codes))[0]
 
     topics = [
         topic
@@ -207,10 +207,10 @@ def _no_offsets(error: int) -> Message:
 
 @handles(ApiKey.LIST_GROUPS)
 def list_groups(context: Context, version: int, request: Message) -> Handler:
-    """A broker's virtual node lists what its broker coordinates, a gateway's node lists nothing.
+    """A broker's virtual node lists the groups that its broker coordinates, a gateway's node lists none.
 
-    Admin clients ask every node of the cluster and put the answers together. So each group comes once, however many
-    gateways there are, and a client whose metadata names gateways of yesterday misses none.
+    Admin clients ask every node of the cluster and merge the answers. So each group comes once, however many gateways
+    there are, and a client whose metadata names former gateways misses none.
     """
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
     reply = yield from places.ask_port(context, ApiKey.LIST_GROUPS, filters, "groups", _AWAY)
@@ -221,10 +221,10 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
 
 
 def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[set[str]]:
-    """Those of the groups found in a cluster that count in another one.
+    """Groups in a cluster whose copy in another cluster counts.
 
-    A move leaves the old copy behind, and bindings say which of them it is. Whoever lists is not always who uses the
-    group, so a single copy counts wherever it is.
+    A move leaves the old copy behind, and bindings tell the copies apart. The client that lists often belongs to
+    another user than the group, so a single copy counts wherever it is.
     """
     bound = {group: places.group_cluster(context, group) for group in groups}
     doubtful = {group for group, cluster in bound.items() if cluster != here}
@@ -250,11 +250,10 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[s
 def _ask(
     context: Context, api_key: int, groups: Iterable[_Where], question: _Question, results: str
 ) -> Asking[dict[_Where, Message]]:
-    """What their coordinators say of the groups: one question to each coordinator.
+    """Answers of the groups' coordinators: one question to each coordinator.
 
-    Who that is, is known from who leads the partitions of __consumer_offsets. That may be seconds old, so a group
-    that is not there after all is asked for again, by itself and at the coordinator that its cluster names: so many of
-    them (`MAX_ALONE`).
+    The leaders of the partitions of __consumer_offsets are the coordinators. That may be seconds old, so a group that
+    has moved is asked for again, alone, at the coordinator that its cluster names: up to `MAX_ALONE` of them.
     """
     answers = {place: _away(place[1]) for place in groups}
     coordinators = {place: context.topology.coordinator(*place) for place in answers}

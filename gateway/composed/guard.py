@@ -1,4 +1,5 @@
-"""Handlers behind the rights of whoever asks: they see what he may ask for, and he sees what he may see of the rest."""
+"""Handlers behind the client's rights: the request is reduced to its allowed part, and the answer to its visible
+part."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from ha_core.wire.apis import APIS
 
 
 def compose(context: Context, api_key: int, version: int, request: Message) -> Handler:
-    """The answer in the making."""
+    """The handler for a request."""
     if context.verdicts is None:
         return HANDLERS[api_key](context, version, request)
     return _guarded(context, context.verdicts, api_key, version, request)
 
 
 def _guarded(context: Context, verdicts: Verdicts, api_key: int, version: int, request: Message) -> Handler:
-    # Behind the first step: of a request with a hundred thousand names that is done beside the event loop.
+    # After the first step: for a request with a hundred thousand names this runs off the event loop.
     gate = Gate(verdicts, APIS[api_key], version, request)
     if gate.denied:
         context.deny(gate.denied)
-        # What is left of the topics that METADATA names may be none. In its version 0 that would be all of them.
+        # All topics that METADATA names may be denied. In version 0 an empty list would ask for all topics.
         version = APIS[api_key].max_version
     if gate.answer is not None:
         return gate.answer

@@ -1,4 +1,4 @@
-"""What composes an answer: handlers, the facts that they decide on, and the virtual nodes that they need."""
+"""Handlers of composed answers, the state that they decide on, and the virtual nodes that they need."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
 BrokerKey = tuple[str, int]
 """(cluster, broker id in that cluster)."""
 OK: Message = {"error_code": 0, "error_message": None}
-"""Of one thing that was asked for. Answers share it, so nobody changes it."""
+"""Result of one requested change. Answers share it, so it must not be modified."""
 
 
 def failed(code: ErrorCode, why: str) -> Message:
-    """What stands in the place of `OK`."""
+    """The result in place of `OK`."""
     return {"error_code": int(code), "error_message": why}
 
 
@@ -42,18 +42,18 @@ class NodeAddress(NamedTuple):
 
 @dataclass(frozen=True)
 class NeedNodes:
-    """Wants virtual nodes; answered with {(cluster, broker id): NodeAddress} once their listeners are bound."""
+    """Requests virtual nodes; answered with {(cluster, broker id): NodeAddress} once their listeners are bound."""
 
     brokers: tuple[BrokerKey, ...]
 
 
 @dataclass(frozen=True)
 class Long:
-    """Wants to go on beside the event loop, because what comes now takes long; answered with None."""
+    """Continues off the event loop, because the next steps take long; answered with None."""
 
 
 class QuotaChange(NamedTuple):
-    """Limits of a quota: those that are set, and those that are taken away (None)."""
+    """Limits of a quota: those to set, and those to remove (None)."""
 
     entity: QuotaEntity
     change: Mapping[QuotaKind, float | None]
@@ -61,26 +61,26 @@ class QuotaChange(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangeQuotas:
-    """Wants quotas changed, one by one; answered with a list of {error_code, error_message} in their order."""
+    """Changes quotas, one by one; answered with a list of {error_code, error_message} in their order."""
 
     user: str
-    """Who wants it, and has authenticated."""
+    """The authenticated user."""
     changes: tuple[QuotaChange, ...]
     validate_only: bool = False
 
 
 @dataclass(frozen=True)
 class CreateRules:
-    """Wants access rules; answered with a list of {error_code, error_message} in their order."""
+    """Creates access rules; answered with a list of {error_code, error_message} in their order."""
 
     user: str
-    """Who wants them, and has authenticated."""
+    """The authenticated user."""
     rules: tuple[AccessRule, ...]
 
 
 @dataclass(frozen=True)
 class DeleteRules:
-    """Wants the rules away that filters describe; answered with a list of `DeletedRules` in their order."""
+    """Deletes the rules that filters describe; answered with a list of `DeletedRules` in their order."""
 
     user: str
     filters: tuple[RuleFilter, ...]
@@ -95,10 +95,10 @@ class DeletedRules(NamedTuple):
 
 @dataclass(frozen=True)
 class DeleteMoved:
-    """Wants moved topics deleted in all clusters; answered as `ChangeQuotas`."""
+    """Deletes moved topics in all clusters; answered like `ChangeQuotas`."""
 
     user: str
-    """Who wants it, and may delete them."""
+    """The user, who may delete them."""
     topics: tuple[str, ...]
     wait_ms: int
 
@@ -113,7 +113,7 @@ class DeletedBelow(NamedTuple):
 
 @dataclass(frozen=True)
 class KeepDeleted:
-    """Asks to write down which records are deleted, before the client is told; answered as `ChangeQuotas`."""
+    """Stores which records are deleted, before the client gets its answer; answered like `ChangeQuotas`."""
 
     topics: tuple[DeletedBelow, ...]
 
@@ -122,9 +122,9 @@ Change = ChangeQuotas | CreateRules | DeleteRules | DeleteMoved | KeepDeleted
 Step = tuple[Ask, ...] | NeedNodes | Change | Long
 Handler = Generator[Step, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or another
-wish; returns the response body."""
+step; returns the response body."""
 Handles = Callable[["Context", int, Message], Handler]
-"""(context, version, request) → the answer in the making."""
+"""(context, version, request) → handler"""
 HANDLERS: dict[int, Handles] = {}
 
 
@@ -135,8 +135,8 @@ def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way. Handlers
-    check `latest` before they acknowledge a change."""
+    """All state that an answer may depend on; taken once per request, so that it cannot change half-way. Handlers check
+    `latest` before they acknowledge a change."""
 
     view: View
     topology: Topology
@@ -145,37 +145,37 @@ class Context:
     """Cluster of the virtual node that the request came in by; None on the bootstrap listener."""
     port_broker: int | None
     gateways: tuple[NodeAddress, ...]
-    """Bootstrap listeners of all gateways that live, or did lately, this one included."""
+    """Bootstrap listeners of all gateways that are alive or were lately, including this one."""
     self_node: NodeAddress
     cluster_id: str
-    """Of this installation: what clients take all clusters together for."""
+    """Id of this installation: clients take all clusters together for one."""
     nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
     """(cluster, broker id) → virtual node id."""
     direct: bool = False
-    """Asked at the listener for discovery: real brokers are named."""
+    """True at the listener for discovery: real brokers are named."""
     limits: WireLimits = DEFAULT_LIMITS
     zone: str = ""
-    """Where this gateway runs."""
+    """Zone of this gateway."""
     copies: Copies = field(default_factory=Copies)
-    """What is known of those of mirrors."""
+    """Known copies of mirrors."""
     now: float = 0.0
     """Seconds on the gateway's clock."""
     letting_go: CoordinatorRelease = field(default_factory=CoordinatorRelease)
-    """Of gateways that have gone."""
+    """State about gateways that have gone."""
     rights: Rights | None = None
-    """Who may do what; None: everybody may do everything."""
+    """Rights of users; None: each client may do everything."""
     verdicts: Verdicts | None = None
-    """What whoever asks may do."""
+    """Rights of this client."""
     quotas: Quotas | None = None
-    """Who may use how much; None: nobody is limited."""
+    """Quotas of clients; None: unlimited."""
     users: Container[str] = ()
-    """Who is known."""
+    """Known users."""
     user: str = ANONYMOUS
-    """Who has authenticated; never by a name out of a client id."""
+    """The authenticated user; never a name from a client id."""
     rules_file: str = ""
-    """Where rules are kept that cannot be changed through gateways, in words; empty: the platform has them."""
+    """Description of the place of rules that cannot be changed through gateways; empty: the platform has the rules."""
     deny: Callable[[Sequence[Denied]], None] = lambda _: None
-    """Is told what was denied; may be called beside the event loop."""
+    """Called with denials; possibly off the event loop."""
     latest: Callable[[], View] | None = None
     """The newest state that the gateway follows; None: `view` is the newest."""
 

@@ -1,7 +1,7 @@
 """Questions about the logs of single partitions, batched into one LIST_OFFSETS per broker and round.
 
 The logic of a partition is a generator that yields `Query`s and is sent `LogAnswer`s; `rounds` runs those of a whole
-request side by side.
+request in parallel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHAPE = RequestShape(ApiKey.LIST_OFFSETS)
 
 
 class Query(NamedTuple):
-    """What LIST_OFFSETS is to say of one partition in one cluster; offsets are that cluster's own."""
+    """Question to LIST_OFFSETS for one partition in one cluster; offsets are that cluster's own."""
 
     replica: ClusterPartition
     timestamp: int
@@ -68,17 +68,20 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
         return list_offsets((query.replica[1:] for query in batch), batch[0].timestamp, batch[0].isolation)
 
     replicas = {query: query.replica for query in queries}
-    # LIST_OFFSETS refuses a partition that it names twice, so each request asks one thing of a partition.
+    # LIST_OFFSETS refuses a partition that it names twice, so each request has one query per partition.
     answers, absent = yield from ask_leaders(context, SHAPE, replicas, message, lambda q: (q.timestamp, q.isolation))
-    found = {query: LogAnswer(said["error_code"], said["timestamp"], said["offset"]) for query, said in answers.items()}
+    found = {
+        query: LogAnswer(answer["error_code"], answer["timestamp"], answer["offset"])
+        for query, answer in answers.items()
+    }
     return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
 
 
 def failed(context: Context, key: Partition, error: int) -> int:
-    """What is said of a moved topic's partition of which a cluster's answer is an error.
+    """Error for a moved topic's partition, from a cluster's error.
 
-    A cluster that lacks what the map lists does not make it unknown. A partition that the map does not list is one of
-    the writer's, and unknown where the writer's cluster has none.
+    A cluster without a partition that the map lists does not make the partition unknown. A partition that the map does
+    not list belongs to the writer, and is unknown if the writer's cluster does not have it.
     """
     listed = key[1] in places.document(context, key[0]).partitions
     return ErrorCode.LEADER_NOT_AVAILABLE if listed and error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error

@@ -1,7 +1,7 @@
-"""What a request names, maybe several times.
+"""Repeated names in one request.
 
-Brokers differ by the API: where the mentions may contradict each other they refuse all of them, DELETE_RECORDS does the
-last one, and all else answers each mention by itself, in the order of the request.
+Brokers differ by API: if the mentions may contradict each other they refuse all of them, DELETE_RECORDS executes the
+last one, and all other APIs answer each mention, in the order of the request.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 
 MAX_MENTIONS = 4
-"""Of one name in a request, which are answered. A description may have a megabyte, and a mention few bytes. No client
-library names anything twice: whatever comes beyond is told to ask again."""
+"""Mentions of one name that are answered. A description may have a megabyte, and a mention few bytes. No client library
+repeats names; further mentions get a retriable error."""
 
 
 def numbered(names: Iterable[K]) -> Iterator[tuple[K, int]]:
-    """Each mention of a name, with the number of those before it."""
+    """Each mention of a name, with the number of earlier ones."""
     before: Counter[K] = Counter()
     for name in names:
         yield name, before[name]

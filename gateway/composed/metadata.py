@@ -1,13 +1,14 @@
 """METADATA: every topic once, from the cluster that serves it to this identity, with the gateway's own nodes.
 
-Of a cluster that does not answer what was last known is told: its topics with their partitions, and that none of them
-has a leader now. Without them Java's and other consumers would give partitions away, and producers place keys anew. A
-consumer of kafka-python (3.0.12) that leads its group would never read again: it begins to join anew, and where the
-partitions are back before its coordinator is, it forgets that it does, and remains between two generations for ever.
+For a cluster that does not answer, its last known state is returned: topics with their partitions, without leaders.
+Otherwise Java's and other consumers would give partitions away, and producers would map keys to other partitions. A
+consumer of kafka-python (3.0.12) that leads its group would never read again: it begins to rejoin; if the partitions
+are back before its coordinator, it forgets the rejoin, and stays between two generations forever.
 
-Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; a topic with a map has
-the partitions of its map whatever its cluster says, unless it is gone; it is never created while any cluster holds it;
-no broker id or address of a cluster leaves this module untranslated; no leader epoch is told (`places.NO_EPOCH`).
+Invariants: no topic is reported as unknown while a cluster that may hold it is unreachable; a topic with a map has the
+partitions of its map whatever its cluster reports, unless it is gone; a topic is never created while any cluster holds
+it; no broker id or address of a cluster leaves this module untranslated; no leader epoch is returned
+(`places.NO_EPOCH`).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _Racks = dict[BrokerKey, str | None]
 
 
 class _ClusterAnswers(NamedTuple):
-    """What the clusters said: per cluster the topics by name, and the racks of its brokers."""
+    """Answers of the clusters: per cluster the topics by name, and the racks of its brokers."""
 
     topics: dict[str, dict[str, Message]]
     racks: _Racks
 
 
 class _Chosen(NamedTuple):
-    """One topic of the answer, and whose brokers its ids name."""
+    """One topic of the answer, and the cluster whose broker ids it has."""
 
     cluster: str
     topic: Message
@@ -67,9 +68,9 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     return {
         "brokers": node_list(context, nodes, racks),
         "cluster_id": context.cluster_id,
-        # Any gateway's node takes what clients send to a controller, and knows the right one.
+        # Any gateway's node accepts requests to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
-        "topics": [_translated(topic, nodes) for topic in _given_back(chosen)],
+        "topics": [_translated(topic, nodes) for topic in _freed_after_use(chosen)],
         "cluster_authorized_operations": operations,
     }
 
@@ -82,8 +83,8 @@ def _all_topics(context: Context, request: Message) -> _Choosing:
     seen, found = _see(replies), places.holders(replies)
     names = dict.fromkeys(name for topics in seen.topics.values() for name in topics)
     for cluster in context.topology.clusters.values():
-        # What a cluster out of reach held when last seen is listed as not available: a pattern subscription that
-        # lost it would give its partitions away.
+        # Topics that an unreachable cluster held when last seen are listed as not available: a pattern subscription
+        # that lost them would give their partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
     there = [name for name in names if not context.view.concealed(name)]
@@ -96,7 +97,8 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> _Choo
     usable = places.usable(context)
     asked = {name: _describing(context, name) for name in names}
     new = [name for name, clusters in asked.items() if clusters is None]
-    # A topic that the topology lacks is looked for everywhere before anyone creates it: last, as it was not sought yet.
+    # A topic that the topology lacks is looked up everywhere before it is created. It comes last, as it was not looked
+    # up yet.
     order = sorted(asked.items(), key=lambda item: item[1] is None)
     wanted = grouped((c, name) for name, clusters in order for c in usable if clusters is None or c in clusters)
     replies = yield from _ask(request, wanted)
@@ -120,15 +122,15 @@ def _may_create(context: Context, name: str) -> bool:
 
 
 def _uncreated(chosen: _Chosen) -> _Chosen:
-    """A topic that is nowhere, and that its client would have had created without a right to: as brokers say it that
-    create topics by themselves, which is their default."""
+    """A missing topic that its client may not create: reported as brokers with automatic topic creation, their default,
+    report it."""
     if chosen.topic["error_code"] != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return chosen
     return _Chosen(chosen.cluster, _error(chosen.topic["name"], ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
-    """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
+    """Clusters that have to describe a topic; None if no cluster is known to have it."""
     if context.view.concealed(name):
         return ()
     if places.document(context, name).mapped:
@@ -138,8 +140,8 @@ def _describing(context: Context, name: str) -> Collection[str | None] | None:
     if not context.topology.existing(name):
         return None
     resolved = places.resolve(context, name)
-    # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as is known,
-    # that cluster is asked as well, or the client would write to another copy until the next survey.
+    # The topology may be some seconds old: if a binding leads to a cluster that seems to lack the topic, that cluster
+    # is asked as well, or the client would write to another copy until the next survey.
     return {resolved.cluster, places.wished(context, name) if resolved.differs else resolved.cluster}
 
 
@@ -180,8 +182,8 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _ClusterAnsw
     holders = described.union(context.topology.existing(name))
     unheard_of = topic is not None and topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if unheard_of and (doubtful or holders - {cluster}):
-        # The topology may be older than the end of a copy: librdkafka fails what it holds for a topic that is gone. Or
-        # the broker has just started, or has not heard yet of what was made for a move.
+        # The topology may be older than the end of a copy: librdkafka fails records for a missing topic. Or the broker
+        # has just started, or has not heard yet of a topic that a move has created.
         topic = _last_known(context, cluster, name) if mapped else None
     if topic is None:
         return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
@@ -191,8 +193,8 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _ClusterAnsw
 
 
 def _last_known(context: Context, cluster: str, name: str) -> Message | None:
-    """A topic of a cluster that does not describe it: as it was last seen there, and with the partitions of its map.
-    None: it never was seen, and has no map."""
+    """A topic of a cluster that does not describe it: its last known state there, with the partitions of its map. None:
+    it was never seen, and has no map."""
     found = context.topology.clusters.get(cluster)
     leaders = dict.fromkeys(places.document(context, name).partitions, _NO_LEADER)
     leaders |= found.topics.get(name, {}) if found is not None else {}
@@ -208,7 +210,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
 
 
 def _moved(context: Context, topic: Message, cluster: str, seen: _ClusterAnswers) -> _Chosen:
-    """Each partition as the cluster describes it that it is written in: single ones may have moved alone."""
+    """Each partition as its writer's cluster describes it: single partitions may have moved alone."""
     name, partitions = topic["name"], list[Message]()
     document, mirror = places.document(context, name), places.read_mirror(context, name)
     elsewhere: dict[int, str] = {}
@@ -219,10 +221,10 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _ClusterAnswers
     for partition in topic["partitions"]:
         index = partition["partition_index"]
         if document.withheld(index):
-            continue  # a producer that knows of it would wait for it until the crossing has ended
+            continue  # a producer that saw it would wait for it until the crossing ends
         writer = places.written_in(context, name, index)
         if mirror is not None and writer == mirror.source and writer not in seen.topics:
-            writer = mirror.target  # who reads from the copy finds somebody to read from while the writer is away
+            writer = mirror.target  # a reader of the copy finds a leader while the writer is unavailable
         found = described.get(writer, {}).get(index)
         if writer is None or found is None:
             # No leader is better than one that refuses.
@@ -237,8 +239,8 @@ def _error(name: str, code: ErrorCode) -> Message:
     return {"error_code": code, "name": name, "partitions": []}
 
 
-def _given_back(chosen: list[_Chosen]) -> Iterator[_Chosen]:
-    """Frees each when it was used: fifty thousand at once would hold the interpreter for some 30 ms."""
+def _freed_after_use(chosen: list[_Chosen]) -> Iterator[_Chosen]:
+    """Frees each after use: freeing fifty thousand at once would block the interpreter for some 30 ms."""
     chosen.reverse()
     while chosen:
         yield chosen.pop()
@@ -266,5 +268,5 @@ def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Mess
         translated: Message = {name: ids(partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
         partitions.append(partition | translated | places.NO_EPOCH)
-    # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
+    # Ids differ between clusters, and the gateway does not map them yet: clients take zero for "no id" (KIP-516).
     return chosen.topic | {"partitions": partitions, "topic_id": bytes(16)}

@@ -1,7 +1,7 @@
-"""LIST_OFFSETS and OFFSET_FOR_LEADER_EPOCH: over all extents of moved topics, of all others by their leaders.
+"""LIST_OFFSETS and OFFSET_FOR_LEADER_EPOCH: over all extents of moved topics; for all others by their leaders.
 
-An extent whose cluster does not answer makes the answer LEADER_NOT_AVAILABLE where it could change the outcome; an
-offset that is guessed would make a consumer skip or repeat records.
+An extent whose cluster does not answer makes the answer LEADER_NOT_AVAILABLE if it could change the outcome: a guessed
+offset would make a consumer skip or repeat records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
 _NOTHING = LogAnswer(0)
 _TELLS_MAX_TIMESTAMP = 7
-"""The version of LIST_OFFSETS from which on `MAX_TIMESTAMP` may be asked for (KIP-734)."""
+"""Version of LIST_OFFSETS from which on `MAX_TIMESTAMP` may be requested (KIP-734)."""
 
 
 @handles(ApiKey.LIST_OFFSETS)
@@ -30,17 +30,17 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     refused = {key: code for key, code in _refused(version, wanted).items() if code}
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
-    told = yield from to_leaders(context, SHAPE, others, wanted, more)
-    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in told.items()}
+    by_leaders = yield from to_leaders(context, SHAPE, others, wanted, more)
+    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
     inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
-        outcomes[key] = SHAPE.said(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
-    outcomes |= {key: SHAPE.said(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
+        outcomes[key] = SHAPE.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
+    outcomes |= {key: SHAPE.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
     return {"topics": SHAPE.topics(wanted, outcomes)}
 
 
 def _refused(version: int, wanted: Mapping[NamedPartition, Message]) -> dict[NamedPartition, int]:
-    """Why a partition is not looked for, as a broker says it before it looks for any; 0: it is."""
+    """Error of partitions that are refused before any look-up, as by a broker; 0: none."""
     twice = {key[:2] for key in wanted if key.nth}
     lowest = MAX_TIMESTAMP if version >= _TELLS_MAX_TIMESTAMP else EARLIEST
     return {
@@ -60,8 +60,8 @@ _EPOCHS = RequestShape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition=
 def offset_for_leader_epoch(context: Context, version: int, request: Message) -> Handler:
     """For moved topics the requested epoch is answered with the client end.
 
-    Client offsets are never truncated, so every position up to the end is sound whatever epoch it was read in. An
-    undefined epoch or end (-1) would say so less well: Java takes it as truncation and resets the consumer.
+    Client offsets are never truncated, so every position up to the end is valid whatever epoch it was read in. An
+    undefined epoch or end (-1) would not work: Java takes it for truncation and resets the consumer.
     """
     wanted = _EPOCHS.wanted(request)
     mapped, others = split(context, wanted)
@@ -69,7 +69,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     ends = {key: _client_offset(context, key[:2], LATEST, READ_UNCOMMITTED, reads=False) for key in mapped}
     for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
-        outcomes[key] = _EPOCHS.said(key[1], error, leader_epoch=epoch, end_offset=end)
+        outcomes[key] = _EPOCHS.result(key[1], error, leader_epoch=epoch, end_offset=end)
     return {"topics": _EPOCHS.topics(wanted, outcomes)}
 
 
@@ -79,9 +79,9 @@ _Stays = Sequence[tuple[Extent, ClusterPartition]]
 def _client_offset(
     context: Context, key: Partition, timestamp: int, isolation: int, reads: bool = True
 ) -> Inquiry[LogAnswer]:
-    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words.
+    """LIST_OFFSETS for `timestamp`: a time in ms, or one of the negative constants.
 
-    :param reads: whether the log ends for the one who asks where the copy ends that he reads.
+    :param reads: True if the log ends for the client at the end of the copy that it reads.
     """
     stays = [
         (extent, ClusterPartition(extent.cluster, *key))
@@ -121,11 +121,11 @@ def _each(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[E
 
 
 def _latest(stays: _Stays, isolation: int) -> Inquiry[LogAnswer]:
-    """In the last one; of two, in the origin until its log has reached the cut, in the target from then on."""
+    """The end of the last extent; of two, the origin's until its log has reached the cut, the target's from then on."""
     for extent, log_end in (yield from _each(stays, LATEST, isolation)):
         if log_end.error:
             return log_end
-        # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
+        # Before the first record of this stay the log ends at its base, or below if a transaction was left open.
         latest, end = LogAnswer(0, -1, extent.clip(log_end.offset)), extent.physical_end
         if end is not None and log_end.offset < end:
             break
@@ -153,8 +153,8 @@ def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer
             return answer
         end = extent.physical_end
         if answer.offset >= 0 and (end is None or answer.offset < end):
-            # Where the first match lies in an older part of this log that is not served, the first one inside the
-            # extent is unknown: its start is early enough, and re-reading is better than skipping.
+            # If the first match is in an older part of this log that is not served, the first one inside the extent is
+            # unknown: its start is early enough, and re-reading is better than skipping.
             return LogAnswer(0, answer.timestamp, extent.clip(answer.offset))
     return _NOTHING
 

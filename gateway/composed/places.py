@@ -1,4 +1,4 @@
-"""Where things are: the cluster of a topic or group, the leader of a partition, the broker behind a node id."""
+"""Lookups: the cluster of a topic or group, the leader of a partition, the broker of a node id."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import FEW
 
 SURVEY_MS = 3_000
-"""How long METADATA may take: a client behind it waits for the slowest cluster."""
+"""Timeout of METADATA: the client waits for the slowest cluster."""
 _MAX_WAIT_MS = 60_000
-UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
+UNBOUND = "this user has no cluster: bind the user or set a default"
 
 _UNTOUCHED = Topic(name="untouched")
 NO_EPOCH: Message = {"leader_epoch": -1}
-"""Clients are told no leader epoch as long as they are told no topic id.
+"""Clients get no leader epoch as long as they get no topic id.
 
-An epoch counts within one log. A topic that was deleted and created again, a cluster that was rebuilt and another
-cluster's copy each begin at 0. A client that compares epochs without ids takes the lower one for old news: Java ignores
-such metadata for ever (KAFKA-12257), librdkafka does until it has seen the topic gone. Both take -1 for a broker
-without epochs (before KIP-320): they forget the epoch that they knew, and go by the newest metadata. Then Java takes no
-epoch from commits or records either, so what these carry starts no comparison.
+An epoch counts within one log. A topic that was deleted and created again, a rebuilt cluster and another cluster's copy
+each begin at 0. A client that compares epochs without ids takes the lower one for outdated: Java ignores such metadata
+forever (KAFKA-12257), librdkafka until it has seen the topic gone. Both take -1 for a broker without epochs (before
+KIP-320): they forget the known epoch, and use the newest metadata. Then Java takes no epoch from commits or records
+either, so epochs in those start no comparison.
 """
 
 
@@ -53,7 +53,7 @@ class ClusterPartition(NamedTuple):
 
 
 def know_much(context: Context, topics: Iterable[str]) -> bool:
-    """Whether an answer about these topics is long, also if no cluster answers and the gateway makes it from memory."""
+    """True if an answer about these topics is long, also if no cluster answers and the gateway makes it from memory."""
     count = 0
     for topic in topics:
         held = (len(cluster.topics.get(topic, ())) for cluster in context.topology.clusters.values())
@@ -64,10 +64,10 @@ def know_much(context: Context, topics: Iterable[str]) -> bool:
 
 
 def concealed(context: Context, topic: str) -> str:
-    """Why clients see no topic of that name (`View.concealed`), in words."""
+    """Reason, in words, why clients do not see a topic of that name (`View.concealed`)."""
     if context.view.deleted(topic):
         return f"topic {topic} is being deleted in all clusters"
-    return f"topic {topic} holds the notes of copiers, and is no topic of users"
+    return f"topic {topic} is the copy log of a cluster, and not for users"
 
 
 def masked(context: Context, cluster: str) -> bool:
@@ -83,10 +83,10 @@ def usable(context: Context) -> tuple[str, ...]:
 
 
 def in_doubt(context: Context) -> bool:
-    """Whether a cluster may hold topics that nobody can see now.
+    """True if a cluster may hold topics that the gateway cannot see now.
 
-    A masked cluster counts with what it held when last seen: operators took it out of service, so that life without
-    it must go on. One that merely is out of reach may have got new topics since.
+    A masked cluster counts with its last known topics: operators took it out of service, and the rest has to work
+    without it. A cluster that is only unreachable may have got new topics since.
     """
     return any(
         not context.topology.reachable(name) and not cluster.masked for name, cluster in context.view.clusters.items()
@@ -94,14 +94,14 @@ def in_doubt(context: Context) -> bool:
 
 
 def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] = {}) -> Resolved:
-    """The cluster of a topic; `also`: topic → clusters that have just said that they hold it."""
+    """The cluster of a topic; `also`: topic → clusters that have just described it."""
     return cluster_for_topic(
         context.view, context.identity, topic, lambda name: {*context.topology.existing(name), *also.get(name, ())}
     )
 
 
 def wished(context: Context, topic: str) -> str | None:
-    """The cluster that would serve a topic which exists nowhere yet: what the bindings say, wherever it is."""
+    """The cluster that would serve a topic which does not exist yet: the bindings' choice, wherever the topic is."""
     return cluster_for_topic(context.view, context.identity, topic, lambda _name: ()).cluster
 
 
@@ -110,7 +110,7 @@ def group_cluster(context: Context, group: str) -> str | None:
 
 
 GROUP_FENCED = Refusal.FENCE.code(APIS[ApiKey.FIND_COORDINATOR])
-"""What is said of a group that is being moved. The session counts it, and holds the answer."""
+"""Error for a group that is being moved. The session counts it, and holds the answer."""
 
 
 def group_fence(context: Context, group: str) -> Fence | None:
@@ -123,15 +123,15 @@ def user_cluster(context: Context) -> str | None:
 
 
 def document(context: Context, topic: str) -> Topic:
-    """What is said of a topic: nothing of one that was never moved."""
+    """The topic's document; an empty one for a topic that was never moved."""
     return context.view.topics.get(topic, _UNTOUCHED)
 
 
 def may_have_left(context: Context, topic: str) -> bool:
-    """Whether a move may have missed a change that this request made: the move reads the topic after its fence, perhaps
-    before the change was made. The client must ask again then.
+    """True if a move may have missed a change that this request made: the move reads the topic after its fence, perhaps
+    before the change. The client must retry then.
 
-    A move cannot miss a change that was made before this gateway followed the fence, because it reads after that.
+    A move cannot miss a change made before this gateway followed the fence, because it reads after that.
     """
     if context.latest is None:
         return False
@@ -144,24 +144,24 @@ def may_have_left(context: Context, topic: str) -> bool:
 
 
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
-    """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
+    """Extents of a mapped topic's partition; () if its map is damaged, so that no answer is guessed from it."""
     found = document(context, topic)
     return () if found.damaged(partition) else found.extents(partition)
 
 
 def written_in(context: Context, topic: str, partition: int) -> str | None:
-    """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
+    """The cluster to which producers of a mapped topic's partition are routed; None if its map is damaged."""
     found = document(context, topic)
     return None if found.damaged(partition) else found.written(partition).cluster
 
 
 def read_mirror(context: Context, topic: str) -> Mirror | None:
-    """The mirror whose copy of the topic the one who asks reads."""
+    """The mirror whose copy of the topic this user reads."""
     return read_from(context.view, context.identity.user, topic, context.zone)
 
 
 def read_copy(context: Context, topic: str, partition: int) -> KnownCopy | None:
-    """The copy from which the partition is read, as far as it goes; None: from where it is written."""
+    """The copy from which the partition is read, up to its end; None: the writer's log is read."""
     document, mirror = context.view.mapped(topic), read_mirror(context, topic)
     if document is None or mirror is None or document.damaged(partition):
         return None
@@ -177,19 +177,19 @@ def _led(context: Context, cluster: str, topic: str, partition: int) -> bool:
 
 
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:
-    """The broker behind a virtual node; None for a gateway's node and for ids that nobody has."""
+    """The broker of a virtual node; None for a gateway's node and for unknown ids."""
     return next((broker for broker, found in context.nodes.items() if found == node_id), None)
 
 
 def wait_ms(request: Message) -> int:
-    """How long to wait for a request that says how long the cluster may take over it."""
+    """Timeout for a request that itself gives the cluster a timeout."""
     return min(max(int(request["timeout_ms"]), 1_000), _MAX_WAIT_MS) + 2_000
 
 
 def ask_port(context: Context, api_key: int, message: Message, results: str, away: int) -> Asking[Message]:
-    """What the broker lists at whose virtual node the client asks; a gateway's node lists nothing.
+    """The listing of the broker whose virtual node the client asks; a gateway's node lists nothing.
 
-    :param away: the error where that broker cannot be asked.
+    :param away: error if that broker cannot be asked.
     """
     cluster, broker = context.port_cluster, context.port_broker
     if cluster is None or broker is None:
@@ -201,14 +201,14 @@ def ask_port(context: Context, api_key: int, message: Message, results: str, awa
 
 
 def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = False, **more: bool) -> Ask:
-    """METADATA of these topics, or of all (None); `create`: the cluster may create what is missing."""
+    """METADATA of these topics, or of all (None); `create`: the cluster may create missing ones."""
     topics = None if names is None else [{"name": name, "topic_id": bytes(16)} for name in names]
     message = {"topics": topics, "allow_auto_topic_creation": create, **more}
     return Ask(cluster, AnyBroker(), ApiKey.METADATA, message, SURVEY_MS)
 
 
 def holders(replies: Mapping[str, Reply]) -> dict[str, tuple[str, ...]]:
-    """Topic → clusters that have just described it, of what each cluster says."""
+    """Topic → clusters that have just described it."""
     found: dict[str, tuple[str, ...]] = {}
     for cluster, reply in replies.items():
         if not isinstance(reply, ClusterUnavailableError):
@@ -221,11 +221,10 @@ def holders(replies: Mapping[str, Reply]) -> dict[str, tuple[str, ...]]:
 def leaders(
     context: Context, replicas: Iterable[ClusterPartition]
 ) -> Asking[tuple[dict[ClusterPartition, int], set[ClusterPartition]]]:
-    """(The leader's id, of those that have one; those that their cluster says do not exist).
+    """(Leaders' ids, where known; partitions that do not exist according to their cluster).
 
-    Clusters are asked where the topology does not know the leader.
-
-    A topic may be seconds old and the topology of this gateway as many older.
+    Clusters are asked if the topology does not know the leader. A topic may be seconds old, and this gateway's topology
+    seconds older.
     """
     wanted = set(replicas)
     known = {replica: leader for replica in wanted if (leader := context.topology.leader(*replica)) is not None}
@@ -237,24 +236,24 @@ def leaders(
         if isinstance(reply, ClusterUnavailableError):
             continue
         topics = reply["topics"]
-        # No topic has a name that is not valid.
+        # An invalid name certainly belongs to no topic.
         certain = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        said = {topic["name"] for topic in topics if topic["error_code"] in certain}
+        described = {topic["name"] for topic in topics if topic["error_code"] in certain}
         found = {
             ClusterPartition(cluster, topic["name"], partition["partition_index"]): partition["leader_id"]
             for topic in topics
             for partition in topic["partitions"]
         }
         known |= {replica: leader for replica, leader in found.items() if replica in wanted and leader >= 0}
-        absent |= {r for r in wanted - found.keys() if r.cluster == cluster and r.topic in said}
+        absent |= {r for r in wanted - found.keys() if r.cluster == cluster and r.topic in described}
     return known, absent - known.keys()
 
 
 def brokers(context: Context) -> tuple[BrokerKey, ...]:
-    """Every broker that this client may be told of, in any answer.
+    """Every broker that this client may see in any answer.
 
-    All of them are listed in each METADATA: librdkafka closes its connection to a node that the newest answer leaves
-    out, and a group's coordinator need not hold a partition of the topics that were asked for.
+    All of them are listed in each METADATA: librdkafka closes its connection to a node that the newest answer omits,
+    and a group's coordinator need not hold a partition of the requested topics.
     """
     return tuple(
         (name, broker)

@@ -1,9 +1,9 @@
-"""DESCRIBE_CLIENT_QUOTAS and ALTER_CLIENT_QUOTAS (KIP-546): the quotas that gateways keep, not those of a cluster.
+"""DESCRIBE_CLIENT_QUOTAS and ALTER_CLIENT_QUOTAS (KIP-546): the quotas that gateways enforce, not those of a cluster.
 
-Where the platform has them they are changed there, and told when they have come from there.
+If the platform has the quotas, they are changed there, and reported once they have come back from there.
 
-What lies below `clients` Kafka takes for client ids. A name there may be that of a user and a topic as well: so a quota
-for `alice.orders` is that of the user alice in the topic orders where alice is known, and is told by the same name.
+Kafka takes names below `clients` for client ids. Such a name may also be that of a user and a topic: a quota for
+`alice.orders` is that of user alice in topic orders if alice is a known user, and is reported under the same name.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 _USER, _CLIENT, _ADDRESS = "user", "client-id", "ip"
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 MAX_CHANGES = 1000
-"""Of one request: each is a write to ZooKeeper, or a part of one to the platform."""
+"""Limit per request: each is a write to ZooKeeper, or a part of one to the platform."""
 MANY_QUOTAS = 300
-"""More of them are told beside the event loop."""
+"""Above this, quotas are listed off the event loop."""
 
 
 class _BadRequestError(Exception):
     def __init__(self, why: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(why)
-        self.said = failed(code, why)
+        self.result = failed(code, why)
 
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS)
@@ -45,17 +45,17 @@ def describe_client_quotas(context: Context, version: int, request: Message) -> 
     try:
         exact, types = _filter(request["components"])
     except _BadRequestError as error:
-        return {**error.said, "entries": None}
+        return {**error.result, "entries": None}
     limits: Mapping[QuotaEntity, Limits] = {} if context.quotas is None else context.quotas.limits
     if len(limits) > MANY_QUOTAS:
         yield Long()
     entries = [
         {
-            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in said.items()],
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in names.items()],
             "values": [{"key": kind.value, "value": value} for kind, value in of_entity.items()],
         }
-        for said, of_entity in ((_said(entity), of_entity) for entity, of_entity in limits.items())
-        if _matches(said, exact, types, request["strict"])
+        for names, of_entity in ((_kafka_entity(entity), of_entity) for entity, of_entity in limits.items())
+        if _matches(names, exact, types, request["strict"])
     ]
     return {**OK, "entries": entries}
 
@@ -68,7 +68,7 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
         return {"entries": [{**refused, "entity": entry["entity"]} for entry in request["entries"]]}
     of_topics = _of_topics(context)
     results: dict[str, Message] = {}
-    """By entity, as it was named; what comes twice has one result, as by a broker."""
+    """By entity as named; a repeated entity has one result, as from a broker."""
     changes: dict[str, QuotaChange] = {}
     for entry in request["entries"]:
         key = repr(sorted((part["entity_type"], part["entity_name"] or "") for part in entry["entity"]))
@@ -79,7 +79,7 @@ def alter_client_quotas(context: Context, version: int, request: Message) -> Han
                 raise _BadRequestError(f"Ignoring duplicate entity {_words(entry['entity'])}")  # noqa: TRY301
             changes[key] = _change(context, entry, of_topics)
         except _BadRequestError as error:
-            results[key].update(error.said)
+            results[key].update(error.result)
     if changes:
         wanted = ChangeQuotas(context.user, tuple(changes.values()), request["validate_only"])
         outcomes: list[Message] = yield wanted
@@ -161,7 +161,7 @@ def _below_clients(context: Context, name: str, of_topics: Mapping[str, QuotaEnt
 
 
 def _filter(components: list[Message]) -> tuple[dict[str, str], set[str]]:
-    """Types with the name that is asked for, and types of which any name will do."""
+    """Types with the requested name, and types for which any name matches."""
     exact: dict[str, str] = {}
     types: set[str] = set()
     for component in components:
@@ -195,19 +195,19 @@ def _filter(components: list[Message]) -> tuple[dict[str, str], set[str]]:
     return exact, types
 
 
-def _said(entity: QuotaEntity) -> dict[str, str | None]:
-    """The entity as Kafka has it: type → name, None for the default."""
+def _kafka_entity(entity: QuotaEntity) -> dict[str, str | None]:
+    """The entity in Kafka's form: type → name, None for the default."""
     if entity.topic is not None:
         return {_CLIENT: f"{entity.user}.{entity.topic}"}
     names = ((_USER, entity.user), (_CLIENT, entity.instance))
     return {kind: None if name == DEFAULT else name for kind, name in names if name is not None}
 
 
-def _matches(said: Mapping[str, str | None], exact: Mapping[str, str], types: set[str], strict: bool) -> bool:
-    if strict and len(said) != len(exact) + len(types):
+def _matches(names: Mapping[str, str | None], exact: Mapping[str, str], types: set[str], strict: bool) -> bool:
+    if strict and len(names) != len(exact) + len(types):
         return False
-    return types <= said.keys() and all(
-        kind in said and said[kind] == (None if name == DEFAULT else name) for kind, name in exact.items()
+    return types <= names.keys() and all(
+        kind in names and names[kind] == (None if name == DEFAULT else name) for kind, name in exact.items()
     )
 
 

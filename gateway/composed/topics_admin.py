@@ -26,20 +26,20 @@ class _Refused(NamedTuple):
 class _Placed(NamedTuple):
     cluster: str
     topic: Message
-    """As that cluster is asked for it."""
+    """The topic's entry in the request to that cluster."""
 
 
-# Admin clients try again after it until their own time is up.
+# Admin clients retry on it until their own timeout.
 AWAY = ErrorCode.REQUEST_TIMED_OUT
 MAX_MOVED = 20
-"""Moved topics of one request that are deleted: each is an operation of its own."""
+"""Moved topics that one request may delete: each is an operation of its own."""
 
 
 @handles(ApiKey.CREATE_TOPICS)
 def create_topics(context: Context, version: int, request: Message) -> Handler:
     too_many = _too_many(context, sum(map(_partitions, request["topics"])))
     names = [] if too_many else [name for name, times in _times(request["topics"]).items() if times == 1]
-    # The topology may be some seconds old, and a topic must not come to be in two clusters.
+    # The topology may be some seconds old, and a topic must not be created in two clusters.
     asks = {cluster: places.ask_topics(cluster, names) for cluster in places.usable(context)} if names else {}
     replies = yield from ask_each(asks)
     found = places.holders(replies)
@@ -54,14 +54,14 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
         if context.view.deleted(name):
-            # Admin clients ask again after it. To say that it exists would contradict METADATA.
+            # Admin clients retry on it. TOPIC_ALREADY_EXISTS would contradict METADATA.
             return _Refused(AWAY, f"{places.concealed(context, name)}; the name is free when that has ended")
         if context.view.concealed(name):
             return _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, places.concealed(context, name))
         if places.document(context, name).mapped:
             return _mapped_already(context, name, there, doubtful)
         if cluster is None:
-            return _Refused(ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
+            return _Refused(ErrorCode.INVALID_REQUEST, "the topic has no cluster: bind the user or set a default")
         if there:
             where = ", ".join(sorted(there))
             return _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists in cluster {where}")
@@ -75,13 +75,13 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
 
 
 def _partitions(topic: Message) -> int:
-    """How many a topic is created with; where the brokers' default says it, one at least."""
+    """Number of partitions of a new topic; if the brokers' default applies, at least one."""
     count: int = topic["num_partitions"]
     return len(topic["assignments"]) or max(1, count)
 
 
 def _growth(context: Context, topic: Message) -> int:
-    """By how many partitions a topic is to grow, as far as the gateway knows it: where it has the fewest."""
+    """Number of new partitions, as far as the gateway knows: from the cluster that has the fewest."""
     name = topic["name"]
     there = [len(cluster.topics[name]) for cluster in context.topology.clusters.values() if name in cluster.topics]
     count, assigned = int(topic["count"]), len(topic["assignments"] or ())
@@ -89,8 +89,8 @@ def _growth(context: Context, topic: Message) -> int:
 
 
 def _too_many(context: Context, partitions: int) -> _Refused | None:
-    """Why no cluster is asked for so many. Controllers before Kafka 4 try it, also where they only validate, and run
-    out of memory."""
+    """The refusal of too many partitions. Controllers before Kafka 4 try to create them, even when they only validate,
+    and run out of memory."""
     most = context.limits.max_created_partitions
     if partitions <= most:
         return None
@@ -110,7 +110,7 @@ def _mapped_already(context: Context, name: str, there: Collection[str], doubtfu
 
 
 def _shown(context: Context, created: Message) -> Message:
-    """A topic as whoever created it may see it: its shape and its settings are a right of their own."""
+    """The result that the topic's creator may see: partition count and settings need another right."""
     if created["error_code"] or context.allows(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created["name"]):
         return created
     hidden = {"topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "configs": []}
@@ -134,9 +134,9 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
     topics = [{"name": name} for name in request["topic_names"]]
     responses = yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place)
     if moved:
-        # An operation deletes them, because their records lie in several clusters and their map leads there.
-        told = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
-        outcomes = dict(zip(moved, told, strict=False))
+        # An operation deletes them, because their records are in several clusters and their map points there.
+        result = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
+        outcomes = dict(zip(moved, result, strict=False))
         late = {"error_code": AWAY, "error_message": f"{MAX_MOVED} moved topics are deleted at a time; ask again"}
         responses = [one | outcomes.get(one["name"], late) if one["name"] in moved else one for one in responses]
     return {"responses": responses}
@@ -148,7 +148,7 @@ def _may_delete(context: Context, name: str) -> bool:
 
 
 def _undeleted(context: Context, name: str) -> _Refused:
-    """A topic that may be seen, and not deleted: controllers say first whether it is there."""
+    """Refusal for a visible topic that the client may not delete: controllers check first whether the topic exists."""
     there = not context.view.concealed(name)
     there = there and (places.document(context, name).mapped or bool(context.topology.existing(name)))
     if not there and not places.in_doubt(context):
@@ -159,11 +159,11 @@ def _undeleted(context: Context, name: str) -> _Refused:
 
 @handles(ApiKey.CREATE_PARTITIONS)
 def create_partitions(context: Context, version: int, request: Message) -> Handler:
-    """New partitions of a moved topic are made in its writer's cluster only.
+    """New partitions of a moved topic are created in its writer's cluster only.
 
-    A partition that the map does not list is one that never left the writer; older clusters hold nothing of it. So
-    none may come while the writer changes. Of a mirrored topic they are made in the standbys first: what is written to
-    a partition that a standby does not have is on none.
+    A partition that the map does not list never left the writer; older clusters have none of it. So none may be created
+    while the writer changes. For a mirrored topic they are created in the standbys first: records of a partition that a
+    standby does not have would have no copy.
     """
     too_many = _too_many(context, sum(_growth(context, topic) for topic in request["topics"]))
     behind = {} if too_many else (yield from _grow_standbys(context, request))
@@ -184,9 +184,9 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
 
 
 def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refused]]:
-    """Gives the standbys of mirrored topics as many partitions; topics of which one has not got them → why.
+    """Gives the standbys of mirrored topics as many partitions; returns topics that failed in one → the error.
 
-    What the source would refuse is not tried: the standby would be left with more than it, for good.
+    Changes that the source would refuse are not tried: the standby would be left with more partitions for good.
     """
     refused: dict[str, _Refused] = {}
     times = _times(request["topics"])
@@ -206,15 +206,15 @@ def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refu
                 why = f"{reply}; topic {{}} is mirrored, and grows on both sides or on none. Unlink it to go on without"
                 refused |= {name: _Refused(AWAY, why.format(name)) for name in named[cluster]}
                 continue
-            for told in reply["results"]:
-                code = told["error_code"]
-                if code and (only_try or code != ErrorCode.INVALID_PARTITIONS):  # the standby has as many already
-                    refused[told["name"]] = _Refused(code, f"cluster {cluster}: {told['error_message'] or code}")
+            for result in reply["results"]:
+                code = result["error_code"]
+                if code and (only_try or code != ErrorCode.INVALID_PARTITIONS):  # the standby has that many already
+                    refused[result["name"]] = _Refused(code, f"cluster {cluster}: {result['error_message'] or code}")
     return refused
 
 
 def _growing(cluster: str, names: Iterable[str], counts: Mapping[str, int], request: Message, only_try: bool) -> Ask:
-    """The brokers place the partitions: those that the request may name are of one of the clusters."""
+    """The brokers assign the partitions: broker ids in the request belong to one cluster only."""
     topics = [{"name": name, "count": counts[name], "assignments": None} for name in dict.fromkeys(names)]
     message = {"topics": topics, "timeout_ms": request["timeout_ms"], "validate_only": only_try}
     return Ask(cluster, Controller(), ApiKey.CREATE_PARTITIONS, message, places.wait_ms(request))
@@ -235,13 +235,13 @@ def _ask(
     results: str,
     place: Callable[[Message], _Placed | _Refused],
 ) -> Asking[list[Message]]:
-    """What becomes of each topic, once by name: what the controller of its cluster says, or why it is refused here."""
+    """Result of each topic, once per name: the answer of its cluster's controller, or the refusal."""
     times = _times(topics)
     answers: dict[str, Message] = {}
     wanted: dict[str, list[Message]] = {}
     for topic in topics:
         name = topic["name"]
-        # As controllers answer: which of the two is meant is not for them to say.
+        # As controllers answer: they cannot know which of the two is meant.
         twice = _Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         placed = twice if times[name] > 1 else place(topic)
         if isinstance(placed, _Refused):
@@ -253,8 +253,8 @@ def _ask(
     def message(topics: list[Message]) -> Message:
         by_name = api_key == ApiKey.DELETE_TOPICS
         named = {"topic_names": [topic["name"] for topic in topics]} if by_name else {}
-        said: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
-        return {"topics": topics, **said, **named}
+        options: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
+        return {"topics": topics, **options, **named}
 
     wait_ms = places.wait_ms(request)
     asks = {
@@ -282,7 +282,7 @@ def _unseen(context: Context) -> list[str]:
 
 
 def _cluster(context: Context, topic: str, mover: Fence | Crossing | None) -> str | _Refused:
-    """The cluster of a topic that is there and that clients see, unless it is being moved."""
+    """The cluster of an existing topic that clients see, unless it is being moved."""
     if context.view.concealed(topic):
         return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, topic))
     if mover:
@@ -300,7 +300,7 @@ def _assigned(context: Context, cluster: str, topic: Message) -> _Placed | _Refu
             broker = places.real_broker(context, node_id)
             if broker is None or broker[0] != cluster:
                 what = f"a broker of cluster {broker[0]}; topic {name} belongs to cluster {cluster}" if broker else None
-                return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'no broker'}")
+                return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'not a broker'}")
             ids.append(broker[1])
         assignments.append(assignment | {"broker_ids": ids})
     return _Placed(cluster, topic if topic["assignments"] is None else topic | {"assignments": assignments})

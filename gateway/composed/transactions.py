@@ -17,14 +17,14 @@ from gateway.composed.mentions import MAX_MENTIONS, numbered
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-# Java ends what it does not know: of all errors about leaders it knows this one here.
+# Java fails on unknown errors: of all errors about leaders it knows only this one here.
 _PRODUCERS = RequestShape(ApiKey.DESCRIBE_PRODUCERS, indexes="partition_indexes", away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(context: Context, version: int, request: Message) -> Handler:
-    """Of moved topics: what the present writer's cluster knows, under the producer ids that clients use."""
+    """For moved topics: the producers of the present writer's cluster, under the producer ids that clients use."""
     wanted = _PRODUCERS.wanted(request)
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, _PRODUCERS, others, wanted, {})
@@ -56,7 +56,7 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
 
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(context: Context, version: int, request: Message) -> Handler:
-    """Of the user's cluster, each by the node of the broker that coordinates it, for the same reason as groups."""
+    """Lists the user's cluster, each transaction at the node of its coordinator, for the same reason as groups."""
     if context.port_cluster != places.user_cluster(context):
         return {"error_code": 0, "transaction_states": []}
     # COORDINATOR_NOT_AVAILABLE would end Java's listing of all brokers.

@@ -1,1 +1,1 @@
-"""Frozen facts that sessions and composed answers decide on: topology, virtual nodes, copies, rights, counts."""
+"""Immutable state that sessions and composed answers decide on: topology, virtual nodes, copies, rights, counts."""

@@ -1,9 +1,9 @@
-"""In which zone a client is, so that it is led to gateways near it; pure.
+"""Zone of a client, so that it is routed to gateways near it; pure.
 
-Every gateway leads a client to the same one (`driver/peers`), so all of them have to know the same zone of it. Networks
-that are configured alike at all gateways give that. Without one a client may stay in the zone of whatever gateway it
-asks: answers list gateways of that zone only, so that the client asks no other, which would lead it to
-another zone. (`client.rack` is no help: it comes with FETCH, after the client was led, to one gateway alone.)
+Every gateway routes a client to the same one (`driver/peers`), so all of them have to compute the same zone for it.
+Networks that are configured equally at all gateways ensure that. Without a network, a client may stay in the zone of
+the gateway that it asks: answers list only gateways of that zone, so that the client asks no gateway that would route
+it to another zone. (`client.rack` is no help: it comes with FETCH, after the client was routed, and to one gateway.)
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Network = IPv4Network | IPv6Network
 NOWHERE = ""
-"""Nothing says where the client is."""
+"""The client's zone is unknown."""
 
 
 @dataclass(frozen=True)
 class ClientZones:
     """
-    :ivar networks: with their zones, the narrowest first.
-    :ivar otherwise: the zone of clients that come from none of them.
+    :ivar networks: networks with their zones, the narrowest first.
+    :ivar otherwise: the zone of clients outside all of them.
     """
 
     networks: tuple[tuple[Network, str], ...] = ()
@@ -34,14 +34,14 @@ class ClientZones:
         return cls(tuple(sorted(found, key=lambda one: -one[0].prefixlen)), otherwise)
 
     def zone_of(self, host: str) -> str:
-        """The zone of a client by the address that it comes from."""
+        """The zone of a client by its address."""
         return self._by_network(host) or self.otherwise
 
     def listed_zone(self, host: str) -> str:
         """The zone whose gateways alone are listed to the client; `NOWHERE`: all are listed.
 
-        A client of a known network is led alike by every gateway, so it may know, and ask, those of other zones: it
-        needs them when its zone has none any more.
+        Every gateway routes a client of a known network alike, so the client may know, and ask, those of other zones:
+        it needs them when its own zone has no gateway left.
         """
         return NOWHERE if self._by_network(host) else self.otherwise
 

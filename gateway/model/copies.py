@@ -1,16 +1,15 @@
-"""What of mirrored topics lies in their copies, and how it is read from there. Without I/O.
+"""Known copies of mirrored topics, and reads from them. Without I/O.
 
-The job that copies tells runs: which offsets of the source lie where in the copy. With the topic's map they are extents
-of the copy in client offsets (`ha_core/plan/mirror/standby`), so a reader of the copy has the offsets that it would
-have at the source.
+The copying job reports runs: source offsets and their place in the copy. With the topic's map they are extents of the
+copy in client offsets (`ha_core/plan/mirror/standby`), so a reader of the copy sees the same offsets as at the source.
 
 Invariants:
 
-- A run never changes. What is told late makes readers wait, or read from the source, and nothing else.
+- A run never changes. A late report makes readers wait, or read from the source, and has no other effect.
 - Records that the source has deleted are not read from its copy: fetches below the source's log start go to the source.
-- Of a partition the newest runs are told, all from the first of them on. So between two of them is no record; what lies
-  below the first is read from the source.
-- Nothing is concluded from what a copy does not have: where it fails, or gives nothing, the source is read.
+- Reports have a partition's newest runs, all from the first of them on. So there is no record between two of them;
+  records below the first are read from the source.
+- The absence of a record in a copy proves nothing: if a copy fails, or returns nothing, the source is read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ha_core.plan.mirror.copies import client_offset
 from ha_core.plan.mirror.standby import copied_extents
 
 DOUBTED_S = 5.0
-"""A copy that failed a reader is left alone for so long."""
+"""A copy that failed a reader is not read for this long."""
 
 Place = tuple[str, int]
 """Key of a mirror, and a partition."""
@@ -36,28 +35,28 @@ class ReportedCopy(NamedTuple):
 
 
 class Here(NamedTuple):
-    """What is asked for is in the copy, or nowhere before `physical`."""
+    """The copy has the requested record, or there is none below `physical`."""
 
     physical: int
     extents: Extents
-    """Of the copy, from which may be read on."""
+    """Extents of the copy that may be read from there on."""
 
 
 class Later(NamedTuple):
-    """The copy is not there yet."""
+    """The copy has not reached the offset yet."""
 
     end: int
-    """What the reader may take for the log's end; -1: that lies below its position."""
+    """Log end for the reader; -1: it lies below the reader's position."""
 
 
 class KnownCopy(NamedTuple):
-    """What is known of a partition's copy, in client offsets.
+    """Known state of a partition's copy, in client offsets.
 
-    :ivar mirror: its key.
-    :ivar cluster: where it is.
-    :ivar extents: in the copy, ascending, all of them closed. There is one at least.
-    :ivar known: nothing but what they hold is committed in the source below it.
-    :ivar level: who is ahead of it need not wait for long.
+    :ivar mirror: the mirror's key.
+    :ivar cluster: the copy's cluster.
+    :ivar extents: in the copy, ascending, all of them closed; at least one.
+    :ivar known: below it, the source has no committed record that these do not hold.
+    :ivar level: True if a reader ahead of it need not wait for long.
     :ivar start: the source has deleted all records below this client offset.
     """
 
@@ -70,15 +69,15 @@ class KnownCopy(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Behind the last record."""
+        """Above the last record."""
         return self.extents[-1].end or 0
 
     def find(self, within: Extent, offset: int) -> Here | Later | None:
-        """None: it is not for the copy to say.
+        """None: the copy cannot answer.
 
         :param within: the extent of the source from which client offset `offset` would be read.
         """
-        # Between two extents of the source may be one of another cluster: nobody may be led past that.
+        # Between two extents of the source may be one of another cluster, which readers must not skip.
         end = within.end
         there = tuple(one for one in self.extents if (one.end or 0) > within.start and (end is None or one.start < end))
         if not there or offset < max(there[0].start, self.start):
@@ -96,7 +95,7 @@ class _Composed(NamedTuple):
 
 
 class Copies:
-    """Of all mirrors; used on the event loop only."""
+    """Copies of all mirrors; used on the event loop only."""
 
     def __init__(self) -> None:
         self._told: Mapping[Place, ReportedCopy] = {}
@@ -108,12 +107,12 @@ class Copies:
         return self._told
 
     def learn(self, told: Mapping[Place, ReportedCopy]) -> None:
-        """All that is told now; as of `told_of`."""
+        """Replaces all reports, as made by `told_of`."""
         self._told = told
         self._composed = {place: one for place, one in self._composed.items() if told.get(place) is one.told}
 
     def of(self, mirror: Mirror, topic: Topic, partition: int, now: float) -> KnownCopy | None:
-        """What readers may have of a partition from the copy that `mirror` makes."""
+        """Copy of a partition that `mirror` makes, for readers."""
         place = mirror.key, partition
         told = self._told.get(place)
         if told is None or told.link != mirror.link or topic.damaged(partition):
@@ -127,16 +126,16 @@ class Copies:
         return found.copy
 
     def doubt(self, mirror: str, partition: int, now: float) -> None:
-        """It has failed a reader."""
+        """The copy has failed a reader."""
         if len(self._doubted) >= 10_000:
             self._doubted.clear()
         self._doubted[mirror, partition] = now + DOUBTED_S
 
 
 def told_of(documents: Iterable[MirrorCopies], before: Mapping[Place, ReportedCopy]) -> dict[Place, ReportedCopy]:
-    """What the tasks tell, together; what is as it was `before` is the same object.
+    """Reports of all tasks, merged; entries that are unchanged since `before` are the same objects.
 
-    Two tell of a partition while it goes over from one to the other: then the one counts that is further.
+    While a partition moves between tasks, two report it: the one that is further counts.
     """
     found: dict[Place, ReportedCopy] = {}
     for document in documents:
@@ -155,7 +154,7 @@ def _composed(mirror: Mirror, extents: Extents, known: CopiedPartition) -> Known
     try:
         copied = copied_extents(extents, mirror.source, mirror.target, known.runs)
     except ValueError:
-        return None  # told by nobody who copies
+        return None  # no copier reports this
     if not copied:
         return None
     end, start = current.extrapolate(known.end), client_offset(extents, mirror.source, known.start or 0)

@@ -1,6 +1,6 @@
-"""What the data path counts: plain integers, which become metrics only when somebody scrapes.
+"""Counters of the data path: plain integers, which become metrics only at a scrape.
 
-A composed request is long enough for a histogram of Prometheus itself.
+Composed requests are slow enough for a Prometheus histogram.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ def _composed() -> Histogram:
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """What the data path counts. Used on the event loop only; a scrape may read it in between."""
+    """Counters of the data path. Used on the event loop only; a scrape may read them in between."""
 
     requests: Counter[tuple[int, str]] = field(default_factory=Counter)
     """By (API key, outcome): `passed`, `mapped`, `composed`, `local`, `refused`."""
     refusals: Counter[str] = field(default_factory=Counter)
     """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
     mirror_fetch_bytes: Counter[str] = field(default_factory=Counter)
-    """Of records that readers were given from copies, by the cluster of the copy."""
+    """Bytes of records read from copies, by the copy's cluster."""
     mirror_fetch_near_bytes: Counter[str] = field(default_factory=Counter)
-    """Of these, what did not leave its zone: client, gateway and the copy's cluster are known to be in the same one."""
+    """Those that did not leave their zone: client, gateway and the copy's cluster are known to be in one zone."""
     throttled: Counter[str] = field(default_factory=Counter)
-    """Requests whose client had to wait behind them, by what it had used too much of: `produce`, `fetch`, `request`."""
+    """Requests whose client had to wait afterwards, by the exceeded quota: `produce`, `fetch`, `request`."""
     throttled_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """For how long no request was taken for that reason."""
+    """Seconds for which no request was read for that reason."""
     discovery_delayed: Counter[str] = field(default_factory=Counter)
-    """Requests for metadata, coordinators and producer ids that came too often, by the limit that said so."""
+    """Requests for metadata, coordinators and producer ids above a rate limit, by that limit."""
     discovery_delayed_s: float = 0.0
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Connections that began with another protocol, by the listener's (`plain`, `tls`) and that."""
     handshakes: Counter[str] = field(default_factory=Counter)
-    """Of TLS, by what became of them: `done`, `failed`, `left`, `late`."""
+    """TLS handshakes by outcome: `done`, `failed`, `left`, `late`."""
     bytes_from_clients: int = 0
     bytes_to_clients: int = 0
     bytes_from_brokers: int = 0

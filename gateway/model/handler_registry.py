@@ -1,4 +1,4 @@
-"""Handlers that declare themselves: a table of APIs is where they are written, and nowhere else."""
+"""Handlers that register themselves: the table of APIs is filled only where they are defined."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ H = TypeVar("H")
 
 
 def declare(table: dict[int, H], api_key: ApiKey, handler: H) -> H:
-    """Takes the handler into the table.
+    """Adds the handler to the table.
 
-    :raises ValueError: there is another one for this API.
+    :raises ValueError: the API has another handler.
     """
     if table.setdefault(api_key, handler) is not handler:
         raise ValueError(f"{api_key.name} has two handlers: {table[api_key]} and {handler}")

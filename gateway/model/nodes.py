@@ -1,8 +1,8 @@
 """Virtual nodes: an id and a port of this gateway for every broker of every cluster.
 
-Ids come from ZooKeeper, once and for ever, so that all gateways show the same id for the same broker and clients may
-move between gateways. Ports are local: `first_port + node id`. A listener is bound before its id is given out;
-otherwise the client that reads it connects to a closed port and backs off.
+ZooKeeper allocates ids once and for good, so that all gateways show the same id for a broker and clients may move
+between gateways. Ports are local: `first_port + node id`. A listener is bound before its id is given out; otherwise the
+client that reads it connects to a closed port and backs off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GATEWAY_PREFIX = "gateway:"
 
 
 class NodeIds(Protocol):
-    """Where ids are allocated: the store."""
+    """Allocates ids: the store."""
 
     def allocate_node(self, key: str) -> int: ...
     def nodes(self) -> dict[str, int]: ...
@@ -45,7 +45,7 @@ def gateway_key(gateway_id: str) -> str:
 
 
 def parse_key(key: str) -> BrokerKey | None:
-    """(cluster, broker id) of an allocated key; None for gateways and for anything that is no broker's key."""
+    """(cluster, broker id) of an allocated key; None for gateways and for any other key."""
     if key.startswith(_GATEWAY_PREFIX):
         return None
     cluster, colon, broker = key.rpartition(":")
@@ -55,7 +55,7 @@ def parse_key(key: str) -> BrokerKey | None:
 
 
 class NodeBook:
-    """Who is which node, and on which port: filled from the store, listeners bound. Used on one event loop only."""
+    """Virtual nodes with their ids and ports: filled from the store, listeners bound. Used on one event loop only."""
 
     def __init__(self, store: NodeIds, bind: Bind, *, first_port: int, count: int, host: str) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class NodeBook:
         self._allocating = asyncio.Lock()
 
     def broker(self, node_id: int) -> BrokerKey | None:
-        """(cluster, broker id) of a virtual node; None if it is none that this gateway knows."""
+        """(cluster, broker id) of a virtual node; None if this gateway does not know the node."""
         return self._brokers.get(node_id)
 
     async def start(self, clusters: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
-"""What of a request goes on by the rights of whoever asks, and what his answer may show: by the columns of its row.
+"""Applies a client's rights to a request and its answer, by the columns of its API's row.
 
-A `Gate` is made of one request, on one snapshot of the rights. What is denied is taken out of the request before
-anything is asked of anybody, and said in the answer where a broker with the same rules would say it; so no answer, nor
-the time that it takes, tells anything about it. What an answer lists of itself is cut down to what may be seen.
+A `Gate` covers one request, on one snapshot of the rights. Denied elements are removed before any cluster is asked, and
+are reported in the answer where a broker with the same rules would report them; so neither the answer nor its delay
+reveals anything about them. Lists in an answer are reduced to entries that the client may see.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ha_core.wire.rights import DENIED, AuthorizedOperationsField, Each, Operati
 
 Message = dict[str, Any]
 MAX_TOLD = 100
-"""Denials of one request that are told apart; it may name a hundred thousand."""
+"""Denials of one request that are audited one by one; it may name a hundred thousand."""
 
 
 class Denied(NamedTuple):
-    """Somebody lacks a right."""
+    """A right that the client lacks."""
 
     operation: Operation
     resource: Resource
@@ -31,12 +31,12 @@ class Denied(NamedTuple):
 
 
 def allows(verdicts: Verdicts, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
-    """The same in the words of the rows."""
+    """Checks a right by the names used in the rows."""
     return verdicts.allows(AclOperation[operation], ResourceType[resource], name)
 
 
 def missing(verdicts: Verdicts, needs: Iterable[RequiredRight], request: Mapping[str, Any]) -> Denied | None:
-    """The first right that a whole request takes and whoever asks lacks."""
+    """The first right that a whole request needs and the client lacks."""
     for need in needs:
         if need.when is not None and not need.when.holds(request):
             continue
@@ -52,9 +52,9 @@ def missing(verdicts: Verdicts, needs: Iterable[RequiredRight], request: Mapping
 
 
 class Gate:
-    """:ivar request: what may go on of it.
-    :ivar answer: where nothing goes on: the whole answer.
-    :ivar denied: what was denied, the first hundred of it.
+    """:ivar request: the allowed part.
+    :ivar answer: the complete answer, if nothing is allowed.
+    :ivar denied: the first hundred denials.
     """
 
     def __init__(self, verdicts: Verdicts, api: Api, version: int, request: Message) -> None:
@@ -63,7 +63,7 @@ class Gate:
         self.answer: Message | None = None
         self.denied: list[Denied] = []
         self._entries: dict[str, list[Message]] = {}
-        """What is said of what was taken out, by the list of the answer."""
+        """Answers for removed elements, by the list of the answer."""
         if verdicts.everything:
             return
         if (first := missing(verdicts, api.asks.needs, request)) is not None:
@@ -75,19 +75,19 @@ class Gate:
 
     @property
     def amends(self) -> bool:
-        """Whether the answer to what goes on is not the answer yet."""
+        """True if the answer to the allowed part has to be amended."""
         names = any(self.request[each.asked] for each in self._api.asks.each)
         shows = bool(self._api.asks.shown) and not names
         return bool(self._entries) or (shows and not self._verdicts.everything)
 
     def amend(self, answer: Message) -> Message:
-        """The answer to what went on, made whole. It may be somebody else's: nothing in it is changed."""
+        """The complete answer, from the answer to the allowed part. That one may be shared, so it is not modified."""
         if self._verdicts.everything:
             return answer
         for shown in self._api.asks.shown:
             answer = self._without(answer, shown, shown.items)
-        for told in self._api.asks.told:
-            answer = self._with_operations(answer, told)
+        for field in self._api.asks.told:
+            answer = self._with_operations(answer, field)
         for items, entries in self._entries.items():
             answer = {**answer, items: [*(answer.get(items) or ()), *entries]}
         return answer
@@ -121,7 +121,7 @@ class Gate:
             left = []
         self.request = {**self.request, each.asked: left}
         if not left and not each.asks_for_none:
-            # As where nothing of it could be asked; what else an answer has, its codec knows.
+            # As if no element could be asked for; the codec adds the other fields.
             self.answer = dict(self._entries)
 
     # -- the answer -----------------------------------------------------------------------------------------------
@@ -137,28 +137,28 @@ class Gate:
         operation, resource, field = AclOperation[shown.operation], ResourceType[shown.resource], shown.field
         return {**answer, items: [element for element in elements if may(operation, resource, element[field])]}
 
-    def _with_operations(self, answer: Message, told: AuthorizedOperationsField) -> Message:
-        """What whoever asks may do: no more than the cluster lets the gateway's own account do for him."""
-        if not told.items:
+    def _with_operations(self, answer: Message, field: AuthorizedOperationsField) -> Message:
+        """Operations that the client may perform: at most those that the cluster allows to the gateway's account."""
+        if not field.items:
             may = self._verdicts.operations(ResourceType.CLUSTER)
             seen = may >> AclOperation.DESCRIBE & 1
-            return _cut(answer, told.field, may if seen else 0)
-        elements, resource = answer.get(told.items), ResourceType[told.resource]
+            return _cut(answer, field.field, may if seen else 0)
+        elements, resource = answer.get(field.items), ResourceType[field.resource]
         if not elements:
             return answer
         return {
             **answer,
-            told.items: [
-                _cut(element, told.field, self._verdicts.operations(resource, element[told.name]))
+            field.items: [
+                _cut(element, field.field, self._verdicts.operations(resource, element[field.name]))
                 for element in elements
             ],
         }
 
 
-def _cut(said: Message, field: str, may: int) -> Message:
-    """Negative: nobody has asked."""
-    bits = said.get(field, -1)
-    return said if bits < 0 or bits & may == bits else {**said, field: bits & may}
+def _cut(element: Message, field: str, may: int) -> Message:
+    """Negative: the operations were not requested."""
+    bits = element.get(field, -1)
+    return element if bits < 0 or bits & may == bits else {**element, field: bits & may}
 
 
 def _name(element: Any, each: Each) -> str:
@@ -166,12 +166,12 @@ def _name(element: Any, each: Each) -> str:
 
 
 def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
-    said = {"error_message": words and (each.words or words)} if each.worded else {}
+    error = {"error_message": words and (each.words or words)} if each.worded else {}
     for element in elements:
         called: Message = {each.called or each.field: _name(element, each)}
         if not each.partitions:
             echo = {field: element[field] for field in each.echo}
-            yield {**each.more, **called, **echo, each.code: int(code), **said}
+            yield {**each.more, **called, **echo, each.code: int(code), **error}
             continue
         yield {
             **called,
@@ -180,7 +180,7 @@ def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | 
                     each.numbered: asked if isinstance(asked, int) else asked[each.numbered],
                     each.code: int(code),
                     **each.more,
-                    **said,
+                    **error,
                 }
                 for asked in element[each.partitions]
             ],

@@ -1,4 +1,4 @@
-"""What the clusters looked like when they were last asked: an immutable snapshot that pure code decides on."""
+"""Last known state of the clusters: an immutable snapshot that pure code decides on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUPS_TOPIC = "__consumer_offsets"
 
 @dataclass(frozen=True, slots=True)
 class ClusterTopology:
-    """One cluster. While it is out of reach everything but `reachable` and `why` stays as last seen."""
+    """One cluster. While it is unreachable everything but `reachable` and `why` stays as last seen."""
 
     name: str
     reachable: bool = False
@@ -24,11 +24,11 @@ class ClusterTopology:
     api_versions: Mapping[int, ApiRange] = field(default_factory=dict)
     """API key → (lowest, highest) version that every asked broker offers."""
     why: str = "not asked yet"
-    """What keeps it out of reach, for people; "" while it is reachable."""
+    """Why it is unreachable, for people; "" while it is reachable."""
 
     @property
     def known(self) -> bool:
-        """Whether it was ever reached, so that a topic missing from `topics` was really missing then."""
+        """True if it was ever reached, so that a topic missing from `topics` was really missing then."""
         return bool(self.brokers)
 
 
@@ -39,22 +39,22 @@ class Topology:
     clusters: Mapping[str, ClusterTopology] = field(default_factory=dict)
 
     def existing(self, topic: str) -> tuple[str, ...]:
-        """Clusters that hold the topic, by name; those out of reach count with what they held when last seen."""
+        """Clusters that hold the topic, by name; unreachable ones count with their last known topics."""
         return tuple(sorted(name for name, cluster in self.clusters.items() if topic in cluster.topics))
 
     def leader(self, cluster: str, topic: str, partition: int) -> int | None:
-        """Broker id of the partition's leader; None while nothing is known of it or it has none."""
+        """Broker id of the partition's leader; None while it is unknown or there is none."""
         found = self.clusters.get(cluster)
         broker = -1 if found is None else found.topics.get(topic, {}).get(partition, -1)
         return broker if broker >= 0 else None
 
     def coordinator(self, cluster: str, group: str) -> int | None:
-        """Broker id of a group's coordinator, which leads the partition of __consumer_offsets that the group's name
-        falls on; None while that is not known."""
+        """Broker id of a group's coordinator, which leads the partition of __consumer_offsets to which the group's name
+        hashes; None while that is not known."""
         return self.last_coordinator(cluster, group) if self.reachable(cluster) else None
 
     def last_coordinator(self, cluster: str, group: str) -> int | None:
-        """The same, as last seen."""
+        """The group's last known coordinator."""
         found = self.clusters.get(cluster)
         leaders = found.topics.get(_GROUPS_TOPIC) if found is not None else None
         if not leaders:
@@ -67,11 +67,11 @@ class Topology:
 
     @property
     def away(self) -> frozenset[str]:
-        """Clusters that are out of reach."""
+        """Clusters that are unreachable."""
         return frozenset(name for name, cluster in self.clusters.items() if not cluster.reachable)
 
     def apis(self) -> tuple[Mapping[int, ApiRange], ...]:
-        """What each cluster offers. A cluster that was never reached is left out: it cannot narrow what is unknown."""
+        """API versions of each cluster. A cluster that was never reached is left out: its versions are unknown."""
         return tuple(c.api_versions for _, c in sorted(self.clusters.items()) if c.api_versions)
 
 

@@ -1,1 +1,1 @@
-"""Use against quotas: rates, and what is owed by them. No clock, no I/O."""
+"""Use of quotas: rates, and the waits that they demand. No clock, no I/O."""

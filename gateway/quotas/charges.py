@@ -1,4 +1,4 @@
-"""What counts for a client, and the meters of all of them."""
+"""Charges of one client, and the meters of all clients."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ha_core.model.quota import QuotaKind
 from ha_core.plan.access.quotas import AppliedQuota, Quotas, QuotaScope
 
 MAX_REQUEST_S = 1.0
-"""Of time that requests took: as a broker bounds it."""
+"""Longest wait for request time, as on a broker."""
 MAX_METERS = 100_000
 MAX_METERS_OF_USER = 10_000
-"""A client chooses its client id, and a default quota has a meter for each. Above that the user's own oldest one is
-forgotten: who makes up ids begins anew for himself alone."""
+"""A client chooses its client id, and a default quota has a meter for each. Above this the user's own oldest meter is
+dropped: a user who invents ids resets only its own meters."""
 
 
 class Tally:
-    """:ivar amount: bytes, or percents of a second, that have counted for a quota."""
+    """:ivar amount: bytes, or percents of a second, charged to quotas."""
 
     __slots__ = ("amount",)
 
@@ -31,7 +31,7 @@ class Tally:
 
 
 class Charge:
-    """One scope's meter, and what it may come to."""
+    """One scope's meter, and the scope's limit."""
 
     __slots__ = ("_meters", "_tally", "bound", "meter", "scope")
 
@@ -40,7 +40,7 @@ class Charge:
         self._meters, self._tally = meters, meters.used[scope.kind]
 
     def take(self, amount: float, now: float) -> float:
-        """Counts what was used; for how many seconds nothing more may be."""
+        """Counts the amount; returns the seconds for which nothing more may be used."""
         meter = self.meter
         wait_s = meter.take(amount, self.bound, now)
         self._tally.amount += amount
@@ -59,23 +59,23 @@ NO_TOPICS: Topics = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bytes:
-    """What counts for the bytes of one direction.
+    """Charges for the bytes of one direction.
 
-    :ivar topics: those that count for a quota of their own, and for nothing else.
+    :ivar topics: topics with a quota of their own, which count for nothing else.
     """
 
     rest: Charge | None
     topics: Topics
 
     def most(self, topics: Iterable[bytes]) -> float:
-        """Bytes a second that may be used in the one of these topics that is limited least."""
+        """Bytes per second allowed in the least limited of these topics."""
         if not self.topics:
             return math.inf if self.rest is None else self.rest.bound
         charges = [self.topics.get(topic, self.rest) for topic in topics] or [self.rest]
         return max(math.inf if charge is None else charge.bound for charge in charges)
 
     def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
-        """:param of_topics: how many of them are of which topic, as far as one has a quota of its own."""
+        """:param of_topics: bytes by topic, as far as a topic has its own quota."""
         rest = self.rest
         if not of_topics:
             return 0.0 if rest is None else rest.take(max(size, 0), now)
@@ -89,14 +89,14 @@ class Bytes:
         return wait_s
 
     def owed_s(self, now: float) -> float:
-        """For how long nothing may be used now, of whatever topic."""
+        """Seconds for which nothing may be used now, in any topic."""
         charges = (*self.topics.values(), self.rest)
         return max((one.meter.owed_s(now) for one in charges if one is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Charges:
-    """What counts for one client."""
+    """Charges for one client."""
 
     produce: Bytes | None
     fetch: Bytes | None
@@ -104,15 +104,14 @@ class Charges:
 
 
 class Meters:
-    """Those of a gateway. Two who share a scope share its meter; it is kept while there is something to remember, so
-    that nobody begins anew by connecting anew.
+    """Meters of a gateway: one per quota scope, kept after a disconnect so that reconnecting does not reset the quota.
 
-    :ivar throttled: those that somebody was told to wait for, until the audit has told of it.
-    :ivar used: what has counted for quotas.
+    :ivar throttled: meters for which a client had to wait, until the audit has reported it.
+    :ivar used: amounts charged to quotas.
     """
 
     def __init__(self, shares: QuotaShares | None = None) -> None:
-        """:param shares: with other gateways."""
+        """:param shares: shares among gateways."""
         self._shares = QuotaShares("") if shares is None else shares
         self._meters: WeakValueDictionary[QuotaScope, QuotaMeter] = WeakValueDictionary()
         self._kept: dict[str | None, dict[QuotaScope, Charge]] = {}
@@ -125,7 +124,7 @@ class Meters:
         return self._count
 
     def charges(self, quotas: Quotas, identity: Identity, now: float) -> Charges | None:
-        """None: nothing counts for this client."""
+        """None: no quota applies to this client."""
         user, instance = identity.user, identity.instance
         produce = self._bytes(quotas, QuotaKind.PRODUCE, user, instance, now)
         fetch = self._bytes(quotas, QuotaKind.FETCH, user, instance, now)
@@ -133,7 +132,7 @@ class Meters:
         return None if produce is None and fetch is None and request is None else Charges(produce, fetch, request)
 
     def keep(self, charge: Charge) -> None:
-        """It has something to remember."""
+        """Keeps the meter, because it has state now."""
         of_user = self._kept.setdefault(charge.scope.user, {})
         if len(of_user) >= MAX_METERS_OF_USER:
             self._forget(next(iter(of_user.values())))
@@ -144,14 +143,14 @@ class Meters:
         charge.meter.kept = True
 
     def share(self) -> None:
-        """Shares have changed."""
+        """Applies changed shares."""
         own, first = self._shares.own, self._shares.first
         for charge in self.kept():
             share = own.get(charge.scope.key)
             charge.meter.settle(first if share is None else share, share is not None)
 
     def presume(self, now: float) -> None:
-        """What others have used is not known any more."""
+        """The use by other gateways is no longer known."""
         for charge in self.kept():
             charge.meter.presume(now)
 

@@ -1,12 +1,12 @@
-"""How much one scope of a quota uses, and how long it has to wait for it.
+"""Measures one quota scope's rate, and the wait that it demands.
 
-The rate is that of a broker: the sum of 11 samples, of a second each, by the time since the oldest began, which counts
-as 10 seconds at least (`Rate`, `SampledStat`, quota.window.num and .size.seconds). A token bucket of ten seconds would
-come to the same in the long run. But clients are told how long they have to wait, and operators compare that with what
-a broker says: with the same samples it is the same number after every request, after a pause too.
+The rate is that of a broker: the sum of 11 samples of one second each, divided by the time since the oldest began, at
+least 10 seconds (`Rate`, `SampledStat`, quota.window.num and .size.seconds). A token bucket of ten seconds would give
+the same in the long run. But clients see the throttle time, and operators compare it with a broker's: with the same
+samples it is the same number after every request, also after a pause.
 
-Where a broker differs is what is owed for longer than a client can be held: its samples end after 11 seconds, and with
-them what one request of a minute's worth has used. Here that is carried on, for a minute at most.
+A broker differs for debts that outlast a client's longest wait: its samples end after 11 seconds, and with them the
+debt of one request that used a minute's worth. Here that debt is carried on, for up to a minute.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from collections import deque
 
 WINDOW_S = 1.0
 FULL_S = 10.0
-"""Of time that count before they are over: who begins may use ten seconds' worth at once."""
+"""Time that counts as elapsed from the start: a new client may use ten seconds' worth at once."""
 KEPT_S = 11.0
-"""A sample counts so long after the last that was added to it."""
+"""A sample counts for this long after its last addition."""
 MAX_SAMPLES = 12
 MAX_OWED_S = 60.0
-"""Nobody has to wait longer than that, whatever he has used."""
+"""Longest wait, whatever was used."""
 CARRIED_S = 5.0
-"""What is owed for longer is owed also when its samples have ended."""
+"""A longer debt remains after its samples have ended."""
 
 _BEGAN, _LAST, _USED = 0, 1, 2
 
 
 class QuotaMeter:
-    """What was used is kept in seconds of the whole quota, so a quota or a share that changes needs nothing recounted.
-    Used by a gateway that has a third of a quota, it counts three times.
+    """Usage is kept in seconds of the whole quota, so a changed quota or share needs no recount. Use at a gateway that
+    has a third of a quota counts three times.
 
-    :ivar share: of the quota, which this gateway has.
-    :ivar settled: whether that is known; else it is a guess.
-    :ivar used_s: in seconds of the whole quota, since it began.
-    :ivar waited: the same, each times the seconds of the wait behind it.
-    :ivar throttled_until: until when somebody was last told to wait.
-    :ivar kept: whether it is to outlive those who have it.
+    :ivar share: this gateway's share of the quota.
+    :ivar settled: True if that is known; else it is a guess.
+    :ivar used_s: total use, in seconds of the whole quota.
+    :ivar waited: total use, each multiplied by the seconds of the wait after it.
+    :ivar throttled_until: end of the last wait that a client had.
+    :ivar kept: True if it outlives its clients.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class QuotaMeter:
     )  # fmt: skip
 
     def __init__(self, now: float, share: float = 1.0, seed_s: float = 0.0) -> None:
-        """:param seed_s: so much of the last ten seconds' quota has been used already."""
+        """:param seed_s: seconds' worth of the last ten seconds' quota that count as used."""
         began = (now - passed for passed in range(int(FULL_S), 0, -1)) if seed_s else ()
         part_s = seed_s / FULL_S
         self._samples: deque[list[float]] = deque([at, at + WINDOW_S, part_s] for at in began)
@@ -62,7 +62,7 @@ class QuotaMeter:
         self.kept = False
 
     def take(self, amount: float, bound: float, now: float) -> float:
-        """Counts what was used, and says for how many seconds nothing more may be."""
+        """Counts the amount; returns the seconds for which nothing more may be used."""
         if bound != self._bound:
             self._change(bound, now)
         used_s = amount / bound
@@ -98,19 +98,19 @@ class QuotaMeter:
         return wait_s
 
     def owed_s(self, now: float) -> float:
-        """For how many seconds nothing may be used now: what is above the quota, by the quota, times the time
+        """Seconds for which nothing may be used now: the excess over the quota, divided by the quota, times the window
         (`QuotaUtils.throttleTime`)."""
         self._expire(now)
         wait_s = self._total_s - self._elapsed_s(now) if self._samples else 0.0
         return min(max(wait_s, self._carried_until - now, 0.0), MAX_OWED_S)
 
     def rate(self, now: float) -> float:
-        """By the share that there is: 1 is all of it."""
+        """Rate relative to the present share: 1 is all of it."""
         self._expire(now)
         return self._total_s / self._elapsed_s(now) if self._samples else 0.0
 
     def settle(self, share: float, known: bool) -> None:
-        """Its share changes. What was used by a guess is counted by what it should have been."""
+        """Changes the share. Use under a guessed share is recounted with the known one."""
         if known and not self.settled:
             factor, self._carried_until = self.share / share, -math.inf
             for sample in self._samples:
@@ -120,18 +120,18 @@ class QuotaMeter:
         self.share, self.settled = share, known
 
     def presume(self, now: float) -> None:
-        """In the last ten seconds all of the quota may have been used elsewhere. What is owed is owed still."""
+        """Assumes that other gateways used all of the quota in the last ten seconds. Existing debt remains."""
         self._total_s = FULL_S + self.owed_s(now)
         self._samples = deque([[now - FULL_S, now, self._total_s]])
         self._seeded_until, self.settled = now, False
 
     def idle(self, now: float) -> bool:
-        """Whether to forget it would change nothing."""
+        """True if dropping it would change nothing."""
         self._expire(now)
         return not self._samples and now >= max(self._carried_until, self.throttled_until)
 
     def _change(self, bound: float, now: float) -> None:
-        """Another quota: the bytes that were used count by this one, and nothing of the old one is owed."""
+        """Applies another quota: used bytes count by the new one, and debt from the old one ends."""
         if self._bound:
             for sample in self._samples:
                 sample[_USED] *= self._bound / bound
@@ -144,9 +144,10 @@ class QuotaMeter:
         while samples and now - samples[0][_LAST] >= KEPT_S:
             self._total_s -= samples.popleft()[_USED]
         if not samples:
-            self._total_s = 0.0  # without what rounding has left
+            self._total_s = 0.0  # drop rounding errors
 
     def _elapsed_s(self, now: float) -> float:
-        """Ten seconds at least, and what of the newest second has passed, as long as that is less."""
+        """Elapsed time, at least ten seconds; as long as it is less, ten seconds and the elapsed part of the newest
+        second."""
         elapsed_s = now - self._samples[0][_BEGAN]
         return elapsed_s if elapsed_s >= FULL_S else FULL_S + elapsed_s % WINDOW_S

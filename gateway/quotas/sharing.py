@@ -1,20 +1,20 @@
-"""How gateways share a quota: by what their clients use of it, and would use.
+"""Divides a quota among gateways, by their clients' use and demand.
 
-A gateway lets its clients use its share of a quota, and no more, whatever the others do: so together they never exceed
-it by what nobody could know yet. Each tells once a second, for each scope, two sums that only grow: what was used, in
-seconds of the whole quota, and the same times how long the user had to wait for it. The first says at which rate a
-gateway's clients use the quota. The second, a second, is how much they are kept waiting with at a time: it does not
-depend on the share that they have now. At one broker all who wait would wait equally long; so do they here, if shares
-are as these amounts. All gateways read the same and come to the same shares.
+A gateway lets its clients use its share of a quota and no more, whatever the others do; so together they exceed the
+quota at most by use that no gateway could know of yet. Each second, a gateway publishes two growing sums per scope: its
+use, in seconds of the whole quota, and that use multiplied by the wait after it. The first gives the rate at which its
+clients use the quota. The second, per second, is the amount that its clients wait with at a time; it does not depend on
+their present share. At one broker all waiting clients would wait equally long; shares in proportion to these amounts
+have the same effect. All gateways read the same sums and compute the same shares.
 
-- Whose clients do not wait gets what they use, and a quarter more.
-- The rest is for those whose clients wait, by how much waits there; or, where nobody waits, for all alike.
-- Who is in none of this yet has an equal share for the second or two until he is (`QuotaShares.first`), and begins
-as if what others use had been used here (`QuotaShares.seed_s`).
-- A gateway that begins, or has heard nothing for a while, takes it that others have used all: or each start would let
-  through what may be used after a pause, ten seconds' worth, beside what the others use.
+- A gateway whose clients do not wait gets their use, and a quarter more.
+- The rest goes to gateways with waiting clients, by the waiting amount; if none wait, to all in equal parts.
+- A gateway that is not in these sums yet has an equal share for a second or two (`QuotaShares.first`), and begins as if
+  the others' use had happened here (`QuotaShares.seed_s`).
+- A gateway that starts, or has heard nothing for a while, assumes that the others used all: otherwise each start would
+  allow the burst that follows a pause, ten seconds' worth, beside the others' use.
 
-While nobody can tell anything, because ZooKeeper is away, the last shares stay.
+While gateways cannot publish, because ZooKeeper is unavailable, the last shares stay.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 HEADROOM = 1.25
-"""Whose clients do not wait may use so much more before they do."""
+"""Factor by which clients that do not wait may raise their use before they wait."""
 LEAST = 0.1
-"""No share is smaller than that part of an equal one: whoever waits long is seldom seen to use anything."""
+"""Least share, as a part of an equal one: a client with long waits is seldom seen to use anything."""
 NEWEST = 0.25
-"""How much the newest second counts, of rates: who waits for seconds uses something now and then only."""
+"""Weight of the newest second in rates: a client that waits for seconds uses the quota only now and then."""
 STEP = 0.3
-"""So much of the way a share goes in a second."""
+"""Part of the way to its new value that a share goes per second."""
 HEARINGS = 4
-"""How often others are heard until it is known at which rates they use what: they tell as soon as they have seen this
-gateway, and a rate is what lies between two tellings."""
+"""Reports that have to be heard until the others' rates are known: a gateway reports once it has seen this one, and a
+rate needs two reports."""
 SETTLED = 1e-3
-"""Amounts below that, in seconds of a quota, are none."""
+"""Smaller amounts, in seconds of a quota, count as none."""
 
 
 class ScopeUse(NamedTuple):
     """:ivar used: in seconds of the whole quota.
-    :ivar waited: the same, times the seconds of the wait behind it.
+    :ivar waited: use multiplied by the seconds of the wait after it.
     """
 
     used: float
@@ -48,10 +48,10 @@ class ScopeUse(NamedTuple):
 
 
 class UsageReport(NamedTuple):
-    """What one gateway says of all scopes, by their keys.
+    """One gateway's sums for all scopes, by their keys.
 
-    :ivar since: another one: it has begun to count anew.
-    :ivar at_s: by a clock that only the gateway knows.
+    :ivar since: changes when the gateway begins to count again from 0.
+    :ivar at_s: on the gateway's own clock.
     """
 
     gateway: str
@@ -64,12 +64,12 @@ class UsageReport(NamedTuple):
 class _Followed:
     last: UsageReport
     rates: dict[str, ScopeUse] = field(default_factory=dict)
-    """A second."""
+    """Per second."""
 
 
 class QuotaShares:
     """:ivar own: this gateway's share of each scope in which it has one.
-    :ivar first: its share of all others.
+    :ivar first: its share of all other scopes.
     """
 
     def __init__(self, own_id: str) -> None:
@@ -83,29 +83,29 @@ class QuotaShares:
         self.first = 1.0
 
     def alone(self, gateways: int = 1) -> None:
-        """Nobody uses anything elsewhere; `gateways`: that might."""
+        """No other gateway uses anything; `gateways`: number of those that might."""
         self._followed, self._elsewhere, self._shares, self.own = {}, {}, {}, {}
         self._unheard, self.first = 0, 1.0 / max(gateways, 1)
 
     def begin_anew(self) -> None:
-        """What others use is not known (any more)."""
+        """The use by other gateways is not known (any more)."""
         self._unheard = HEARINGS
 
     def seed_s(self, key: str) -> float:
-        """How many seconds of the quota have been used elsewhere in each ten."""
+        """Seconds of the quota that other gateways use in each ten."""
         return 10.0 * (1.0 if self._unheard else min(self._elsewhere.get(key, 0.0), 1.0))
 
-    def learn(self, tellings: Iterable[UsageReport], gateways: int) -> None:
-        """What those tell that live; `gateways`: how many there are."""
-        told = {telling.gateway: telling for telling in tellings}
-        self._followed = {name: known for name, known in self._followed.items() if name in told}
-        for name, telling in told.items():
+    def learn(self, reports: Iterable[UsageReport], gateways: int) -> None:
+        """Takes the reports of live gateways; `gateways`: their number."""
+        latest = {report.gateway: report for report in reports}
+        self._followed = {name: known for name, known in self._followed.items() if name in latest}
+        for name, report in latest.items():
             known = self._followed.get(name)
-            if known is None or known.last.since != telling.since:
-                self._followed[name] = _Followed(telling)
-            elif telling.at_s > known.last.at_s:
-                _follow(known, telling)
-        self.first = 1.0 / max(gateways, len(told), 1)
+            if known is None or known.last.since != report.since:
+                self._followed[name] = _Followed(report)
+            elif report.at_s > known.last.at_s:
+                _follow(known, report)
+        self.first = 1.0 / max(gateways, len(latest), 1)
         self._unheard = max(0, self._unheard - 1)
         self._divide()
 
@@ -123,11 +123,11 @@ class QuotaShares:
 
 
 def divided(rates: Mapping[str, ScopeUse]) -> dict[str, float]:
-    """The share of each, by what is used and waited for there each second. They make 1."""
+    """Share of each gateway, by use and waiting amount per second. The shares sum to 1."""
     waiting = {name: rate.waited for name, rate in rates.items() if rate.waited > SETTLED}
     calm = {name: min(rate.used, 1.0) * HEADROOM for name, rate in rates.items() if name not in waiting}
     calm_all = sum(calm.values())
-    # However much calm ones use, something is left for those who wait: an equal part each.
+    # However much the calm gateways use, the waiting ones keep an equal part each.
     most = len(calm) / len(rates)
     if calm_all > most:
         calm = {name: share * most / calm_all for name, share in calm.items()}
@@ -141,7 +141,7 @@ def divided(rates: Mapping[str, ScopeUse]) -> dict[str, float]:
 
 
 def _nearer(shares: Mapping[str, float], wanted: Mapping[str, float]) -> dict[str, float]:
-    """Some of the way from what shares are to what they should be. Who comes anew begins with an equal one."""
+    """Moves shares a part of the way to their targets. A new gateway begins with an equal share."""
     begun = _whole({name: shares.get(name, 1.0 / len(wanted)) for name in wanted})
     return {name: begun[name] + (share - begun[name]) * STEP for name, share in wanted.items()}
 
@@ -151,11 +151,11 @@ def _whole(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def _follow(known: _Followed, telling: UsageReport) -> None:
-    before, known.last = known.last, telling
-    passed_s = telling.at_s - before.at_s
+def _follow(known: _Followed, report: UsageReport) -> None:
+    before, known.last = known.last, report
+    passed_s = report.at_s - before.at_s
     rates: dict[str, ScopeUse] = {}
-    for key, use in telling.uses.items():
+    for key, use in report.uses.items():
         then, old = before.uses.get(key, ScopeUse(0.0, 0.0)), known.rates.get(key)
         rate = ScopeUse(max(0.0, use.used - then.used) / passed_s, max(0.0, use.waited - then.waited) / passed_s)
         if old is not None:

@@ -1,1 +1,1 @@
-"""One client connection as a pure machine: bytes, answers and snapshots in, commands out."""
+"""Protocol state of one client connection, without I/O: bytes, answers and snapshots in, commands out."""

@@ -1,11 +1,11 @@
-"""An answer of a broker that has begun to arrive: a class per way in which it is read. They know nothing of a session.
+"""Answers of brokers that have begun to arrive: a class per way of reading them. They know nothing of a session.
 
 Streaming    goes to the client as it comes
 Patching     the same, with offsets patched on the way (fetch)
 Gathering    is collected whole for an exchange
     .dropped()   Dropping
-Holding      is collected whole, and goes to the client later, or with something changed in it
-Dropping     goes nowhere
+HoldAnswer   is collected whole, and goes to the client later, or changed
+Dropping     is discarded
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ha_core.wire.fetch_answer import FetchPatcher
 
 @dataclass(slots=True, eq=False)
 class Dropping:
-    """:ivar missing: bytes that have not come; 0: it is whole.
-    :ivar basis: more goes to the client only while this is vouched for.
+    """:ivar missing: bytes that have not come; 0: complete.
+    :ivar basis: lease and revision that have to stand before more goes to the client.
     """
 
     to_client: ClassVar = False
@@ -42,7 +42,7 @@ class Streaming(Dropping):
 
 @dataclass(slots=True, eq=False)
 class Patching:
-    """:ivar missing: whether something has not come."""
+    """:ivar missing: True while bytes have not come."""
 
     to_client: ClassVar = True
     basis: Basis | None
@@ -50,7 +50,7 @@ class Patching:
     pending: Passed
     size: int
     read: Counter[bytes] | None
-    """Bytes of its records, by topic, where topics have to be told apart (`Throttling`)."""
+    """Bytes of records by topic, where quotas need them (`Throttling`)."""
     head: int = 4
     """Bytes of the size field, which the patcher does not see."""
     missing: bool = True
@@ -88,7 +88,7 @@ class HoldAnswer(Dropping):
 
     def ready(self) -> Ready:
         pending = self.pending
-        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, told=pending)
+        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, reports=pending)
 
 
 Arriving = Dropping | Patching

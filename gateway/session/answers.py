@@ -1,4 +1,4 @@
-"""Answers of brokers on their way to the client, and those that do not come."""
+"""Answers of brokers on their way to the client, and answers that do not come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from struct import Struct
 from gateway.session import exchange
 from gateway.session.answer_arrival import Arriving, Dropping, Gathering, HoldAnswer, Patching, Streaming
 from gateway.session.commands import Drop, Refresh, ToClient
-from gateway.session.lease_guard import await_lease, leased, vouch
+from gateway.session.lease_guard import await_lease, confirm_or_wait, leased
 from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
 from gateway.session.refusal import Refusal
 from gateway.session.state import ConnectionState
@@ -16,12 +16,12 @@ from ha_core.wire import ApiKey, RemoteProtocolError, Route
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
-"""An answer that is so late lets the gateway look at the clusters anew."""
+"""An answer that is this late makes the gateway refresh the topology."""
 _HEAD = Struct(">ii")
 
 
 def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int) -> None:
-    """Bytes of one broker; what cannot be used yet stays in `upstream.carry`."""
+    """Handles bytes of one broker; those that cannot be used yet stay in `upstream.carry`."""
     upstream.carry = b""
     view = memoryview(buf)
     pos = 0
@@ -31,7 +31,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             if end - pos < _HEAD.size or end - pos < _needs(session, _next(upstream), view, pos):
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
-        if answer is None or not (answer.basis is None or vouch(session, answer.basis)):
+        if answer is None or not (answer.basis is None or confirm_or_wait(session, answer.basis)):
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)
@@ -56,12 +56,12 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
 
 
 def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: int) -> Arriving | None:
-    """How the next answer is read, by its header. None: it is not its turn yet."""
+    """How to read the next answer, by its header. None: it is not its turn yet."""
     size, correlation_id = _HEAD.unpack_from(view, pos)
     if not 4 <= size <= session.shared.limits.max_response_bytes:
         raise RemoteProtocolError(f"an answer of {size} bytes")
     if not upstream.queue:
-        raise RemoteProtocolError("an answer that nobody asked for")
+        raise RemoteProtocolError("an answer without a request")
     pending = upstream.queue[0]
     if pending.request.correlation_id != correlation_id:
         raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
@@ -92,16 +92,16 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
 
 
 def _needs(session: ConnectionState, pending: InFlight | Discarded | None, view: memoryview, pos: int) -> int:
-    """How many bytes of an answer have to be there before it may begin."""
+    """Bytes of an answer that have to be there before it may begin."""
     needs = session.throttling.needs(pending, session.now)
     if isinstance(pending, Passed) and pending.begins is not None:
-        # An answer that is shorter is none, and whoever reads it says so.
+        # A shorter answer is malformed, and its reader reports that.
         needs = max(needs, min(SESSION_ID_BYTES, 4 + _HEAD.unpack_from(view, pos)[0]))
     return needs
 
 
 def _waits_for_lease(session: ConnectionState) -> bool:
-    """Whether what lies in a log must not be read now: somebody would be told."""
+    """True while reads are blocked because the lease has lapsed."""
     if not session.life.connected or leased(session):
         return False
     await_lease(session)
@@ -117,10 +117,10 @@ def _next(upstream: Upstream) -> InFlight | Discarded | None:
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """Settles the requests in flight to a broker that is gone. False if the connection must close, so that the client
-    asks again.
+    retries.
 
-    A client whose coordinator is gone gets an error that makes it look for the coordinator, and its connection stays.
-    A dead broker refuses connections. A gateway that accepts one and closes it at the first request looks to franz-go
+    A client whose coordinator is gone gets an error that makes it look for the coordinator, and its connection stays. A
+    dead broker refuses connections. A gateway that accepts one and closes it at the first request looks to franz-go
     like a listener that requires a login (`ErrFirstReadEOF`): it does not retry, and its transactional producer fails
     for good.
     """
@@ -144,14 +144,14 @@ def lost(session: ConnectionState, upstream: Upstream) -> bool:
 
 
 def _asks_coordinator(session: ConnectionState, pending: Passed) -> bool:
-    """Whether an error at the top of the answer can make the client look for its coordinator anew."""
+    """True if a top-level error in the answer can make the client look for its coordinator again."""
     api = pending.request.api
     to_coordinator = api.route in (Route.GROUP, Route.TRANSACTION)
     return session.life.connected and to_coordinator and api.error is not None and not api.error.topics
 
 
 def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
-    """Answers a request of whose answer nothing was given yet; it is dropped. False: a part of it was given."""
+    """Answers a request without its broker, if no part of the broker's answer has gone out. False: a part has."""
     upstream = session.upstreams.get(pending.lane) if pending.lane is not None else None
     if upstream is None or (upstream.queue[0] is pending and upstream.answer is not None):
         return False
@@ -160,14 +160,14 @@ def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
     return True
 
 
-# What is read from an old cluster is not waited for when its brokers are unresponsive. A connection that is cut without
-# a word hangs until the client loses patience, and what a healthy cluster gave for the same answer waits with it. No
-# time is set here: whether a broker is gone is what the topology says, so that a slow one never gives a reader nothing
-# again and again. It is only asked for sooner.
+# Reads from an old cluster do not wait for unresponsive brokers. A connection that is cut without a RST hangs until the
+# client loses patience, and records of healthy clusters for the same answer wait with it. No timeout applies here: the
+# topology decides whether a broker is gone, so that a slow one never leaves a reader empty-handed again and again. A
+# late answer only makes the gateway refresh the topology sooner.
 
 
 def look_for_unresponsive(session: ConnectionState) -> None:
-    """Time has passed: where an answer is late the topology is asked for."""
+    """Time has passed: refreshes the topology if an answer is late."""
     for pending in session.queue:
         if isinstance(pending, Gathered) and pending.due_at <= session.now and _silent(session, pending):
             pending.due_at = session.now + PATIENCE_S
@@ -176,14 +176,14 @@ def look_for_unresponsive(session: ConnectionState) -> None:
 
 
 def _silent(session: ConnectionState, pending: Gathered) -> bool:
-    """Whether brokers say nothing that are not waited for for ever; an answer that waits for the lease is there."""
+    """True if dispensable brokers have not answered; an answer that waits for the lease has arrived."""
     return any(
         (upstream := session.upstreams.get(lane)) is None or not upstream.blocked for lane in pending.dispensable
     )
 
 
 def give_up_unresponsive(session: ConnectionState) -> None:
-    """A new topology: answers are made without the brokers that are gone. What those say later is dropped."""
+    """A new topology: makes answers without the brokers that are gone. Their late answers are dropped."""
     reachable = session.snapshot.topology.clusters
     for pending in [pending for pending in session.queue if isinstance(pending, Gathered)]:
         for lane in pending.dispensable:
@@ -195,8 +195,8 @@ def give_up_unresponsive(session: ConnectionState) -> None:
 
 
 def drop(session: ConnectionState, cluster: str) -> None:
-    """Nothing of this cluster is awaited any more, and nobody is there to be answered. What other clusters were sent of
-    the same requests is awaited, and then dropped."""
+    """Stops waiting for this cluster; no client is left to be answered. Parts of the same requests in other clusters
+    are awaited, and then dropped."""
     for lane in [lane for lane in session.upstreams if lane.cluster == cluster]:
         dropped = session.upstreams.pop(lane)
         session.emit(Drop(lane))
@@ -206,7 +206,7 @@ def drop(session: ConnectionState, cluster: str) -> None:
 
 
 def forget(session: ConnectionState, upstream: Upstream) -> None:
-    """What was sent to a broker whose connection is gone is not answered."""
+    """Drops requests to a broker whose connection is gone."""
     for pending in upstream.queue:
         if isinstance(pending, InFlight):
             session.forget(pending)

@@ -1,18 +1,18 @@
-"""Who the client is: a class per state, whose methods lead to the legal next ones.
+"""States of a client's login: a class per state, whose methods lead to the legal next ones.
 
-Unknown    it has not said
-    .prove()    Proving
-Proving    it has named its mechanism: for the first time, or to authenticate anew (KIP-368)
-    .ask()              Judging
+Anonymous           not logged in
+    .prove()            SaslInProgress
+SaslInProgress      mechanism named: for the first time, or to re-authenticate (KIP-368)
+    .ask()              Verifying
     .authenticated()    Authenticated
-Judging    its claim is looked at beside the event loop; nothing more is taken from it meanwhile
-    .judged()           Proving
+Verifying           the claim is checked off the event loop; no more bytes are taken from the client meanwhile
+    .judged()           SaslInProgress
 Authenticated
-    .prove()    Proving
-Certified  it has shown a certificate that stands for a user
-    .prove()    Proving
+    .prove()            SaslInProgress
+TlsAuthenticated    the client certificate names a user
+    .prove()            SaslInProgress
 
-`logged_in` is what it has proved by SASL, also while it does so anew.
+`logged_in` is the last completed SASL login, also while the client re-authenticates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ha_core.wire.sasl_steps import Question
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """:ivar entered: whether its requests are handled: here that of somebody anonymous."""
+    """:ivar entered: True if requests are handled: here those of the user `anonymous`."""
 
     user: ClassVar = None
     logged_in: ClassVar = None
@@ -41,7 +41,7 @@ class Anonymous:
 
 @dataclass(frozen=True, slots=True)
 class SaslInProgress:
-    """:ivar before: who it is so far."""
+    """:ivar before: the state before this login; None: not authenticated."""
 
     sasl: SaslServer
     before: Authenticated | TlsAuthenticated | None
@@ -71,7 +71,7 @@ class SaslInProgress:
 
 @dataclass(frozen=True, slots=True)
 class Verifying:
-    """:ivar request: which is to be answered; None: a bare token was.
+    """:ivar request: the request to answer; None: a bare token.
     :ivar since: when the token came.
     """
 
@@ -102,7 +102,7 @@ class Verifying:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """:ivar expires_at: from when on only a new authentication is taken from it (KIP-368)."""
+    """:ivar expires_at: from then on the client may only re-authenticate (KIP-368)."""
 
     entered: ClassVar = True
     user: str
@@ -119,7 +119,7 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class TlsAuthenticated:
-    """It need not log in, and if it does, as nobody else: the certificate has said who it is."""
+    """The certificate names the user. A SASL login is optional, and has to be of the same user."""
 
     entered: ClassVar = True
     logged_in: ClassVar = None

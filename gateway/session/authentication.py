@@ -1,7 +1,7 @@
-"""The first requests of a connection: which versions are spoken, and who is there (`SaslServer` has the steps).
+"""The first requests of a connection: API_VERSIONS and the SASL login (`SaslServer` has the steps).
 
-A login that fails is told so, and its connection closed, a while after its token came (as brokers do:
-`connection.failed.authentication.delay.ms`): so that guessing takes long, and takes as long whatever was wrong.
+A failed login is answered, and its connection closed, a while after its token came, as brokers do
+(`connection.failed.authentication.delay.ms`). So guessing takes long, and equally long whatever was wrong.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.sasl_steps import Challenge, KeyOf, Proved, Question, Reply, UnjudgedError
 
 TELLS_SOFTWARE = 3
-"""The version of API_VERSIONS from which on clients say what they are (KIP-511)."""
+"""Version of API_VERSIONS from which on clients send their software name (KIP-511)."""
 _OF_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-"""Names and versions that brokers take."""
+"""Names and versions that brokers accept."""
 _MAX_KEPT = 64
-"""Characters of a name or version that is kept with what the client uses: more than anybody needs."""
+"""Longest software name or version, in characters, that is kept with the client's usage."""
 MAX_SESSION_S = 365 * 86_400.0
-"""Where a token is good for longer than clients can count."""
+"""Session lifetime for tokens that are valid for longer than clients can count."""
 _FAILED: Message = {
     "error_code": int(ErrorCode.SASL_AUTHENTICATION_FAILED),
     "error_message": "Authentication failed: invalid credentials",
 }
-"""What a client is told, whatever is wrong."""
+"""Answer to each failed login, whatever is wrong."""
 _OUT_OF_TURN: Message = {"error_code": int(ErrorCode.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"}
 _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
 def api_versions(session: ConnectionState, request: Request) -> None:
-    """Always answered, before anybody has said who they are (KIP-35): the versions that every cluster speaks."""
+    """Answers with the versions that every cluster supports, also before authentication (KIP-35)."""
     error = ErrorCode.NONE
     if request.api_version > APIS[ApiKey.API_VERSIONS].max_version:
         # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
@@ -47,17 +47,17 @@ def api_versions(session: ConnectionState, request: Request) -> None:
     else:
         message = request.decode()
         if request.api_version >= TELLS_SOFTWARE:
-            told = message["client_software_name"], message["client_software_version"]
-            if not all(map(_OF_SOFTWARE.fullmatch, told)):
+            software = message["client_software_name"], message["client_software_version"]
+            if not all(map(_OF_SOFTWARE.fullmatch, software)):
                 session.reply(request, {"error_code": int(ErrorCode.INVALID_REQUEST), "api_keys": []})
                 return
-            short = all(len(one) <= _MAX_KEPT for one in told)
-            session.software = sys.intern("/".join(told)) if short else None
+            short = all(len(part) <= _MAX_KEPT for part in software)
+            session.software = sys.intern("/".join(software)) if short else None
     session.reply(request, {"error_code": int(error), "api_keys": list(session.snapshot.apis)})
 
 
 def handshake(session: ConnectionState, request: Request) -> None:
-    """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
+    """Handles the choice of a mechanism: for the first time, or to re-authenticate (KIP-368)."""
     mechanism, entry = request.decode()["mechanism"], session.entry
     if isinstance(entry, SaslInProgress):
         sasl = entry.sasl
@@ -83,10 +83,10 @@ def authenticate(session: ConnectionState, request: Request) -> None:
 
 
 def raw_token(session: ConnectionState, entry: SaslInProgress, buf: bytearray, pos: int, end: int) -> int:
-    """After a SaslHandshake of version 0 (brokers before 1.0) tokens and answers are bare frames. There is none for a
-    refusal: the connection ends.
+    """Handles a bare token, as sent after a SaslHandshake of version 0 (brokers before 1.0). A refusal has no answer:
+    the connection ends.
 
-    :returns: the position after the token; `pos` if it is not there yet.
+    :returns: position after the token; `pos` if the token is incomplete.
     """
     stop = pos + 4 + frame_size(buf, pos, session.shared.limits.max_sasl_bytes, 0)
     if stop <= end:
@@ -96,7 +96,7 @@ def raw_token(session: ConnectionState, entry: SaslInProgress, buf: bytearray, p
 
 
 def judged(session: ConnectionState, reply: Reply) -> None:
-    """What was to be found out of a claim is known."""
+    """Continues a login after its claim was checked."""
     entry = session.entry
     if isinstance(entry, Verifying) and session.life.receives:
         session.entry = proving = entry.judged()
@@ -104,13 +104,13 @@ def judged(session: ConnectionState, reply: Reply) -> None:
 
 
 def expired(session: ConnectionState, api_key: int) -> bool:
-    """Whether a request comes too late: then the connection ends as at a broker, when what is in flight is answered.
-    Authenticating anew is never too late."""
+    """True if the login has expired. The connection then ends as at a broker, after the answers in flight.
+    Re-authentication is never too late."""
     if session.now < session.entry.expires_at:
         return False
     if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return False
-    streaming.leave(session, Cause.SESSION_EXPIRED, "the client has not authenticated anew in time")
+    streaming.leave(session, Cause.SESSION_EXPIRED, "the client has not re-authenticated in time")
     return True
 
 
@@ -118,20 +118,21 @@ def _go_on(
     session: ConnectionState, entry: SaslInProgress, came: bytes | Reply, request: Request | None, since: float
 ) -> None:
     """
-    :param came: a token, or what was found out of a claim.
-    :param request: which is to be answered; None: a bare token was.
+    :param came: a token, or the result of checking a claim.
+    :param request: the request to answer; None: a bare token.
     """
     sasl, authentication = entry.sasl, session.shared.authentication
     brake = authentication.brake
     try:
-        if isinstance(came, bytes) and sasl.challenged and not brake.lets(session.address, sasl.claimed or "", since):
+        if isinstance(came, bytes) and sasl.challenged and not brake.allows(session.address, sasl.claimed or "", since):
             _brake(session, since)
             return
         step = sasl.receive(came) if isinstance(came, bytes) else sasl.reply(came)
         while isinstance(step, Question):
             sasl.claimed = authentication.accounts.named(step)
-            # Every name gets a challenge, or a braked address would learn which names it knows: the proof is braked.
-            if not isinstance(step, KeyOf) and not brake.lets(session.address, sasl.claimed, session.now):
+            # Each name gets a challenge, or a limited address would learn which names it knows: the proof is limited
+            # instead.
+            if not isinstance(step, KeyOf) and not brake.allows(session.address, sasl.claimed, session.now):
                 _brake(session, since)
                 return
             reply = authentication.accounts.reply(step)
@@ -160,12 +161,12 @@ def _go_on(
 def _prove(
     session: ConnectionState, entry: SaslInProgress, proved: Proved, request: Request | None, since: float
 ) -> None:
-    """The client is who it says. KIP-368: a connection may authenticate anew, but not as somebody else."""
+    """The claim is proved. KIP-368: a connection may re-authenticate, but not as another user."""
     before, authentication = entry.before, session.shared.authentication
     mechanism = entry.sasl.mechanism
     if before is not None and (before.user != proved.user or before.mechanism not in (None, mechanism)):
         before_by, now_by = before.mechanism or "certificate", mechanism
-        why = f"user {before.user!r} by {before_by} authenticates anew as {proved.user!r} by {now_by}"
+        why = f"user {before.user!r} by {before_by} re-authenticates as {proved.user!r} by {now_by}"
         _end(session, request, _FAILED, why, since)
         return
     good_for_s = authentication.session_s if proved.good_for_s is None else proved.good_for_s
@@ -178,10 +179,10 @@ def _prove(
 
 
 def _failed(session: ConnectionState, sasl: SaslServer) -> bool:
-    """Counts a claim that was wrong, once. Returns whether the client is told nothing of it."""
+    """Counts a wrong claim, once. Returns True if the client gets no answer."""
     brake = session.shared.authentication.brake
     silent = brake.silent(session.address, session.now)
-    if sasl.claimed is not None:  # what is no claim guesses nothing, and costs nothing
+    if sasl.claimed is not None:  # without a claim there is no guess to count
         brake.failed(session.address, sasl.claimed, session.now)
         sasl.claimed = None
     return silent
@@ -200,7 +201,7 @@ def _say(session: ConnectionState, request: Request | None, data: bytes, lifetim
 
 
 def _end(session: ConnectionState, request: Request | None, answer: Message, detail: str, since: float) -> None:
-    """Tells that it failed, and closes, both later. Where tokens are bare nothing is told."""
+    """Answers that the login failed, and closes, both after the delay. A bare token gets no answer."""
     if request is not None:
         session.reply(request, answer, due_at=since + session.shared.authentication.delay_s)
         streaming.leave(session, Cause.AUTHENTICATION_FAILED, detail)
@@ -209,6 +210,6 @@ def _end(session: ConnectionState, request: Request | None, answer: Message, det
 
 
 def _leave(session: ConnectionState, cause: Cause, detail: str, since: float) -> None:
-    """Closes later, without a word."""
+    """Closes after the delay, without an answer."""
     session.answer_nothing(_RAW_TOKEN, since + session.shared.authentication.delay_s)
     streaming.leave(session, cause, detail)

@@ -1,7 +1,7 @@
-"""From the certificate that a client has shown to its user.
+"""Maps a client's certificate to its user.
 
 The subject is written as Kafka's brokers write it (RFC 2253), and rules are those of `ssl.principal.mapping.rules`: a
-rule counts where its pattern matches the whole subject, and the first one that does decides.
+rule applies if its pattern matches the whole subject, and the first such rule decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_SUBJECT = 2048
-"""Characters: patterns are an operator's, but what they are tried on comes from outside."""
+"""Characters. Operators write the patterns, but clients choose the subjects that are matched."""
 MAX_USER = 255
 _SHORT = {
     "commonName": "CN",
@@ -31,11 +31,11 @@ _GROUP = re.compile(r"\$(\d)")
 _CASE: dict[str, Callable[[str], str]] = {"": str, "L": str.lower, "U": str.upper}
 
 Subject = Sequence[Sequence[tuple[str, str]]]
-"""As Python's ssl tells it: sets of attributes, the widest first, each attribute with its long name."""
+"""The subject in the form of Python's ssl: sets of attributes, the widest first, each attribute with its long name."""
 
 
 def distinguished_name(subject: Subject) -> str:
-    """`CN=orders,OU=apps,O=Example`: the narrowest first. What stands in a value cannot be taken for an attribute."""
+    """`CN=orders,OU=apps,O=Example`: the narrowest first. Values are escaped, so none can pose as an attribute."""
     return ",".join(
         "+".join(f"{_SHORT.get(kind, kind)}={_escaped(text)}" for kind, text in one) for one in subject[::-1]
     )
@@ -52,14 +52,14 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CertificateRule:
-    """:ivar pattern: of the whole subject. None: every subject, which is the user as it stands (`DEFAULT`)."""
+    """:ivar pattern: matches the whole subject. None: any subject, which is the user as it is (`DEFAULT`)."""
 
     pattern: re.Pattern[str] | None
     replacement: str = ""
     case: str = ""
 
     def user(self, name: str) -> str | None:
-        """The user; None: the rule does not speak of this subject."""
+        """The user; None if the rule does not match this subject."""
         if self.pattern is None:
             return name
         found = self.pattern.fullmatch(name)
@@ -70,16 +70,16 @@ class CertificateRule:
 
 
 def parse_rule(text: str) -> CertificateRule:
-    """`DEFAULT`, or `RULE:pattern/replacement/` with `L` or `U` behind it for lower or upper case.
+    """Parses `DEFAULT`, or `RULE:pattern/replacement/` with an optional `L` or `U` at the end for lower or upper case.
 
-    :raises ValueError: it is none; the text says why.
+    :raises ValueError: the text is no rule; the error says why.
     """
     if text == "DEFAULT":
         return CertificateRule(None)
     found = _RULE.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is no rule: write DEFAULT, or RULE:pattern/replacement/ with L or U behind it; a slash in a "
+            f"{text!r} is no rule: write DEFAULT, or RULE:pattern/replacement/ with L or U at its end; a slash in a "
             r"pattern is written \/"
         )
     source, replacement, case = found[1].replace(r"\/", "/"), found[2].replace(r"\/", "/"), found[3]
@@ -94,9 +94,9 @@ def parse_rule(text: str) -> CertificateRule:
 
 
 def user_of(rules: Iterable[CertificateRule], certificate: dict[str, Any] | None) -> str | None:
-    """Whose certificate it is; None: there is none, or it stands for nobody.
+    """The certificate's user; None if there is no certificate or no rule gives a user.
 
-    :param certificate: as Python's ssl tells it, verified.
+    :param certificate: verified, in the form of Python's ssl.
     """
     name = distinguished_name(certificate.get("subject", ())) if certificate else ""
     if not name or len(name) > MAX_SUBJECT:

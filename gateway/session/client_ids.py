@@ -1,4 +1,4 @@
-"""What is found once for each client id of a connection: nearly all have one, and a client may make up any number."""
+"""Cache by client id: nearly all connections use one, but a client may make up any number."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAX_CLIENT_IDS = 16
 
 
 class ByClientId(dict[str | None, V]):
-    """It is read as any other table."""
+    """Reads like any dict."""
 
     __slots__ = ()
 
     def keep(self, client_id: str | None, value: V) -> None:
         if len(self) >= MAX_CLIENT_IDS or len(client_id or "") > MAX_NAME:
-            self.clear()  # One that is very long is alone: it may have 32 kB.
+            self.clear()  # A very long id is kept alone: it may have 32 kB.
         self[client_id] = value

@@ -1,4 +1,4 @@
-"""What a session asks its driver to do. Commands are carried out in order, before the next event is fed in."""
+"""Commands of a session to its driver. They are executed in order, before the next event is fed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BrokerLane(NamedTuple):
     cluster: str
     broker: int
     lane: int = 0
-    """Further connections to the same broker, for what must not wait behind the answers of the first."""
+    """Further connections to the same broker, for requests that must not wait for answers on the first."""
 
 
 class ToClient(NamedTuple):
@@ -35,41 +35,41 @@ class ToUpstream(NamedTuple):
 
 
 class ShutUpstream(NamedTuple):
-    """Tell this broker that nothing more comes, after what was sent. Its answers are still awaited."""
+    """Half-close the connection to this broker after the bytes sent before. Its answers are still awaited."""
 
     lane: BrokerLane
 
 
 class Drop(NamedTuple):
-    """Close the connection to this broker, with what it has not taken yet: nothing of it is awaited any more."""
+    """Close the connection to this broker and discard unsent bytes: no answer is awaited any more."""
 
     lane: BrokerLane
 
 
 class Compose(NamedTuple):
-    """Let a composed handler answer, to `Session.answered`."""
+    """Have a composed handler answer, to `Session.answered`."""
 
     token: Hashable
     api_key: int
     api_version: int
     identity: Identity
     request: Any
-    """Decoded, or its bytes where it is long: that is decoded beside the event loop."""
+    """Decoded; or the bytes of a long request, which is decoded off the event loop."""
 
 
 class Judge(NamedTuple):
-    """Find out of a claim what takes long; the answer goes to `Session.judged`."""
+    """Check a claim, which takes long; the answer goes to `Session.judged`."""
 
     question: Question
 
 
 class OffloadWork(NamedTuple):
-    """Do this beside the event loop; what it returns goes to `Session.worked`."""
+    """Run this off the event loop; its result goes to `Session.worked`."""
 
     token: Hashable
     work: Callable[[], Any]
     cause: Cause
-    """With which the session ends where the bytes are not what they should be."""
+    """Why the session ends if the bytes are malformed."""
 
 
 class AwaitLease(NamedTuple):
@@ -77,14 +77,14 @@ class AwaitLease(NamedTuple):
 
 
 class Delays(NamedTuple):
-    """The client asks more often than it may, and has to wait; `per_s` is what the limit lets through."""
+    """The client exceeds a rate limit for discovery, and has to wait; `per_s` is the limit."""
 
     limit: str
     per_s: int
 
 
 class NotServed(NamedTuple):
-    """The listener for discovery was asked for something else."""
+    """The listener for discovery got a request that it does not serve."""
 
     api_key: int
 
@@ -105,29 +105,29 @@ class Saw(NamedTuple):
     how: str
     """`produce`, `fetch`, `commit` or `join`."""
     software: str | None = None
-    """`NAME/VERSION` of the client, if it has told."""
+    """`NAME/VERSION` of the client, if it has sent them."""
 
 
 class AuditDenial(NamedTuple):
-    """The client was denied something."""
+    """The client was denied a resource."""
 
     api_key: int
     denied: tuple[Denied, ...]
 
 
 class Refresh(NamedTuple):
-    """What was known of a cluster's leaders did not hold: ask anew soon."""
+    """A cluster's known leaders were out of date: refresh them soon."""
 
 
 class FindLeaders(NamedTuple):
-    """Who leads these topics in the cluster is not known, and no client will ask for it: ask the cluster."""
+    """The leaders of these topics in the cluster are unknown, and no client will ask for them: ask the cluster."""
 
     cluster: str
     topics: frozenset[str]
 
 
 class Inquire(NamedTuple):
-    """Which producers does the cluster know in this partition? What it says goes to `Terms.opened`."""
+    """Ask the cluster for the producers of this partition. Its answer goes to `WriterEpochs.opened`."""
 
     cluster: str
     topic: str
@@ -135,23 +135,24 @@ class Inquire(NamedTuple):
 
 
 class LookUp(NamedTuple):
-    """Which offset has a batch that an earlier term holds? What the logs say goes to `Recalled.learn`."""
+    """Look up the offset of a batch that an earlier writer epoch holds; it goes to `DuplicateOffsets.learn`."""
 
     wanted: EarlierBatch
 
 
 class LookFor(NamedTuple):
-    """Has the transaction begun elsewhere? What its coordinator says goes to `open_transactions.learn_begun`."""
+    """Ask whether the transaction began elsewhere. Its coordinator's answer goes to `open_transactions.learn_begun`."""
 
     cluster: str
     user: str | None
     transactional_id: str
     attempt: int
-    """Which was refused: what is said of one says nothing of the next."""
+    """Number of the refused attempt: the answer does not apply to the next one."""
 
 
 class LookAfter(NamedTuple):
-    """Does the transaction still write to these topics? What its coordinator says goes to `open_transactions.learn`."""
+    """Ask whether the transaction still writes to these topics. Its coordinator's answer goes to
+    `open_transactions.learn`."""
 
     cluster: str
     user: str | None
@@ -170,46 +171,46 @@ class Cause(Enum):
     NOT_AUTHENTICATED = "not_authenticated"
     AUTHENTICATION_FAILED = "authentication_failed"
     BRAKED = "braked"
-    """Too many logins from its address have failed: its own was not looked at."""
+    """Too many logins from its address have failed: its own was not checked."""
     UNJUDGED = "unjudged"
-    """Nobody could tell whether its login is right."""
+    """Its login could not be verified."""
     SESSION_EXPIRED = "session_expired"
-    """It has not authenticated anew in time."""
+    """It has not re-authenticated in time."""
     TOO_MANY = "too_many"
-    """Its user has as many as one user may have."""
+    """Its user has the maximum number of connections."""
     RIGHT_LOST = "right_lost"
-    """It was in the middle of a request that it has no right to any more."""
+    """It lost the right to a request that it was sending."""
     USER_GONE = "user_gone"
-    """Its user was deleted, or cannot log in any more as it has."""
+    """Its user was deleted, or can no longer log in this way."""
     LATE = "late"
-    """The rest of a request did not come within `limits.frame_ms`; of a produce that is sent on as it comes, not at
-    `limits.min_produce_bytes_s` either."""
+    """The rest of a request did not come within `limits.frame_ms`; a produce that is forwarded as it comes was also
+    slower than `limits.min_produce_bytes_s`."""
     HELD_TOO_MUCH = "held_too_much"
-    """Its request, or answers that it does not take, bring the bytes held for all clients above
-    `limits.max_held_bytes`."""
+    """Its request, or answers that it does not read, exceed `limits.max_held_bytes` together with those of all
+    clients."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"
     IDLE = "idle"
     STALLED = "stalled"
-    """The rest of a request did not come, or an answer was not taken, and an operation waited for it."""
+    """The rest of a request did not come, or an answer was not read, and an operation waited for it."""
     TAKEN_FOR_DEAD = "taken_for_dead"
-    """It waited for a cluster that an operation does without, and held that up."""
+    """It waited for a cluster that an operation has taken for dead, and delayed that operation."""
     LEASE_LOST = "lease_lost"
     SHUTDOWN = "shutdown"
     FAULT = "fault"
-    """A fault of the gateway itself; the log has the traceback."""
+    """An internal error of the gateway; the log has the traceback."""
 
 
 class Close(NamedTuple):
-    """End the session: what was sent before is flushed first."""
+    """End the session: earlier bytes are flushed first."""
 
     cause: Cause
     detail: str = ""
 
 
 Inquiry = Inquire | LookUp | LookFor | LookAfter
-"""To clusters, about what all sessions share."""
+"""Questions to clusters about state that all sessions share."""
 Wish = (
     Compose
     | OffloadWork
@@ -223,5 +224,5 @@ Wish = (
     | FindLeaders
     | Inquiry
 )
-"""What the gateway around a connection does; all else the connection does itself."""
+"""Commands for the gateway around a connection; the connection executes all others itself."""
 Command = ToClient | ToUpstream | ShutUpstream | Drop | Wake | Close | Wish

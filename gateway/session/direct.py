@@ -1,4 +1,4 @@
-"""What the listener for discovery does not serve: all but the questions by which a client finds real brokers."""
+"""The listener for discovery serves only the requests by which a client finds real brokers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SERVED = frozenset(
     }
 )
 LONG_BYTES = 32 << 10
-"""No longer request is read only to be refused."""
+"""Longer requests are not decoded only to be refused."""
 
 
 def refuse(session: ConnectionState, request: Request) -> bool:
-    """Refuses what is not served here. False: it is served, or the data path refuses it by itself, since no broker is
-    behind this listener (produce and fetch)."""
+    """Refuses requests that are not served here. False: the request is served, or the data path refuses it by itself,
+    since this listener has no broker (produce and fetch)."""
     if not session.port.direct or request.api_key in SERVED:
         return False
     session.emit(NotServed(request.api_key))

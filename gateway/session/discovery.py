@@ -1,11 +1,11 @@
-"""How often a client may ask who leads, who coordinates and for a producer id, before it has to wait for the answer.
+"""Rate limit for METADATA, FIND_COORDINATOR and INIT_PRODUCER_ID.
 
-Such requests are few where all is well: clients ask when they begin, and now and then. A client in a loop, or ten
-thousand that begin at once, ask clusters for more than they have to give. What is over a limit is held, unread like all
-that comes behind it on its connection, and handled when its turn has come: a timer, and nothing else. It is never
-refused, and its connection is never closed. The answer says for how long it was held (`throttle_time_ms`).
+Such requests are few in normal operation: clients send them when they start, and now and then. A client in a loop, or
+ten thousand clients that start at once, ask more than clusters can answer. A request above a limit is held, unread like
+all later ones on its connection, and handled when its turn has come; this takes one timer. It is never refused, and its
+connection is never closed. The answer says how long it was held (`throttle_time_ms`).
 
-API_VERSIONS is not counted: it is answered here, of what is there already, and before anybody has said who he is.
+API_VERSIONS does not count: the gateway answers it from memory, before the client has authenticated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMITED = frozenset({int(ApiKey.METADATA), int(ApiKey.FIND_COORDINATOR), int(Api
 
 
 def admit(session: ConnectionState, request: Request) -> bool:
-    """Lets a request be handled now. False: it is held, and all after it."""
+    """True: the request may be handled now. False: it and all later ones are held."""
     if request.api_key not in LIMITED or not session.entry.entered:
         return True
     delayed = session.delayed

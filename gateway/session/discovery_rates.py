@@ -1,6 +1,6 @@
-"""How much each user and each address may ask of discovery, and has asked.
+"""Rate limits for discovery requests, per user and per address.
 
-Pure: the time is told, and what is remembered is bounded, whatever names and addresses come.
+Pure: the caller passes the time. Memory is bounded, whatever names and addresses come.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from typing import NamedTuple
 from gateway.session.login_rate_limiter import network
 
 EVERYBODY = "*"
-"""In settings: for each that has none of its own."""
+"""In settings: the default for each user, address or cluster without its own value."""
 BURST_S = 1.0
-"""What may be asked within that time may be asked at once."""
+"""Requests of this many seconds may come at once."""
 MAX_HOLD_S = 5.0
-"""Nobody waits longer, or his heartbeats behind it come too late (session timeouts begin at 6 s). So a limit is kept
-as long as no more clients share it than have one request each in that time; beyond, each has one in five seconds."""
+"""Longest wait, so that later heartbeats on the connection come in time (session timeouts begin at 6 s). So a limit is
+kept as long as no more clients share it than may send one request each in that time; beyond, each may send one every
+five seconds."""
 MAX_KNOWN = 10_000
-"""Users and addresses, together, of which it is known how much they have asked: as many as connections by default."""
+"""Tracked users and addresses together: as many as the default maximum of connections."""
 
 
 class DiscoverySettings(NamedTuple):
-    """Name, or `*` → value. The names are those of the platform's types of settings."""
+    """Name, or `*` → value. The field names are those of the platform's types of settings."""
 
     user_rate: Mapping[str, int] = {}
-    """Requests a second of a user."""
+    """Requests per second of a user."""
     address_rate: Mapping[str, int] = {}
-    """Requests a second from an address."""
+    """Requests per second from an address."""
     queued_requests: Mapping[str, int] = {}
-    """Requests that wait for one cluster; one user has half of them at most."""
+    """Requests that may wait for one cluster; one user may have half of them."""
 
     def most_queued(self, cluster: str, otherwise: int) -> int:
         return self.queued_requests.get(cluster, self.queued_requests.get(EVERYBODY, otherwise))
 
 
 class DiscoveryLimit(Enum):
-    """Which one is reached. The first two are for those who are named, and stand in the place of both general ones."""
+    """The limit that was exceeded. One of the first two, set for a name, replaces both general ones."""
 
     NAMED_USER = "named_user"
     NAMED_ADDRESS = "named_address"
@@ -54,28 +55,27 @@ class DiscoveryWait(NamedTuple):
 
 
 _AT_ONCE_S = 0.0005
-"""Shorter waits are none: timers know milliseconds."""
+"""Shorter waits count as none: timers have a resolution of milliseconds."""
 _SECONDS = attrgetter("seconds")
 
 
 class DiscoveryRates:
-    """What of this gateway's clients have asked. No clock of its own, and bounded: whoever asked longest ago is
-    forgotten first.
+    """Request counts of this gateway's clients. It has no clock, and is bounded: the least recent one is evicted first.
 
-    :ivar settings: may be replaced at any time; what was held before is held as long as was said.
+    :ivar settings: may be replaced at any time; requests held before keep their delay.
     """
 
     def __init__(self, settings: DiscoverySettings = DiscoverySettings(), most: int = MAX_KNOWN) -> None:  # noqa: B008 - frozen
         self.settings = settings
         self._most = most
         self._paid_at: OrderedDict[tuple[bool, str], float] = OrderedDict()
-        """By (whether it is a user, name): when all that was asked so far will have had its time."""
+        """(True for a user, name) → time by which all requests so far are paid for at the limit's rate."""
 
     def __len__(self) -> int:
         return len(self._paid_at)
 
     def take(self, user: str, address: str, now: float) -> DiscoveryWait | None:
-        """Counts a request; None: it may go on at once."""
+        """Counts a request; None: it may be handled at once."""
         users, addresses = self.settings.user_rate, self.settings.address_rate
         if not (users or addresses):
             return None

@@ -1,6 +1,6 @@
-"""Runs exchanges with brokers: sends what they yield, and resumes them with the answers.
+"""Runs exchanges with brokers: sends the frames that they yield, and resumes them with the answers.
 
-Invariant: of those that stand in line only the first is resumed, so they are done in their order.
+Invariant: of the exchanges in the line only the first is resumed, so they complete in order.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def begin(
 ) -> Gathered:
     """Starts the exchange that answers a request; the client waits for it from now on.
 
-    :param topics: in whose logs it may leave traces.
-    :param group: that it may change.
-    :param leased: answers of brokers are read under the lease only.
+    :param topics: topics to whose logs it may write.
+    :param group: the group that it may change.
+    :param leased: brokers' answers are read under the lease only.
     :param refused: batches that its answer will refuse.
     """
     pending = Gathered(request, topics, group, exchange=exchange, leased=leased, refused=refused)
@@ -39,12 +39,12 @@ def begin(
 
 
 def ask_aside(session: ConnectionState, question: Request, exchange: Exchange) -> None:
-    """Starts an exchange for which the client does not wait."""
+    """Starts an exchange that no client waits for."""
     _resume(session, Gathered(question, exchange=exchange), None)
 
 
 def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame: bytearray | None) -> None:
-    """One of the answers that an exchange awaits is whole, or will never come."""
+    """Handles an awaited answer that is complete, or will never come."""
     pending.frames[lane] = frame
     pending.awaited.discard(lane)
     if pending.awaited:
@@ -57,13 +57,13 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
 
 
 def worked(session: ConnectionState, pending: Gathered, result: Any) -> None:
-    """What an exchange had done beside the event loop is done."""
+    """Resumes an exchange with the result of its offloaded work."""
     if pending in session.queue:
         _resume(session, pending, result)
 
 
 def proceed(session: ConnectionState) -> None:
-    """Resumes what stands in line, in its order: there is a new state, or time has passed."""
+    """Resumes the exchanges in the line, in order, after a new state or the passing of time."""
     line = session.line
     head = None
     while line and session.life.goes_on and not line[0].awaited and line[0] is not head:
@@ -71,8 +71,8 @@ def proceed(session: ConnectionState) -> None:
         _resume(session, head, None)
     for pending in line:
         if not pending.awaited:
-            # Nothing of it is in flight, and it is judged anew when it is resumed. An operation that waited for it
-            # would wait for itself.
+            # Nothing of it is in flight, and it is judged again when resumed. An operation that waited for it would
+            # wait for itself.
             pending.revision = session.snapshot.view.revision
 
 
@@ -94,7 +94,7 @@ def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
         streaming.forward(session, pending, step.frames)
     elif isinstance(step, OffloadStep):
         if pending in session.line:
-            session.line.remove(pending)  # the next in line need not wait for this work
+            session.line.remove(pending)  # the next one in the line need not wait for this work
         session.emit(OffloadWork(pending, step.work, Cause.UPSTREAM_MALFORMED))
     elif isinstance(step, StandInLine):
         session.line.append(pending)

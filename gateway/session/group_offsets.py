@@ -1,14 +1,14 @@
-"""OFFSET_FETCH: committed offsets of a group, read where listings and descriptions show the group.
+"""OFFSET_FETCH: a group's committed offsets, read from the cluster that lists and describes the group.
 
-Bindings lead whoever asks to a coordinator. Where that one knows no such group, a copy in another cluster counts: it
-was made past the gateways, or by a user who was bound to that cluster then. Whoever only looks (a page that shows lags)
-is not always who uses the group. Two questions to find that out are asked only where the first answer has no offset. A
-group that a move has carried, or that a binding of its own leads, is read there and nowhere else: what is left of it
-elsewhere is old.
+Bindings route the request to a coordinator. If that one does not know the group, a copy in another cluster counts: it
+was made past the gateways, or by a user who was bound to that cluster then. A client that only reads offsets (a page
+that shows lags) often belongs to another user than the group. The two questions that find this out are sent only if the
+first answer has no offset. A group that a move has adopted, or that has its own binding, is read only there: its
+remains elsewhere are outdated.
 
 An offset is valid only in the log for which it was committed. Two clusters may each have a topic and a group of equal
-names: with an offset from one, a reader of the other would skip records. So the gateway passes on another cluster's
-offset only for a moved topic, which has one offset space everywhere, and for a topic that is served from that cluster.
+names: with an offset of one, a reader of the other would skip records. So the gateway returns another cluster's offset
+only for a moved topic, which has one offset space everywhere, and for a topic that is served from that cluster.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ha_core.plan.routing.resolve import cluster_for_topic, lead_group
 from ha_core.wire import ApiKey, ErrorCode
 
 _DEAD = "Dead"
-"""The state of a group that its coordinator does not know."""
+"""State of a group that its coordinator does not know."""
 _NOT_COMMITTED = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": 0}
 PATIENCE_S = 5.0
-"""After so long without an answer of another cluster the topology says whether it is waited for."""
+"""Without an answer of another cluster by then, the topology decides whether to go on waiting."""
 
 
 def may_be_elsewhere(session: ConnectionState, request: Request, name: bytes) -> bool:
-    """Whether what its coordinator says of a group without offsets is not the last word."""
+    """True if another cluster may know a group for which its coordinator has no offsets."""
     view, group = session.snapshot.view, text(name)
     if len(view.clusters) < 2:
         return False
@@ -45,7 +45,7 @@ def may_be_elsewhere(session: ConnectionState, request: Request, name: bytes) ->
 
 
 def read(session: ConnectionState, request: Request, name: bytes, route: GroupRoute, gate: Gate | None) -> None:
-    """:param gate: what of it may go on, and be shown; None: all of it."""
+    """:param gate: the allowed part of the request and the answer; None: all of it."""
     assert route.coordinator is not None
     exchange.begin(session, request, _read(session, request, text(name), route.coordinator, gate), group=name)
 
@@ -56,17 +56,17 @@ def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLa
     frames = yield Send({lane: asked})
     answer = request.decode_answer(frames[lane])
     others = dict.fromkeys(_other_coordinators(session, group, lane.cluster), asked)
-    if others and _nothing(answer):
+    if others and _no_offsets(answer):
         question = request.asking(ApiKey.DESCRIBE_GROUPS, 0)
         described = yield Send({lane: question.rewritten({"groups": [group]})})
-        if _unknown(question.decode_answer(described[lane])):
+        if _is_unknown(question.decode_answer(described[lane])):
             found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
             answer = next(_committed(session, request, wanted, found), answer)
     return QueuedAnswer(request.answer(answer if gate is None else gate.amend(answer)))
 
 
 def _other_coordinators(session: ConnectionState, group: str, here: str) -> list[BrokerLane]:
-    """By the name of their cluster, as listings choose."""
+    """Coordinators of the group in other clusters, by cluster name, as listings choose."""
     snapshot, found = session.snapshot, list[BrokerLane]()
     for cluster in sorted(snapshot.view.clusters.keys() - {here} - snapshot.view.masked.keys()):
         broker = snapshot.topology.coordinator(cluster, group)
@@ -76,18 +76,18 @@ def _other_coordinators(session: ConnectionState, group: str, here: str) -> list
 
 
 def _committed(session: ConnectionState, request: Request, asked: Message, frames: Frames) -> Iterator[Message]:
-    """Answers of other clusters that have an offset, in the order of their names."""
+    """Answers of other clusters that have an offset, in the order of the clusters' names."""
     for lane, frame in sorted(frames.items()):
         if frame is not None:
-            answer = _of_logs_there(session, request, asked, lane.cluster, request.decode_answer(frame))
-            if not _nothing(answer):
+            answer = _served_offsets(session, request, asked, lane.cluster, request.decode_answer(frame))
+            if not _no_offsets(answer):
                 yield answer
 
 
-def _of_logs_there(
+def _served_offsets(
     session: ConnectionState, request: Request, asked: Message, cluster: str, answer: Message
 ) -> Message:
-    """The cluster's answer without offsets of topics that another cluster serves to this client."""
+    """The cluster's answer, without offsets of topics that another cluster serves to this client."""
     view, topology = session.snapshot.view, session.snapshot.topology
     identity = session.routes(request.client_id).identity
 
@@ -104,15 +104,15 @@ def _of_logs_there(
     return answer | {"topics": topics}
 
 
-def _nothing(answer: Message) -> bool:
-    """Whether the group has committed nothing of what was asked for; an error is an answer."""
+def _no_offsets(answer: Message) -> bool:
+    """True if the group has no committed offset for the request; an error is an answer."""
     if answer["error_code"]:
         return False
     partitions = (partition for topic in answer["topics"] for partition in topic["partitions"])
     return all(partition["committed_offset"] < 0 and not partition["error_code"] for partition in partitions)
 
 
-def _unknown(answer: Message) -> bool:
+def _is_unknown(answer: Message) -> bool:
     (group,) = answer["groups"]
     if group["error_code"] == ErrorCode.GROUP_ID_NOT_FOUND:
         return True

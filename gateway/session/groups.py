@@ -1,4 +1,4 @@
-"""Requests for a group's coordinator or for one broker: groups, log dirs."""
+"""Requests for a group's coordinator or for one broker (log directories)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ha_core.wire import ApiKey, ErrorCode
 
 
 def group(session: ConnectionState, request: Request) -> None:
-    """A request of a group's member, passed to the coordinator whichever node it came in by.
+    """Forwards a group member's request to the coordinator, whichever node it came in by.
 
-    Answered NOT_COORDINATOR, a member that is stopping would lose its last commit, or never end: aiokafka (0.14) does
-    not look for a coordinator then, and repeats the commit for ever.
+    NOT_COORDINATOR would make a stopping member lose its last commit, or never end: aiokafka (0.14) does not look for a
+    coordinator then, and repeats the commit endlessly.
     """
     name = request.group()
     gate = None
@@ -66,7 +66,7 @@ def group(session: ConnectionState, request: Request) -> None:
 
 
 def _sent(session: ConnectionState, request: Request, message: Message, lane: BrokerLane) -> Exchange:
-    """A long request with another body; its answer is the client's."""
+    """Forwards a long request whose body was rewritten; the broker's answer is the client's."""
     answered = yield from offloading.ask(session, request, message, lane)
     if answered is not None:
         return QueuedAnswer(answered)
@@ -85,10 +85,10 @@ _NAMED: dict[int, Callable[[Message], Iterable[str]]] = {
 
 
 def fences(session: ConnectionState, request: Request, message: Message) -> list[str]:
-    """The operations whose fences refuse groups of a composed request, one for each group."""
+    """The operations whose fences refuse groups of a composed request, one entry per group."""
     names = _NAMED[request.api_key](message) if request.api_key in _NAMED else ()
     routes, verdicts = session.routes(request.client_id), session.verdicts
-    if verdicts is not None and names:  # of what is denied not even the time that an answer takes tells anything
+    if verdicts is not None and names:  # the delay of an answer must not reveal denied groups
         asks = request.api.asks
         rights_to = [(need.operation, need.resource) for need in asks.needs]
         rights_to += [(each.operation, each.resource) for each in asks.each]
@@ -98,17 +98,17 @@ def fences(session: ConnectionState, request: Request, message: Message) -> list
 
 
 def newer_protocol(session: ConnectionState, request: Request) -> None:
-    """A member of a KIP-848 group is told what brokers tell it that have this protocol off: franz-go goes on with the
-    classic one, Java and librdkafka end their consumer and say why."""
+    """Refuses a KIP-848 member as a broker with that protocol disabled does: franz-go falls back to the classic
+    protocol, Java and librdkafka stop their consumer and report the error."""
     why = "the gateway serves classic consumer groups only: set group.protocol=classic"
     session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": why})
 
 
 def wake_joiners(session: ConnectionState) -> None:
-    """Members that wait in a rebalance while their group is being fenced are told to ask again after the fence.
+    """Answers members that wait in a rebalance of a group being fenced, so that they retry after the fence.
 
-    The fence refuses what they wait for, and waits for them to be drained. A broker works on one request per connection
-    at a time, so a farewell after a join waits, too.
+    The fence refuses the requests they wait for, and waits for these members to drain. A broker handles one request per
+    connection at a time, so a LEAVE_GROUP after a join waits, too.
     """
     occupied: set[BrokerLane | None] = set()
     for pending in tuple(session.queue):
@@ -129,8 +129,8 @@ def wake_joiners(session: ConnectionState) -> None:
 
 
 def node(session: ConnectionState, request: Request) -> None:
-    """A request about the broker itself: a virtual node's is passed on, a gateway's node has one empty log directory
-    (none at all is to Java a right that is missing)."""
+    """A request about the broker itself: forwarded for a virtual node; a gateway's own node reports one empty log
+    directory (Java takes an empty list for a missing right)."""
     if session.verdicts is not None and rights.gate(session, request, request.read()) is not None:
         return
     if session.here is None:

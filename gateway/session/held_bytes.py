@@ -1,16 +1,17 @@
-"""How many bytes of requests that are not whole yet may be held, of all clients together.
+"""Bound on the bytes of incomplete requests, over all clients.
 
-A produce is sent on as it comes; all else is handled when all of it is there, and may have `max_request_bytes`. Ten
-thousand clients that each send all of one but its last byte must not fill the memory.
+A produce is forwarded as it comes; all other requests are handled when they are complete, and may have
+`max_request_bytes`. Ten thousand clients that each send all but the last byte must not fill the memory.
 """
 
 from __future__ import annotations
 
 
 class HeldBytes:
-    """Of all sessions of a gateway.
+    """Shared by all sessions of a gateway.
 
-    :ivar most: bytes; :ivar bytes: that are held now.
+    :ivar most: limit in bytes.
+    :ivar bytes: bytes held now.
     """
 
     __slots__ = ("bytes", "most")
@@ -20,7 +21,7 @@ class HeldBytes:
         self.bytes = 0
 
     def add(self, count: int) -> bool:
-        """Whether there is room for that many more. They are counted in any case, until they are let go."""
+        """True if there is room for the bytes. They are counted in any case, until they are released."""
         self.bytes += count
         return self.bytes <= self.most
 

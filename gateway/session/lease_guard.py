@@ -1,8 +1,8 @@
-"""Whether what a request rested on still stands when its answer is there.
+"""Checks, when an answer is there, that the lease under which its request was forwarded still covers it.
 
-The invariant: what was forwarded under a lease is told to the client only if no operation can have gone on without this
-gateway in between. Else an operation may have read the end of a log before the record was in it, and a record that was
-acknowledged would be lost.
+Invariant: the gateway answers a request that it forwarded under a lease only if no operation can have passed this
+gateway by in between. Otherwise an operation may have read a log end before the record was appended, and an
+acknowledged record would be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.session.snapshot import Snapshot
 
 
 class LeaseGuard(Protocol):
-    """Of a connection's state (`ConnectionState`) what is asked here."""
+    """The part of a connection's state (`ConnectionState`) that the guard reads."""
 
     awaits_lease: bool
     life: Life
@@ -30,21 +30,21 @@ class LeaseGuard(Protocol):
 
 
 def leased(session: LeaseGuard) -> bool:
-    """Whether produce and requests of groups may be forwarded."""
+    """True if produce and group requests may be forwarded."""
     return session.shared.lease.holds(session.now)
 
 
 def basis(session: LeaseGuard) -> Basis:
-    """What a request that is forwarded now rests on."""
+    """Lease generation and state revision under which a request is forwarded now."""
     lease = session.shared.lease
     return lease.generation if lease.holds(session.now) else NO_LEASE, session.snapshot.view.revision
 
 
-def stands(session: LeaseGuard, rested_on: Basis) -> bool | None:
-    """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
+def still_valid(session: LeaseGuard, rested_on: Basis) -> bool | None:
+    """True if no operation can have passed this gateway by since then; None: not known yet.
 
-    What was forwarded was executed before its answer was read, and the clock was read after that: the same lease held
-    all the time, or under another one nothing at all was published in between.
+    The broker executed the request before the gateway read its answer, and the clock was read after that. So either the
+    same lease held all the time, or no revision was published in between.
     """
     lease = session.shared.lease
     if not lease.holds(session.now):
@@ -52,23 +52,23 @@ def stands(session: LeaseGuard, rested_on: Basis) -> bool | None:
     return rested_on[0] == lease.generation or rested_on[1] == session.snapshot.view.revision
 
 
-def vouch(session: LeaseGuard, rested_on: Basis) -> bool:
-    """Lets the answer to what was forwarded then go to the client.
+def confirm_or_wait(session: LeaseGuard, rested_on: Basis) -> bool:
+    """Allows the answer to a request that was forwarded then to go to the client.
 
-    :return: False: it waits for the lease, or the session ends.
+    :return: False: the answer waits for the lease, or the session ends.
     """
     if not session.life.connected:
-        return True  # nobody is told
-    standing = stands(session, rested_on)
+        return True  # there is no client to answer
+    standing = still_valid(session, rested_on)
     if standing is None:
         await_lease(session)
     elif standing is False:
-        session.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
+        session.close(Cause.LEASE_LOST, "an operation may have passed by while a request was in flight")
     return bool(standing)
 
 
 def await_lease(session: LeaseGuard) -> None:
-    """A `tick` comes when the lease is back."""
+    """Asks for a `tick` when the lease holds again."""
     if not session.awaits_lease:
         session.awaits_lease = True
         session.emit(AwaitLease())

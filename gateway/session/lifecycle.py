@@ -1,13 +1,13 @@
-"""Whether a session goes on: a class per state, whose methods lead to the legal next ones.
+"""States of a session: a class per state, whose methods lead to the legal next ones.
 
 Open       requests are taken, and answered
     .leave()   Leaving
     .end()     Over
-Leaving    nothing more is taken; it ends when what is in flight is answered, and what has no answer is executed
+Leaving    no more requests are taken; ends when those in flight are answered and acks=0 requests are executed
     .end()     Over
-Over       nothing more is decided
+Over       no more decisions are made
 
-In each the client may go (`client_left`). What is in flight is awaited all the same, because it may yet be appended.
+In each state the client may disconnect (`client_left`). Requests in flight are still awaited: brokers may append them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gateway.session.commands import Cause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
-    """:ivar receives: whether requests are taken.
-    :ivar goes_on: whether anything is decided.
-    :ivar connected: whether the client is there to be answered.
-    :ivar parts: whether it is to get its last answers before its connection is closed.
+    """:ivar receives: True if requests are taken.
+    :ivar goes_on: True if decisions are made.
+    :ivar connected: True if the client can be answered.
+    :ivar parts: True if the client gets its last answers before the connection closes.
     """
 
     receives: ClassVar = False
@@ -66,4 +66,4 @@ class Open(_Life):
 
 Life = Open | Leaving | Over
 OPEN = Open()
-"""Nearly all are."""
+"""State of nearly all sessions."""

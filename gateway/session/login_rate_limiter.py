@@ -1,14 +1,15 @@
-"""How often the logins of one address may fail before the next ones are not looked at any more.
+"""Rate limiter for failed logins per address.
 
-A failure is forgiven after a while, and so many are borne at once. Behind one address may be many clients, so a user
-who has logged in from there before is looked at by that user's own failures: guesses of passwords, or forged tokens,
-keep no such user out, unless they name that one. What is not looked at is not refused either: the connection ends
-without a word, as by a fault of the network, and clients try again.
+Each failure is forgotten after a while; a burst of failures is allowed. Many clients may share one address, so a user
+who has logged in from it before is judged by that user's own failures: guessed passwords or forged tokens do not lock
+such a user out unless they name that user. A login above the limit is not refused: the connection closes without an
+answer, as on a network fault, and the client tries again.
 
-Who has been there must not be told. So a failure counts for its address, whoever it names, and where an address has
-failed too often no failure is told any more (`silent`): wrong logins of users who were there end like all others.
+Clients must not learn which users have logged in from an address. So each failure counts for its address, whichever
+user it names, and once an address has failed too often, no failure is answered (`silent`): wrong logins of known and
+unknown users then end alike.
 
-Both tables are bounded: what was used longest ago is forgotten first.
+Both tables are bounded; the least recently used entry is evicted first.
 """
 
 from __future__ import annotations
@@ -23,43 +24,43 @@ MAX_KNOWN = 10_000
 class LoginRateLimiter:
     def __init__(self, most: int, forgive_s: float = 1.0) -> None:
         """:param most: failures in a row.
-        :param forgive_s: after how many seconds one of them is forgotten.
+        :param forgive_s: seconds after which one of them is forgotten.
         """
         self._most, self._forgive_s = most, forgive_s
         self._forgiven_at: OrderedDict[Hashable, float] = OrderedDict()
-        """By address, or address and user: when nothing is left of its failures."""
-        self._been_here: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """(address) or (address, user) → time at which all its failures are forgotten."""
+        self._known_users: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.braked = 0
-        """Logins that were not looked at."""
+        """Logins that were not checked."""
 
-    def lets(self, address: str, user: str, now: float) -> bool:
-        """Whether a login is looked at.
+    def allows(self, address: str, user: str, now: float) -> bool:
+        """True if the login may be checked.
 
-        :param user: whom it names; empty: nobody.
+        :param user: the user that the login names; empty: none.
         """
-        known = (network(address), user)
-        lets = self._lets(known if known in self._been_here else known[0], now)
-        self.braked += not lets
-        return lets
+        key = (network(address), user)
+        allowed = self._allows(key if key in self._known_users else key[0], now)
+        self.braked += not allowed
+        return allowed
 
     def silent(self, address: str, now: float) -> bool:
-        """Whether failures of the address are not told."""
-        return not self._lets(network(address), now)
+        """True if failures of this address get no answer."""
+        return not self._allows(network(address), now)
 
     def failed(self, address: str, user: str, now: float) -> None:
-        known = (network(address), user)
-        self._fail(known[0], now)
-        if known in self._been_here:
-            self._fail(known, now)
+        key = (network(address), user)
+        self._fail(key[0], now)
+        if key in self._known_users:
+            self._fail(key, now)
 
     def succeeded(self, address: str, user: str) -> None:
-        known = (network(address), user)
-        self._been_here[known] = None
-        self._been_here.move_to_end(known)
-        if len(self._been_here) > MAX_KNOWN:
-            self._been_here.popitem(last=False)
+        key = (network(address), user)
+        self._known_users[key] = None
+        self._known_users.move_to_end(key)
+        if len(self._known_users) > MAX_KNOWN:
+            self._known_users.popitem(last=False)
 
-    def _lets(self, key: Hashable, now: float) -> bool:
+    def _allows(self, key: Hashable, now: float) -> bool:
         return self._forgiven_at.get(key, now) - now <= (self._most - 1) * self._forgive_s
 
     def _fail(self, key: Hashable, now: float) -> None:
@@ -70,7 +71,7 @@ class LoginRateLimiter:
 
 
 def network(address: str) -> str:
-    """What one host can choose its addresses from: of IPv6 the first half."""
+    """The range from which one host can choose its address: for IPv6, its first 64 bits."""
     if ":" not in address:
         return address
     try:

@@ -1,7 +1,7 @@
-"""Members of a group that was carried to another cluster, under the names that its coordinator there has given them.
+"""Members of an adopted group, under the member ids that the target's coordinator has given them.
 
-Where a client's request says a member of the origin, the coordinator is told the member of the target, until the next
-rebalance gives all of them new generations.
+Where a client's request names a member of the origin, the gateway puts the target's member in, until the next rebalance
+gives all members new generations.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from ha_core.wire import ApiKey
 
 
 class MemberAliases:
-    """The aliases of one group, if they lead to the cluster that coordinates it."""
+    """Aliases of one group, if they belong to the cluster that coordinates it."""
 
     def __init__(self, group: Group) -> None:
         self._aliases = group.aliases
-        # JOIN_GROUP and LEAVE_GROUP name no generation.
-        self._by_id = {said.split(":", 1)[1]: member for said, member in group.aliases.items()}
+        # JOIN_GROUP and LEAVE_GROUP carry no generation.
+        self._by_id = {name.split(":", 1)[1]: member for name, member in group.aliases.items()}
 
     def rename(self, api_key: int, request: Message) -> bool:
-        """Replaces members of the origin by those of the target, in place. False: the request names none."""
+        """Replaces the origin's members by the target's, in place. False: the request names none."""
         if api_key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP):
             named = False
             for entry in (request, *request.get("members", ())):

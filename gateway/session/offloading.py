@@ -1,9 +1,8 @@
-"""Long requests and answers: read, judged and written beside the event loop, so that everybody else goes on meanwhile.
+"""Long requests and answers: decoded, judged and encoded off the event loop, so that other connections are not blocked.
 
-The bound is on cost and not on routes: what the loop reads by itself has few elements (`Request.read`). A request with
-more is prepared: its connection takes nothing more from its client until it was read and judged, so requests keep their
-order. What has to be written of it goes beside the loop as well, as a step of its exchange, or as an answer that is
-made there.
+The bound is on cost, not on routes: the event loop decodes only requests with few elements (`Request.read`). A longer
+request is prepared: its connection reads nothing more from the client until the request is decoded and judged, so that
+requests keep their order. Encoding is offloaded as well, as a step of the exchange or of a local answer.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from ha_core.wire.apis import Api
 
 
 def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
-    """Has a worker thread read and judge a request, which is handled after that; the client's later requests wait.
+    """Has a worker thread decode and judge a request, which is handled after that; the client's later requests wait.
 
-    :param owned: no other request uses the buffer of this one.
+    :param owned: no other request uses this one's buffer.
     """
     if not streaming.hold(session, request.end - request.start):
         return
@@ -76,7 +75,7 @@ def _produce(request: Request) -> Prepared:
 
 
 def _bulky(message: Message) -> Message:
-    """The same, whose lists are freed beside the loop, too."""
+    """The message, with lists that are freed off the event loop, too."""
     return {name: DeferredFreeList(value) if isinstance(value, list) else value for name, value in message.items()}
 
 
@@ -100,5 +99,5 @@ def ask(
 
 
 def is_long(request: Request, answered: bytearray) -> bool:
-    """Whether a broker's answer is read beside the loop."""
+    """True if a broker's answer is decoded off the event loop."""
     return request.prepared is not None or len(answered) >= LONG_ANSWER_BYTES

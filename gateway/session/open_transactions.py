@@ -1,14 +1,14 @@
-"""Which transactions are open on a client's connection, as far as a fence has to know.
+"""Open transactions of a client's connection, as far as a fence needs to know them.
 
-A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A transaction
-is open on the connection that took a topic in last. It may end on another one of the same gateway, since clients look
-for their coordinator anew (`Holders`). One that seems to be open for long is looked after at its coordinator: it may
-have ended through another gateway, or by its timeout.
+A transaction fence lets transactions continue that already write to fenced topics: they could not end otherwise. A
+transaction counts as open on the connection that last added a topic. It may end on another connection of the same
+gateway, since clients look for their coordinator again (`Holders`). If one seems to be open for long, the gateway asks
+its coordinator: it may have ended through another gateway, or by its timeout.
 
-What began on a connection that broke, or through a gateway that has died, is not known here. When a fence keeps it from
-taking a topic in, its coordinator is asked, and the client asks again meanwhile: taken for a new one it would wait for
-the fence, and the operation for its end. The answer counts for the attempt that it was asked for, and for no later
-one: the transaction of which it speaks may have ended since, and the next one is to wait.
+A transaction that began on a broken connection, or through a gateway that has died, is not known here. When a fence
+keeps it from adding a topic, the gateway asks its coordinator, and the client retries meanwhile. Taken for a new
+transaction, it would wait for the fence, and the operation for its end. The answer counts only for the attempt that
+caused the question: the transaction may have ended since, and the next one has to wait.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from ha_core.plan.routing.bounded_cache import MAX_NAME
 from ha_core.wire.codes import ErrorCode
 
 MAX_REMEMBERED = 1_000
-"""Transactional ids come from the wire."""
+"""Limit per connection: transactional ids come from the wire."""
 LONG_S = 2.0
-"""Most transactions end by themselves before."""
+"""Most transactions end within this time."""
 MAX_LOOKED_AFTER = 16
-"""At once, of one connection."""
+"""Questions at once for one connection."""
 _ONGOING = "Ongoing"
-"""Of a transaction whose end has not begun."""
+"""State of a transaction whose end has not begun."""
 _NONE: Mapping[str, int] = MappingProxyType({})
-"""Of nearly all connections: an empty table for each would be half of what is kept here."""
+"""Shared by nearly all connections: an empty table each would double the memory of this module."""
 _ATTEMPTS = count()
 
 
 class _OpenTransaction(NamedTuple):
     topics: frozenset[bytes]
-    """A new object each time, which tells answers to older questions apart."""
+    """A new object each time, which distinguishes answers to older questions."""
     since: float
     found: bool = False
-    """Its coordinator says so, of what began elsewhere. It may end elsewhere, too: after a while this says no more."""
+    """Reported by the coordinator, because it began elsewhere. It may also end elsewhere, so this becomes stale."""
 
     def stale(self, now: float) -> bool:
         return self.found and now - self.since >= LONG_S
 
 
 class OpenTransactions:
-    """Transactional id → the topics that its open transaction writes to, of one connection.
+    """Transactional id → topics that its open transaction writes to, for one connection.
 
-    :ivar user: whose connection it is: others may have the same transactional ids.
+    :ivar user: the connection's user: other users may have the same transactional ids.
     """
 
     __slots__ = ("__weakref__", "_cluster", "_holders", "_kept_out", "_open", "user")
 
     def __init__(self, holders: Holders, cluster: str | None) -> None:
-        """:param cluster: behind the connection's port."""
+        """:param cluster: the cluster of the connection's port."""
         self.user: str | None = None
         self._cluster, self._holders = cluster, holders
         self._open: dict[str, _OpenTransaction] = {}
         self._kept_out = _NONE
-        """Those that were refused a topic, by the attempt that was."""
+        """Transactional ids that were refused a topic → the refused attempt."""
 
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
-        """The coordinator has taken the topics in."""
+        """The coordinator has added the topics."""
         before = self._known(transactional_id)
         self._begin(transactional_id, topics, now if before is None or not before.found else before.since, before)
 
@@ -74,13 +74,14 @@ class OpenTransactions:
         self._holders.pop(self._key(transactional_id), self)._forget(transactional_id)
 
     def ended_in(self, cluster: str, transactional_id: str) -> None:
-        """It was another cluster's."""
+        """The transaction was another cluster's."""
         holder = self._holders.pop((cluster, self.user, transactional_id), None)
         if holder is not None:
             holder._forget(transactional_id)
 
     def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[LookFor, ...]:
-        """It was refused a topic. By a fence: its coordinator is to be asked for it, unless it is known here."""
+        """A topic was refused. If a fence refused it, returns the question to its coordinator, unless it is known
+        here."""
         known = self._known(transactional_id)
         if known is not None and not (fenced and known.stale(now)):
             return ()
@@ -90,14 +91,14 @@ class OpenTransactions:
         if transactional_id not in self._kept_out:
             if len(self._kept_out) >= MAX_REMEMBERED:
                 return ()
-            self.ended(transactional_id)  # what was found long ago, or was refused on another connection
+            self.ended(transactional_id)  # found long ago, or refused on another connection
             self._kept_out = {**self._kept_out, transactional_id: next(_ATTEMPTS)}
-            self._holders[key] = self  # where it is to be known, if it has begun
+            self._holders[key] = self  # this connection is to know it if it has begun
         attempt = self._kept_out[transactional_id]
         return (LookFor(self._cluster, self.user, transactional_id, attempt),) if fenced else ()
 
     def kept_out(self, transactional_id: str) -> bool:
-        """Whether it was refused a topic, and nothing is known here that it has begun."""
+        """True if a topic was refused and the gateway does not know that the transaction has begun."""
         return transactional_id in self._holder(transactional_id)._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
@@ -105,7 +106,7 @@ class OpenTransactions:
         return () if known is None else tuple(known.topics)
 
     def found(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
-        """The coordinator says that it has begun."""
+        """The coordinator reports that the transaction has begun."""
         if self._kept_out.get(transactional_id) == attempt:
             self._begin(transactional_id, topics, now, _OpenTransaction(frozenset(), now, found=True))
 
@@ -113,7 +114,7 @@ class OpenTransactions:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
 
     def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:
-        """Those that seem to write to one of `topics` for long."""
+        """Questions about transactions that seem to have written to one of `topics` for long."""
         seen = (
             LookAfter(cluster, self.user, name, each.topics)
             for name, each in self._open.items()
@@ -122,17 +123,17 @@ class OpenTransactions:
         return tuple(islice(seen, MAX_LOOKED_AFTER))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View, now: float) -> str | None:
-        """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
+        """The operation whose fence keeps the transaction from adding `topics`; None if it may add them."""
         known = self._known(transactional_id)
         names = () if known is None or known.stale(now) else known.topics
         written = (view.topics.get(text(name)) for name in names)
-        # Whose transaction fence stands on something that it writes to already.
+        # Operations whose transaction fence covers a topic that the transaction writes to already.
         goes_on = {topic.transaction_fence.operation for topic in written if topic and topic.transaction_fence}
         for name in topics:
             topic = view.topics.get(text(name))
             if topic is None:
                 continue
-            # What passes a cut goes to the target, whose coordinator knows nothing of the transaction.
+            # Batches above a cut go to the target, whose coordinator does not know the transaction.
             barrier = topic.fence or topic.crossing
             if barrier is not None:
                 return barrier.operation
@@ -166,13 +167,13 @@ class OpenTransactions:
 
 
 _Key = tuple[str | None, str | None, str]
-"""(cluster, user, transactional id): each cluster has transactions of its own."""
+"""(cluster, user, transactional id): each cluster has its own transactions."""
 Holders = WeakValueDictionary[_Key, OpenTransactions]
-"""Of a gateway: which connection has the open transaction of a user."""
+"""Connections of a gateway by the open transaction that they hold."""
 
 
 def learn_begun(holders: Holders, asked: LookFor, answer: dict[str, Any], now: float) -> None:
-    """What the coordinator says of a transaction that was refused a topic and is not known here."""
+    """Handles the coordinator's state of a transaction that was refused a topic and is not known here."""
     name = asked.transactional_id
     holder = holders.get((asked.cluster, asked.user, name))
     for state in answer["transaction_states"]:
@@ -181,11 +182,11 @@ def learn_begun(holders: Holders, asked: LookFor, answer: dict[str, Any], now: f
 
 
 def learn(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
-    """What the coordinator says of a transaction: it lists the topics until the last marker of its end is written."""
+    """Handles the coordinator's state of a transaction; topics are listed until the last end marker is written."""
     holder = holders.get((asked.cluster, asked.user, asked.transactional_id))
     transaction = holder._open.get(asked.transactional_id) if holder is not None else None
     if holder is None or transaction is None or transaction.topics is not asked.topics:
-        return  # it has gone on meanwhile, or begun anew
+        return  # it has continued meanwhile, or a new one has begun
     for state in answer["transaction_states"]:
         code, listed = state["error_code"], (topic["topic"].encode() for topic in state["topics"])
         if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (not code and transaction.topics.isdisjoint(listed)):

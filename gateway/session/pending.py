@@ -1,17 +1,17 @@
 """Requests that the client waits for, in its order: a class per kind, whose methods are its legal next states.
 
-    Passed, Patched   one broker's answer streams through; that of a Shifted is short, and patched when it is whole
+    Passed, Patched   one broker's answer streams through; a Shifted one is short, and patched when it is complete
         .abandoned()      Ready, and Discarded in the broker's queue
     Gathered          an exchange with one or more brokers makes the answer
         .ready()          Ready
-        .without()        Discarded in the queue of a broker that is not waited for any longer, or of all the others
+        .without()        Discarded in the queue of a broker that is no longer waited for, or of all others
     Composed          the driver's composed handler makes the answer
         .ready()          Ready
-    Ready             the answer is there: it goes when its turn and its time have come
+    Ready             the answer is complete, and goes out in its turn and time
 
-Only the head of the client's queue may stream its answer: clients rely on the order, as brokers answer in it. The
-queues of the brokers hold the same objects in the same order, so the head of the client's queue is always the head of
-its broker's, and nobody waits for ever.
+Only the head of the client's queue may stream its answer: clients rely on the order, in which brokers answer as well.
+The brokers' queues hold the same objects in the same order, so the head of the client's queue is always the head of its
+broker's, and no request waits forever.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from ha_core.wire.produce import patch_produce_response
 from ha_core.wire.templates.single_topic import ProduceAnswerTemplate
 
 Basis = tuple[int, int]
-"""What a forwarded request rests on: generation of the lease, revision of the state. If neither is the same when the
-answer comes, an operation may have gone on meanwhile."""
+"""Lease generation and state revision under which a request was forwarded. If both have changed when the answer comes,
+an operation may have passed by meanwhile."""
 NO_LEASE = -1
-"""In the place of the generation: it did not hold."""
+"""In place of the generation: the lease did not hold."""
 SEVERAL = BrokerLane("", -1)
-"""In the place of its broker, where a request goes to more than one."""
+"""In place of the broker, where a request goes to several."""
 
 
 class EndedTransaction(NamedTuple):
-    """The end of a transaction that is asked for."""
+    """The end of a transaction that a client asks for."""
 
     cluster: str
-    """In which it began."""
+    """The cluster in which it began."""
     transactional_id: str
     producer_id: int
-    """That its client knows."""
+    """The id that the client knows."""
     commits: bool
     doubted: bool
-    """When it was asked for a topic had left the cluster by force, or was about to."""
+    """A topic had left the cluster by force, or was about to, when the end was asked for."""
 
 
 # -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 
 Frames = dict[BrokerLane, bytearray | None]
-"""Answers by broker, with their size field; None where the broker was lost."""
+"""Answers by broker, including their size field; None if the broker was lost."""
 
 
 class Send(NamedTuple):
@@ -61,25 +61,25 @@ class Send(NamedTuple):
 
     frames: Mapping[BrokerLane, bytes | memoryview]
     survives_loss: bool = False
-    """The exchange goes on when a broker is lost. If not, the session ends, and the client asks again."""
+    """The exchange continues when a broker is lost. Otherwise the session ends, and the client retries."""
     spared: frozenset[BrokerLane] = frozenset()
-    """Brokers that are not waited for when the topology says that they are gone (`answers`)."""
+    """Brokers that are given up when the topology reports them gone (`answers`)."""
     patience_s: float = 0.0
-    """After so long without their answer the topology is asked for."""
+    """Without their answer the topology is refreshed after this time."""
 
 
 class OffloadStep(NamedTuple):
-    """Do this beside the event loop; resumed with what it returns."""
+    """Run this off the event loop; resumed with its result."""
 
     work: Callable[[], Any]
 
 
 class StandInLine(NamedTuple):
-    """Wait until all that stood in line before are done; resumed with None."""
+    """Wait until all earlier exchanges in the line are done; resumed with None."""
 
 
 class WaitForState(NamedTuple):
-    """Stay at the head of the line until a new state, or this time; resumed with None."""
+    """Stay at the head of the line until a new state or this time; resumed with None."""
 
     until: float
 
@@ -89,42 +89,42 @@ class QueuedAnswer(NamedTuple):
     """Empty: the client expects none."""
     delay_s: float = 0.0
     promises: bool = True
-    """Whether it says that something is in a log."""
+    """True if it confirms an append to a log."""
 
 
 Exchange = Generator[Send | OffloadStep | StandInLine | WaitForState, Any, QueuedAnswer | None]
-"""Returns None where nobody waits for an answer."""
+"""Returns None if no client waits for an answer."""
 
 
 # -- what the client waits for --------------------------------------------------------------------------------------
 
 
 class Pending:
-    """:ivar basis: what the answer rests on; None: it promises nothing about a log or a group."""
+    """:ivar basis: lease and revision that the answer depends on; None: it promises nothing about a log or a group."""
 
     __slots__ = ("basis", "request")
 
     outcome = "local"
-    """The metrics' word for it."""
+    """Metrics label."""
     due_at = 0.0
-    """When it is to be looked at again."""
+    """When it is checked again."""
     refused: Sequence[RefusedBatch] = ()
     """Batches that its answer refuses."""
     request: Request
     basis: Basis | None
 
     def changes(self) -> bool:
-        """Whether it may have changed a log or a group."""
+        """True if it may have changed a log or a group."""
         return False
 
 
 @dataclass(slots=True, eq=False)
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
-    :ivar lifts_with: operation with whose fence it may go, too.
-    :ivar told: the request whose outcome it tells, where it waits for more than its turn.
-    :ivar vouched: what it rests on stood when it came: it stays true, whenever it is told.
-    :ivar last: nothing is told behind it. The session ends in its turn.
+    :ivar lifts_with: operation whose fence's end lets it go earlier.
+    :ivar reports: the request whose outcome it reports, if it waits for more than its turn.
+    :ivar vouched: its basis stood when the broker answered, so it stays true whenever it goes.
+    :ivar last: the session ends after it, without further answers.
     """
 
     request: Request
@@ -132,7 +132,7 @@ class Ready(Pending):
     due_at: float = 0.0
     basis: Basis | None = None
     lifts_with: str | None = None
-    told: Gathered | Passed | None = None
+    reports: Gathered | Passed | None = None
     vouched: bool = False
     refused: Sequence[RefusedBatch] = ()
     last: bool = False
@@ -142,19 +142,19 @@ class Ready(Pending):
 
     @property
     def promises(self) -> bool:
-        """Whether it says that something was done."""
+        """True if it confirms an effect."""
         return self.basis is not None and self.request.api.vouched
 
     def promised_by(self, cluster: str) -> InFlight | None:
-        """What it says is done, if this cluster has a part in that."""
-        told = self.told
-        return None if told is None or not self.promises or cluster not in told.clusters else told
+        """The request whose effect it confirms, if this cluster took part."""
+        pending = self.reports
+        return None if pending is None or not self.promises or cluster not in pending.clusters else pending
 
 
 @dataclass(slots=True, eq=False)
 class Composed(Pending):
     """:ivar ends: the transaction that it ends.
-    :ivar due_at: when the answer may go, or with the fence of `lifts_with`.
+    :ivar due_at: when the answer may go, unless the fence of `lifts_with` ends earlier.
     """
 
     outcome = "composed"
@@ -170,13 +170,13 @@ class Composed(Pending):
 
 @dataclass(slots=True, eq=False)
 class InFlight(Pending):
-    """Something of it was sent to a broker.
+    """A part of the request was sent to a broker.
 
-    :ivar topics: whose logs it may write to; None, any: it was streamed before all were seen.
+    :ivar topics: topics to whose logs it may write; None: any, since it was streamed before all names were seen.
     :ivar group: the group that it changes.
     :ivar lane: the broker that keeps it in order with others.
-    :ivar revision: of the state on which it was forwarded.
-    :ivar begins: the fetch session that begins with it: its answer says how the broker calls that.
+    :ivar revision: state revision at which it was forwarded.
+    :ivar begins: fetch session that it begins; the answer has the broker's id of that session.
     """
 
     request: Request
@@ -197,7 +197,7 @@ class Passed(InFlight):
     """The broker's answer goes to the client as it arrives.
 
     :ivar reads: topics that a fetch waits for, as far as it names them.
-    :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
+    :ivar in_session: True if the fetch belongs to a fetch session (KIP-227).
     :ivar waits_ms: how long a fetch lets its broker wait for records.
     """
 
@@ -212,17 +212,17 @@ class Passed(InFlight):
     waits_ms: int = 0
 
     def answered(self, frame: bytearray) -> bytearray:
-        """Its whole answer, as the client gets it."""
+        """The complete answer in the client's form."""
         return frame
 
     def abandoned(self, frame: bytes) -> tuple[Ready, Discarded]:
-        """It is answered without its broker, which has not begun to."""
+        """Answers without the broker, whose answer has not begun to arrive."""
         return Ready(self.request, frame), Discarded(self.request)
 
 
 @dataclass(slots=True, eq=False)
 class Patched(Passed):
-    """The same, with offsets patched on the way (fetch)."""
+    """Like `Passed`, with offsets patched as the answer streams (fetch)."""
 
     outcome = "mapped"
     shifts: Shifts = field(kw_only=True)
@@ -230,10 +230,10 @@ class Patched(Passed):
 
 @dataclass(slots=True, eq=False)
 class Shifted(Passed):
-    """The same, with offsets patched when it is there (produce).
+    """Like `Passed`, with offsets patched in the complete answer (produce).
 
-    :ivar shifts: what is added to the base offsets of partitions.
-    :ivar like: how its answer looks if it was written, where that is known.
+    :ivar shifts: added to the base offsets of partitions.
+    :ivar like: template of a successful answer, if known.
     """
 
     outcome = "mapped"
@@ -247,13 +247,13 @@ class Shifted(Passed):
 
 @dataclass(slots=True, eq=False)
 class Gathered(InFlight):
-    """Its exchange makes one answer of those of brokers.
+    """Its exchange makes one answer from those of brokers.
 
-    :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `WaitForState`).
-    :ivar clusters: those to which something of it was sent.
+    :ivar awaited: brokers that have not answered; none: it stands in line (`StandInLine`, `WaitForState`).
+    :ivar clusters: clusters that were sent a part of it.
     :ivar sent: its last `Send`.
-    :ivar leased: they say what lies where somebody may write, so they are read under the lease only. Until then they
-        lie at their brokers: all readers wait at once, and whole answers are long.
+    :ivar leased: broker answers show logs that are being written, so they are read only under the lease. Until then
+        they stay in the brokers' connections: all readers wait at once, and whole answers are long.
     """
 
     outcome = "mapped"
@@ -267,14 +267,19 @@ class Gathered(InFlight):
 
     def ready(self, answer: QueuedAnswer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
-        self.sent = Send({})  # what was sent is kept no longer than it may be sent again
+        self.sent = Send({})  # keep the frames no longer than they may be resent
         return Ready(
-            self.request, answer.frame, due_at, self.basis if answer.promises else None, told=self, refused=self.refused
+            self.request,
+            answer.frame,
+            due_at,
+            self.basis if answer.promises else None,
+            reports=self,
+            refused=self.refused,
         )
 
     @property
     def dispensable(self) -> frozenset[BrokerLane]:
-        """The brokers that it awaits, and without which the answer can be made."""
+        """Awaited brokers without which the answer can be made."""
         return self.sent.spared & self.awaited
 
     def without(self) -> Discarded:
@@ -283,9 +288,9 @@ class Gathered(InFlight):
 
 @dataclass(slots=True, eq=False)
 class Discarded:
-    """The broker's answer is dropped: the client has one, or the question was the gateway's own.
+    """The broker's answer is dropped: the client has one, or the gateway asked for itself.
 
-    :ivar topics: whose logs are known to be written when it comes; None: any.
+    :ivar topics: topics whose pending writes are done when it comes; None: any.
     """
 
     request: Request
@@ -293,5 +298,5 @@ class Discarded:
 
 
 def concerns(pending: InFlight | Discarded, topics: frozenset[bytes]) -> bool:
-    """Whether it may write to one of them."""
+    """True if it may write to one of the topics."""
     return bool(topics) if pending.topics is None else not topics.isdisjoint(pending.topics)

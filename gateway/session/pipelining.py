@@ -1,10 +1,10 @@
-"""Requests of one connection take effect in their order, as on a broker, which executes one of them at a time.
+"""Order of one connection's requests: they take effect as on a broker, which executes one of them at a time.
 
-What goes the same way (to one broker, by one connection) is kept in order there, and is pipelined. Of two that go
-different ways the second waits for the answer to the first if both concern the same (logs, groups, topics), and one of
-them changes it. Nothing else waits, so a reader's long poll delays no heartbeat.
+Requests to one broker over one connection are kept in order there, and are pipelined. If two requests take different
+routes, the second waits for the first one's answer if both concern the same logs, groups or topics, and one of them
+changes these. No other request waits, so a reader's long poll delays no heartbeat.
 
-Invariant: of the requests in flight no two that could tell which was first go different ways.
+Invariant: no two requests in flight whose order is observable take different routes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _WRITES = APIS[_PRODUCE].effect
 
 
 def admit(session: ConnectionState, request: Request) -> bool:
-    """Lets a request be handled now. False: it is held, and all after it: `session.waits_for` says what for. Brokers
-    are asked for the end of what they do not answer.
+    """True: the request may be handled now. False: it and all later ones are held; `session.waits_for` has the reason,
+    and probes are sent after acks=0 requests.
 
-    Of a produce, whose way needs no look at it, the rest may be missing.
+    The rest of a produce may be missing: its route does not depend on it.
     """
     produce = request.api_key == _PRODUCE
     if not session.queue and not session.unacknowledged:
@@ -37,7 +37,7 @@ def admit(session: ConnectionState, request: Request) -> bool:
         return True
     api = APIS.get(request.api_key)
     if api is None or not api.min_version <= request.api_version <= api.max_version or not session.entry.entered:
-        return True  # it goes nowhere
+        return True  # it is not forwarded
     if not has_come(session, Turn(api.effect, None)):
         turn = Turn(api.effect, _lane(session, request, api.route))
         if turn.lane is None or not has_come(session, turn):
@@ -53,7 +53,7 @@ def admit(session: ConnectionState, request: Request) -> bool:
 
 
 def has_come(session: ConnectionState, turn: Turn) -> bool:
-    """Whether nothing is in flight any more that has to come first."""
+    """True if no request in flight has to come first."""
     for pending in session.queue:
         together = turn.lane is not None and isinstance(pending, InFlight) and pending.lane == turn.lane
         if together or isinstance(pending, Ready):
@@ -66,7 +66,7 @@ def has_come(session: ConnectionState, turn: Turn) -> bool:
 
 
 def _lane(session: ConnectionState, request: Request, route: Route) -> BrokerLane | None:
-    """The broker that a request goes to, if it is certain that it goes to one."""
+    """The broker that a request goes to, if it certainly goes to one."""
     if route is Route.GROUP:
         return session.routes(request.client_id).group(request.group()).coordinator
     if request.api_key == ApiKey.FETCH:

@@ -1,4 +1,4 @@
-"""What has come of the client's next request, where that is not enough to handle it; and why it has to wait."""
+"""Incomplete next request of a client, and reasons for which it waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ha_core.wire.apis import Effect
 
 @dataclass(slots=True, eq=False)
 class Beginning:
-    """Of a request that is handled when all of it is there, `size` bytes."""
+    """The first bytes of a request that is handled when all of its `size` bytes are there."""
 
     frame: bytearray
     size: int
@@ -21,14 +21,14 @@ class Beginning:
 
 @dataclass(slots=True, eq=False)
 class HalfSent:
-    """A produce request of which the beginning was sent to a broker. Its rest goes there as it comes.
+    """A produce request whose beginning was sent to a broker. The rest follows as it comes.
 
     :ivar missing: bytes that the client has not sent yet: nothing else may be written to the broker before them.
     :ivar size: bytes of the whole request.
     :ivar pending: None if it has no answer.
-    :ivar writes: topics that it names; None where the names did not come with the beginning.
-    :ivar basis: the lease and the revision under which its beginning was written.
-    :ivar hurried_at: when an operation was first seen to wait for its rest; None: none does.
+    :ivar writes: topics that it names; None if the names did not come with the beginning.
+    :ivar basis: lease generation and revision under which its beginning was written.
+    :ivar hurried_at: when an operation was first seen to wait for its rest; None: none waits.
     :ivar later: the gateway's own questions that wait for its rest.
     """
 
@@ -43,33 +43,33 @@ class HalfSent:
 
 
 class Turn(NamedTuple):
-    """What a request has to wait for."""
+    """Order that a request has to wait for."""
 
     effect: Effect
     lane: BrokerLane | None
-    """Where it goes; None: to several brokers, or by connections that are not the client's."""
+    """The broker it goes to; None: several brokers, or connections other than the client's."""
 
 
 class Delayed(NamedTuple):
-    """It waits because its client asks more often than it may."""
+    """It waits because its client exceeds a rate limit."""
 
     since: float
     until: float
 
 
 class Full(Enum):
-    """It waits because too much is under way."""
+    """It waits because too much is in flight."""
 
     FULL = "full"
 
 
 class Preparation(Enum):
-    """It is long, and is read and judged beside the event loop (`beside`)."""
+    """It is long, and is decoded and judged off the event loop (`offloading`)."""
 
     AWAITED = "awaited"
 
 
 class AwaitingIdentity(Enum):
-    """It waits because it is not known yet who its client is."""
+    """It waits until the client's identity is verified."""
 
     AWAITED = "awaited"

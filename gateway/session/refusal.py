@@ -1,4 +1,4 @@
-"""Why a request, or a partition of one, is refused here: what its client is told, and what is counted."""
+"""Reasons to refuse a request or a partition: error codes for clients, and labels of metrics."""
 
 from __future__ import annotations
 
@@ -9,78 +9,78 @@ from ha_core.wire import ApiKey, ErrorCode, Route
 from ha_core.wire.apis import Api
 
 MAX_HOLD_S = 0.2
-"""Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
-the client's own timers, and its batches into CVE-2026-35554."""
+"""Longest time that a refusal waits for its fence to be lifted. It is far below every request timeout: a long hold runs
+into the client's own timers, and its batches into CVE-2026-35554."""
 
 BEGIN_ANEW = ErrorCode.UNKNOWN_PRODUCER_ID
-"""Has a transactional producer abort its transaction and ask for a new id, in every library that knows KIP-360. Java
-since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
+"""Makes a transactional producer abort its transaction and ask for a new id, in every library that supports KIP-360.
+Java since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): docs/gateway.md has the table."""
 _KEEPS_ITS_ID = ("kafka-python/",)
-"""Software (KIP-511) whose transactional producers abort on `BEGIN_ANEW`, keep their producer id, and abort again for
-ever. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and the application creates another one."""
+"""Software (KIP-511) whose transactional producers abort on `BEGIN_ANEW`, keep their producer id, and abort again
+endlessly. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and the application creates a new one."""
 _Codes = Mapping[Route | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     Route.GROUP: ErrorCode.NOT_COORDINATOR,
     Route.TRANSACTION: ErrorCode.NOT_COORDINATOR,
 }
-"""Where nothing else is said: the client looks for the leader or coordinator again, and asks again."""
+"""Default codes: the client looks for the leader or coordinator again, and retries."""
 
 
 class Refusal(Enum):
     """(label of the metric, words for the log, error codes by API or route, time that the answer is held).
 
-    Under a fence an API with an answer in its row (`Api.fenced`) gives that.
+    Under a fence, an API with an answer in its row (`Api.fenced`) uses that one.
     """
 
     FENCE = "fence", "an operation holds a fence", {Route.COMPOSED: ErrorCode.COORDINATOR_NOT_AVAILABLE}, MAX_HOLD_S
     LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    STARTING = "starting", "the gateway knows no state yet"
-    NO_BROKER = "no_broker", "there is no broker behind this node"
+    STARTING = "starting", "the gateway has not loaded the state yet"
+    NO_BROKER = "no_broker", "this node has no broker"
     MASKED = "masked", "the cluster is masked"
-    UNREADABLE = "unreadable", "a document that decides about it cannot be read"
+    UNREADABLE = "unreadable", "a document that its route depends on cannot be read"
     DAMAGED = "damaged", "the topic's map is damaged"
     ELSEWHERE = "elsewhere", "a map or a binding leads to another cluster"
     CONCEALED = (
         "concealed",
-        "the topic is being deleted, or holds the notes of copiers",
+        "the topic is being deleted, or is a copy log",
         dict.fromkeys((Route.TOPIC, Route.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     )
     NO_LEADER = "no_leader", "its leader or coordinator is not known"
-    CROSSING = "crossing", "it crosses over, and neither the origin nor the target can take it yet"
+    CROSSING = "crossing", "a cut lies ahead, and neither the origin nor the target can take the batch yet"
     ORDER = "order", "an earlier batch of its producer comes first"
-    NEW_TERM = "new_term", "its producer has not opened the term"
-    LOOK_UP = "look_up", "an earlier term holds the batch, and its offset is looked up"
+    NEW_TERM = "new_term", "its producer has not opened the writer epoch"
+    LOOK_UP = "look_up", "an earlier writer epoch holds the batch, and its offset is looked up"
     OUTLIVED = (
         "outlived",
-        "its producer has begun a newer epoch in an earlier term",
+        "its producer has begun a newer epoch in an earlier writer epoch",
         {Route.TOPIC: ErrorCode.INVALID_PRODUCER_EPOCH},
     )
     FOREIGN_PRODUCER = (
         "foreign_producer",
-        "another cluster issued the producer id, or nobody knows which",
+        "another or an unknown cluster issued the producer id",
         {
-            # A 4.x broker says this of a batch whose transaction its coordinator does not know. Java takes
-            # INVALID_PRODUCER_ID_MAPPING for fatal there since 4.0, and repeats a batch after UNKNOWN_PRODUCER_ID.
+            # A 4.x broker answers this to a batch whose transaction its coordinator does not know. Java since 4.0 takes
+            # INVALID_PRODUCER_ID_MAPPING for fatal there, and repeats a batch after UNKNOWN_PRODUCER_ID.
             Route.TOPIC: ErrorCode.INVALID_TXN_STATE,
             Route.TRANSACTION: BEGIN_ANEW,
-            # There that is fatal, and after this all clients can abort.
+            # BEGIN_ANEW is fatal there; after this code all clients can abort.
             ApiKey.TXN_OFFSET_COMMIT: ErrorCode.ILLEGAL_GENERATION,
         },
     )
     WRITTEN_ELSEWHERE = (
         "written_elsewhere",
-        "a partition that the transaction takes in is written in another cluster",
+        "a partition added to the transaction is written in another cluster",
         {Route.TRANSACTION: BEGIN_ANEW},
     )
     INVALID = (
         "invalid",
-        "its transactional id is empty, or it names one of producer id and epoch",
+        "its transactional id is empty, or only one of producer id and epoch is set",
         {Route.TRANSACTION: ErrorCode.INVALID_REQUEST},
     )
     NO_PRODUCER_ID = (
         "no_producer_id",
-        "the next block of producer ids is not there yet",
+        "the next block of producer ids is not allocated yet",
         {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
     )
     DISCOVERY_ONLY = (
@@ -105,7 +105,7 @@ class Refusal(Enum):
         self.hold_s = hold_s
 
     def code(self, api: Api, software: str | None = None) -> ErrorCode:
-        """The error code of an answer; NONE: the request is not held up.
+        """The error code of an answer; NONE: the request is answered at once, without an error.
 
         :param software: the client's software name and version (KIP-511), `name/version`.
         """

@@ -1,4 +1,4 @@
-"""Answers that refuse: held for their fence, and damped where a client asks again and again."""
+"""Answers that refuse a request: held until the fence is lifted, and delayed when a client retries in a loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refuse(
     """Refuses a request for a coordinator.
 
     :param fence: the operation whose fence stands, if one does.
-    :param amend: adds what is said of what was taken out of `message`, because it was denied.
+    :param amend: adds the results of the elements that were removed from `message` because they were denied.
     """
     session.count_refused((refusal,))
     make = partial(_refusal, request, message, refusal, session.software, amend)
@@ -33,7 +33,7 @@ def refuse(
 def refusal_frame(
     request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
 ) -> bytes:
-    """The whole answer that refuses a request for a reason whose code does not depend on the client's software."""
+    """The encoded refusal, for reasons whose error code does not depend on the client's software."""
     return request.answer(_refusal(request, message, refusal, None, amend))
 
 
@@ -57,11 +57,11 @@ def answer_refused(
     fence: str | None = None,
     batches: Sequence[RefusedBatch] = (),
 ) -> None:
-    """Says refusals that are counted already.
+    """Sends refusals that are counted already.
 
-    :param answer: or what makes it, which is done beside the event loop where the request is a long one.
-    :param what: was refused: partitions, or a kind of request.
-    :param batches: that have to come again.
+    :param answer: the answer, or its factory, which runs off the event loop if the request is long.
+    :param what: keys for the back-off: partitions, or a kind of request.
+    :param batches: batches that the client has to send again.
     """
     hold_s = max(refusal.hold_s for refusal in refusals) or session.damping.refused(what)
     due_at = session.now + hold_s

@@ -1,4 +1,4 @@
-"""One request of the client: its bytes while they are at hand, and what makes its answer afterwards."""
+"""One request of a client: its bytes until it is handled, and the fields that its answer needs afterwards."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ from ha_core.wire.throttle import say_throttle
 Message = dict[str, Any]
 """A decoded body."""
 LONG_ANSWER_BYTES = 32 << 10
-"""A broker's answer that is longer is read beside the event loop."""
+"""A longer answer of a broker is decoded off the event loop."""
 
 
 class NeedsPreparingError(Exception):
-    """A request has more elements than are gone through on the event loop, or was judged by other rights than there are
-    now: it is prepared beside the loop, and handled then (`beside`)."""
+    """A request has too many elements for the event loop, or was judged by rights that have changed since: it is
+    prepared off the event loop, and handled then (`offloading`)."""
 
 
 class Prepared(NamedTuple):
-    """A long request that was read and judged beside the event loop."""
+    """A long request that was decoded and judged off the event loop."""
 
     message: Message
     verdicts: Verdicts | None
-    """By which it was judged."""
+    """Rights by which it was judged."""
     gate: Gate | None
-    """None: nothing of it is judged by itself."""
+    """None: no part of it is judged separately."""
     found: object = None
-    """A fetch or produce request that was read already (`LongFetch`, `LongProduce`)."""
+    """A fetch or produce request that was decoded already (`LongFetch`, `LongProduce`)."""
 
 
 OWN_CORRELATION_ID = 0x7FFF_FFFF
-"""Of the gateway's own questions on a client's connection to a broker."""
+"""Correlation id of the gateway's own questions on a client's connection to a broker."""
 _NO_BYTES = bytearray()
 
 
 def text(name: bytes) -> str:
-    """A name from the wire, which may be anything."""
+    """Decodes a name from the wire, which may be any bytes."""
     return name.decode("utf-8", "replace")
 
 
 class Request:
     """`buf[start:end]` is the frame, size first; `missing` bytes of it have not arrived.
 
-    The buffer is used again, so a request that has been handled has to `forget` it.
+    The buffer is reused, so a request that was handled has to `forget` it.
     """
 
     __slots__ = (
@@ -79,16 +79,16 @@ class Request:
         self.missing = missing
         self.prepared: Prepared | None = None
         self.throttle_ms = 0
-        """For how long its client is to wait behind it."""
+        """Time for which its client has to wait afterwards."""
         self.held_until = 0.0
-        """When its answer may go, where the client would not wait by itself."""
+        """When its answer may go, if the client would not wait by itself."""
         self.charged = False
-        """What its answer uses is counted."""
+        """True once its answer is charged to quotas."""
         self.delayed_ms = 0
-        """For how long it was delayed because its client asks more often than it may."""
+        """Time for which a discovery limit delayed it."""
 
     def again(self, correlation_id: int) -> Request:
-        """One that is like it, whose bytes nobody needs."""
+        """A similar request without its bytes."""
         one = Request.__new__(Request)
         one.api_key, one.api_version, one.client_id = self.api_key, self.api_version, self.client_id
         one.correlation_id = correlation_id
@@ -98,10 +98,10 @@ class Request:
         return one
 
     def kept(self, owned: bool = False) -> Request:
-        """This request with a buffer of its own.
+        """This request with its own buffer.
 
-        :param owned: the buffer holds this frame alone, and nothing else uses it, so it is not copied: copying 100 MB
-            would block other connections.
+        :param owned: the buffer holds only this frame, and no other request uses it, so it is not copied: copying 100
+            MB would block other connections.
         """
         one = self.again(self.correlation_id)
         one.buf = self.buf if owned else bytearray(self.frame)
@@ -116,7 +116,7 @@ class Request:
         return cls(RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0), _NO_BYTES, 0, 0, limits)
 
     def asking(self, api_key: ApiKey, api_version: int) -> Request:
-        """A question that its exchange asks for it: brokers' answers are told by the correlation id of the request."""
+        """A question that the request's exchange asks; brokers' answers are matched by the request's correlation id."""
         header = RequestHeader(api_key, api_version, self.correlation_id, None, 0)
         return Request(header, _NO_BYTES, 0, 0, self.limits)
 
@@ -139,7 +139,7 @@ class Request:
         return peek_group(self.api_key, self.api_version, self.buf, self.body_at, self.end)
 
     def read(self) -> Message:
-        """The body, where it has few elements or was read beside the event loop.
+        """The body, if it has few elements or was decoded off the event loop.
 
         :raises NeedsPreparingError: it has more.
         """
@@ -151,11 +151,11 @@ class Request:
             raise NeedsPreparingError from None
 
     def decode(self) -> Message:
-        """The body, however many elements it has: for what bounds them by itself (`scan_produce`)."""
+        """The body, however many elements it has; for callers that bound them themselves (`scan_produce`)."""
         return decode(self.api_key, self.api_version, "request", self.body, limits=inline(self.limits))
 
     def rewritten(self, message: Message) -> bytes:
-        """The frame of the same request with another body, for a broker."""
+        """The frame of this request with another body, for a broker."""
         body = encode(self.api_key, self.api_version, "request", message)
         return encode_request(self.api_key, self.api_version, self.correlation_id, self.client_id, body)
 
@@ -166,9 +166,9 @@ class Request:
         frame = encode_response(self.api_key, self.api_version, self.correlation_id, message)
         if not self.delayed_ms:
             return frame
-        told = bytearray(frame)
-        say_throttle(told, 0, len(told), self.api_key, self.api_version, self.delayed_ms)
-        return bytes(told)
+        throttled = bytearray(frame)
+        say_throttle(throttled, 0, len(throttled), self.api_key, self.api_version, self.delayed_ms)
+        return bytes(throttled)
 
     def decode_answer(self, frame: bytearray) -> Message:
         """The body of a broker's answer."""

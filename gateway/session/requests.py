@@ -1,4 +1,4 @@
-"""Cuts requests out of the client's bytes, and hands each to what handles it."""
+"""Cuts requests out of the client's bytes and passes each to its handler."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
 
 MAX_REQUESTS = 100
-"""Within one event, so that other connections have their turn."""
+"""Limit per event, so that other connections get their turn."""
 MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 LONG_BYTES = 32 << 10
-"""A longer composed request, or one with many elements, is decoded by the driver beside its event loop."""
+"""A longer composed request, or one with many elements, is decoded by the driver off the event loop."""
 _NONE = (0, -1)
-"""Versions of what is not offered."""
+"""Version range of an API that is not offered."""
 
 Handler = Callable[[ConnectionState, Request], None]
 
 
 def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
-    """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
+    """Handles the client's bytes `buf[:end]`. Bytes that cannot be used yet stay in `session.carry`."""
     if not session.life.receives:
         return
     if session.now >= session.seen_until:
         session.look_again()
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
-        # A broker judges a request when it is whole: what comes after the login has ended is not written.
+        # A broker judges a request when it is complete, so the rest that arrives after the login expired is not
+        # written.
         if authentication.expired(session, ApiKey.PRODUCE):
             return
         pos = streaming.go_on(session, reading, memoryview(buf)[:end])
@@ -103,7 +104,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
-        assert header is not None  # as when its beginning came
+        assert header is not None  # it could be read when its first bytes came
         request = Request(header, frame, 0, len(frame), session.shared.limits)
         if pipelining.admit(session, request) and discovery.admit(session, request):
             session.reading = None
@@ -114,11 +115,11 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
 
 
 def handle(session: ConnectionState, request: Request, owned: bool = False) -> None:
-    """A whole request whose turn has come; of a long one, after it was read beside the event loop.
+    """Handles a complete request whose turn has come; a long one after it was decoded off the event loop.
 
-    A login may have ended since its first bytes came, and brokers go by the time at which a request is whole.
+    A login may have expired since the first bytes arrived; like a broker, the gateway counts the time of the last byte.
 
-    :param owned: no other request uses the buffer of this one.
+    :param owned: no other request uses this one's buffer.
     """
     key, version = request.api_key, request.api_version
     if authentication.expired(session, key):
@@ -137,8 +138,8 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
         return
     low, high = session.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:
-        # A cluster that speaks less was found since the client read what is offered, and any cluster may be asked for
-        # any client. So it is sent nowhere, and the client asks for versions anew.
+        # The gateway has found a cluster that supports fewer versions since the client read the offered ones, and each
+        # cluster may serve each client. So no cluster gets the request, and the client asks for the versions again.
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
@@ -151,11 +152,11 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
 
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:
-    """For the log, which alone can say it: no answer of such a version can be made."""
+    """Reason for the log. The client gets no answer, since none can be encoded in such a version."""
     if api is not None and api.route is not Route.HIDDEN and version < api.min_version:
         return (
             f"{api.key.name} version {version} is older than {api.min_version}, the oldest that is served: the client "
-            "is older than Kafka 0.11, or is told to speak as one that is"
+            "is older than Kafka 0.11, or is configured to act as one that is"
         )
     why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
     return f"API key {key} version {version} {why}"
@@ -163,7 +164,7 @@ def _not_offered(api: Api | None, key: int, version: int) -> str:
 
 def _compose(session: ConnectionState, request: Request) -> None:
     if request.api.by_map and not leased(session):
-        # No retriable error fits them all; a client whose connection ends asks again.
+        # No retriable error fits all of these requests; a client whose connection ends retries.
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
     body = request.body

@@ -1,4 +1,4 @@
-"""Refusals in a row on one connection are held back, longer and longer."""
+"""Delays repeated refusals on one connection, longer and longer."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Hashable, Iterable
 from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
 
 AT_ONCE = 8
-"""Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
+"""Refusals in a row without delay: more than a pipelining client has in flight when a leader changes (5)."""
 DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
-"""Delays of the refusals after them; the last one holds for all that follow."""
+"""Delays of the next refusals; the last one applies to all that follow."""
 
 
 class RetryBackoff:
-    """Refusals in a row on one connection, by what was refused: a partition, or a kind of request.
+    """Refusals in a row on one connection, per partition or kind of request.
 
-    Some clients ask again at once, in a loop, and only a loop is damped. A producer without idempotence sends what is
-    refused after whatever it has sent meanwhile, so every refusal that is held back puts its records after later ones.
+    Some clients retry at once, in a loop, and only a loop is delayed. A producer without idempotence resends refused
+    records after newer ones, so each delayed refusal moves its records further back.
     """
 
     __slots__ = ("_room", "counts")
 
     def __init__(self, room: CacheBudget | None = None) -> None:
-        """:param room: for what is counted, together with others."""
+        """:param room: memory budget for the counters, shared with other sessions."""
         self.counts: BoundedCache[int, int] = BoundedCache()
-        """Of rows that have not ended, by hashes: names come from the wire, and may be long."""
+        """Refusals in a row by hash of the key: names come from the wire and may be long."""
         self._room = CacheBudget() if room is None else room
 
     def refused(self, refused: Iterable[Hashable]) -> float:
-        """Counts a refusal of all these; seconds to wait before it is said."""
+        """Counts a refusal of each key; returns the seconds to hold the answer."""
         longest_row = 0
         for what in refused:
             key = hash(what)
@@ -42,10 +42,10 @@ class RetryBackoff:
         return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
 
     def forwarded(self, what: Hashable) -> None:
-        """Something of it was not refused: the row has ended."""
+        """A request for this key was forwarded: its row of refusals ends."""
         if self.counts:
             self.counts.pop(hash(what), None)
 
     def begin_anew(self) -> None:
-        """A new view: whatever the refusals rested on may have changed."""
+        """A new view: the reasons for the refusals may be gone."""
         self.counts.clear()

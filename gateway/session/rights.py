@@ -1,4 +1,4 @@
-"""What a client may do: requests for coordinators and brokers are judged here, topics of the data path by `Routes`."""
+"""Authorization: requests for coordinators and brokers are judged here, topics of the data path by `Routes`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ K = TypeVar("K", tuple[bytes, int], tuple[str, int])
 
 
 def gate(session: ConnectionState, request: Request, message: Message) -> Gate | None:
-    """What of a request may go on; None: all of it, and its answer is the client's. Where nothing may, the client has
-    its answer."""
+    """The allowed part of a request; None: all of it, and the broker's answer goes to the client. If nothing is
+    allowed, the client is answered here."""
     verdicts, prepared = session.verdicts, request.prepared
     if verdicts is None or verdicts.everything:
         return None
@@ -38,7 +38,7 @@ def gate(session: ConnectionState, request: Request, message: Message) -> Gate |
     if found is None:
         return None
     if found.denied:
-        tell(session, request, found.denied)
+        audit(session, request, found.denied)
         session.count_refused(Refusal.DENIED for _ in found.denied)
     if found.answer is not None:
         answer_refused(session, request, found.answer, (Refusal.DENIED,), (request.api_key,))
@@ -46,7 +46,7 @@ def gate(session: ConnectionState, request: Request, message: Message) -> Gate |
 
 
 def member(session: ConnectionState, request: Request, group: bytes) -> bool:
-    """Whether a request that needs nothing but its group may go on; if not, it is answered."""
+    """True if the client may send a request that needs only its group; otherwise it is answered."""
     verdicts, needs = session.verdicts, request.api.asks.needs
     if verdicts is None or all(allows(verdicts, need.operation, need.resource, text(group)) for need in needs):
         return True
@@ -55,7 +55,7 @@ def member(session: ConnectionState, request: Request, group: bytes) -> bool:
 
 
 def amended(session: ConnectionState, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
-    """Sends what may go on of a request, and makes its answer whole."""
+    """Sends the allowed part of a request, and adds the denied part to the answer."""
     answered = yield from offloading.ask(session, request, found.request, lane)
     if answered is None:
         session.count_refused((Refusal.LEASE,))
@@ -70,12 +70,12 @@ def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
     return request.answer(found.amend(request.decode_answer(answered)))
 
 
-def tell(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
+def audit(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
     session.emit(AuditDenial(request.api_key, tuple(dict.fromkeys(denied))))
 
 
-def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
-    """Audits the denied topics of a produce or fetch request. Returns whether there were any."""
+def audit_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
+    """Audits the denied topics of a produce or fetch request. Returns True if there were any."""
     topics: dict[bytes | str, None] = {}
     for key, why in refused.items():
         if why is Refusal.DENIED:
@@ -85,15 +85,15 @@ def tell_denied(session: ConnectionState, request: Request, refused: Mapping[K, 
     if topics:
         (each,) = request.api.asks.each
         names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
-        tell(session, request, [Denied(each.operation, each.resource, name) for name in names])
+        audit(session, request, [Denied(each.operation, each.resource, name) for name in names])
     return bool(topics)
 
 
 def follow(session: ConnectionState, before: Rights | None) -> None:
-    """Other rights than a moment ago: readers that wait in what they may read no more are told to ask again, and the
-    rest of a produce that the client may not write any more is not taken.
+    """Applies new rights: fetches that wait for topics that are denied now are answered, so that the client retries,
+    and the rest of a produce to topics that are denied now is not taken.
 
-    A broker judges a request when it is whole, so that its bytes may be chosen after the right was taken away.
+    A broker judges a request when it is complete: the client could choose the remaining bytes after it lost the right.
     """
     verdicts = session.verdicts
     if verdicts is None or session.snapshot.rights is before:
@@ -102,7 +102,7 @@ def follow(session: ConnectionState, before: Rights | None) -> None:
     if isinstance(half, HalfSent) and not (
         verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
     ):
-        streaming.leave(session, Cause.RIGHT_LOST, "the right to write was taken away in the middle of a request")
+        streaming.leave(session, Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request")
     reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and not reads(pending.reads):

@@ -1,4 +1,4 @@
-"""What one identity may do with each topic and group through one port, on one snapshot."""
+"""Routes of one identity's topics and groups through one port, on one snapshot."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ _UNBOUND = UserBindings(user="anybody")
 
 class TopicRoute(NamedTuple):
     no_produce: Refusal | None = None
-    """Why nothing may be written."""
+    """Why the topic may not be written; None: it may."""
     no_fetch: Refusal | None = None
     topic: Topic | None = None
-    """If it is mapped: offsets and producer ids are translated."""
+    """Set if the topic is mapped: offsets and producer ids are translated."""
     mirror: Mirror | None = None
-    """From whose copy it is read."""
+    """The mirror whose copy is read."""
     sequences: LastSequences | None = None
     fence: str | None = None
     """Operation whose fence stands, else None."""
 
 
 _PASSED = TopicRoute()
-"""Forwarded as it is to the port's broker."""
+"""Forwarded unchanged to the port's broker."""
 _DENIED = TopicRoute(Refusal.DENIED, Refusal.DENIED)
 _CONCEALED = TopicRoute(Refusal.CONCEALED, Refusal.CONCEALED)
 _WRITES, _READS = (
     (each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
 )
-"""Of produce and fetch."""
+"""Rights for produce and fetch."""
 
 
 class Live(NamedTuple):
-    """The end of a partition of a mapped topic, where it is read through this port.
+    """The end of a mapped topic's partition that is read through this port.
 
-    :ivar since: client offsets from here on are read there, whatever was found out about older ones.
+    :ivar since: client offsets from here on are read there, whatever is known about older ones.
     """
 
     key: tuple[bytes, int]
@@ -59,7 +59,7 @@ class Live(NamedTuple):
 
 
 def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> Live | None:
-    """The same of the partition of a topic, through a port of this cluster."""
+    """The live end of a topic's partition, through a port of this cluster."""
     partition = key[1]
     if topic.damaged(partition) or topic.crosses(partition):
         return None
@@ -67,25 +67,25 @@ def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> Live | 
     extent, only = extents[-1], len(extents) == 1
     if extent.cluster != cluster:
         return None
-    # Whoever comes from an older extent begins at the start, where records may be missing.
+    # A reader that comes from an older extent begins at the start, where records may be missing.
     since = extent.start if only else extent.start + 1
     return Live(key, since, FetchShift(extent.shift, log_start_unknown=not only))
 
 
 class GroupRoute(NamedTuple):
     coordinator: BrokerLane | None
-    """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
-    coordinator itself; None while it is not known."""
+    """Broker for the group's requests: the port's own broker if its cluster coordinates the group, else the coordinator
+    itself; None while it is unknown."""
     refusal: Refusal | None
-    """Why none of them goes anywhere."""
+    """Why none of the group's requests is forwarded; None: they are."""
     fence: str | None
     """Operation whose fence stands, else None."""
     carried: MemberAliases | None
-    """Its members that have other names in that cluster."""
+    """Aliases of its adopted members."""
 
 
 class Routes:
-    """Verdicts, cached by name: a new snapshot makes a new object."""
+    """Routes cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
         "_groups", "_lives", "_room", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot",
@@ -100,8 +100,8 @@ class Routes:
         verdicts: Verdicts | None = None,
         room: CacheBudget | None = None,
     ) -> None:
-        """:param verdicts: what the client may do; None: everything.
-        :param room: for what is cached, together with others: a client that invents names must not fill the memory.
+        """:param verdicts: rights of the client; None: everything.
+        :param room: memory budget shared with other caches, so that a client that invents names cannot fill the memory.
         """
         self.snapshot = snapshot
         self.identity = identity
@@ -114,9 +114,9 @@ class Routes:
         self._groups: BoundedCache[bytes, GroupRoute] = BoundedCache()
         self._room = CacheBudget() if room is None else room
         self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
-        """Why nothing passes."""
+        """Why nothing is forwarded; None: requests are."""
         self.plain = self._is_plain()
-        """Every topic passes: no request needs a look."""
+        """True if every topic passes, so that no request has to be examined."""
 
     def _is_plain(self) -> bool:
         view = self.snapshot.view
@@ -129,7 +129,7 @@ class Routes:
         return not bindings.topics and bound in (None, self.port.cluster)
 
     def _closes(self, cluster: str | None, unknown: Refusal) -> Refusal | None:
-        """Why nothing goes to a cluster; None: it may."""
+        """Why nothing is forwarded to a cluster; None: requests are."""
         known = self.snapshot.view.clusters.get(cluster or "")
         if not self.snapshot.fresh:
             return Refusal.STARTING
@@ -145,21 +145,21 @@ class Routes:
         return route
 
     def reads(self, topics: Iterable[bytes]) -> bool:
-        """Whether a fetch of these is forwarded as it is."""
+        """True if a fetch of these topics is forwarded unchanged."""
         if self.plain:
             return True
         routes = map(self.topic, topics)
         return not self.closed and all(route.topic is None and route.no_fetch is None for route in routes)
 
     def writes(self, topics: Iterable[bytes]) -> bool:
-        """Whether a produce to these is forwarded as it is."""
+        """True if a produce to these topics is forwarded unchanged."""
         if self.plain:
             return True
         routes = map(self.topic, topics)
         return not self.closed and all(route.topic is None and route.no_produce is None for route in routes)
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
-        """What is denied is denied first: nothing else is told about it."""
+        """Denial comes first, so that the answer reveals nothing else about the topic."""
         if self.verdicts is None:
             return self._lead(raw)
         name = text(raw)
@@ -189,8 +189,8 @@ class Routes:
             return TopicRoute(Refusal.FENCE if fence else None, None, topic, mirror, view.sequences.get(name), fence)
         if topic is not None and topic.fence is not None:
             return TopicRoute(Refusal.FENCE, fence=topic.fence.operation)
-        # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default, and
-        # what is known of where topics are, may lag behind one that was created a moment ago.
+        # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default
+        # binding and the known places of topics may lag behind a topic that was just created.
         bound = cluster_for_topic(view, self.identity, name, lambda _name: ())
         if bound.level in EXPLICIT_LEVELS and bound.cluster != self.port.cluster:
             served = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
@@ -213,7 +213,7 @@ class Routes:
         return found
 
     def live(self, name: bytes, partition: int) -> Live | None:
-        """Where newest records of a mapped topic are read; None where a look at all of its extents is needed."""
+        """Where the newest records of a mapped topic are read; None if all of its extents have to be examined."""
         key = (name, partition)
         live = self._lives.get(key)
         if live is not None or key in self._lives:
@@ -225,12 +225,12 @@ class Routes:
 
     @property
     def reads_copies(self) -> bool:
-        """Whether there may be topics that whoever it is reads in the copy of a mirror."""
+        """True if the identity's user may read copies of mirrors."""
         bindings = self.snapshot.view.bindings.get(self.identity.user)
         return bindings is not None and bindings.read is not None
 
     def leader(self, cluster: str, topic: str, partition: int) -> BrokerLane | None:
-        """Who can be asked for a partition in a cluster now."""
+        """The broker that can serve a partition in a cluster now."""
         topology = self.snapshot.topology
         leader = topology.leader(cluster, topic, partition) if topology.reachable(cluster) else None
         return None if leader is None or self._closes(cluster, Refusal.NO_LEADER) else BrokerLane(cluster, leader)
@@ -257,7 +257,7 @@ class Routes:
         return route
 
     def transactions(self) -> Refusal | None:
-        """Why the port's cluster does not coordinate the identity's transactions."""
+        """Why the port's cluster does not coordinate the identity's transactions; None: it does."""
         if self.closed or cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster:
             return self.closed
         return Refusal.ELSEWHERE

@@ -1,7 +1,7 @@
 """One client connection, without I/O: bytes, answers and snapshots in, commands out.
 
-A request is passed to the broker whose port the client is on, rewritten for it, answered here, or handed to a composed
-handler. Answers leave in the order of the requests (`pending`). All else belongs to the driver.
+A request is forwarded to the broker of the client's port, rewritten for it, answered here, or handed to a composed
+handler. Answers leave in the order of the requests (`pending`). The driver does everything else.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Session(ConnectionState):
     # -- events -------------------------------------------------------------------------------------------------
 
     def receive(self, buf: bytearray, end: int, now: float) -> list[Command]:
-        """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards.
+        """Client bytes `buf[:end]`, beginning with those of `carry`. The buffer may be reused afterwards.
 
-        If `waits_for` is set afterwards, `carry` is to be given again, alone, when the session `may_go_on`.
+        If `waits_for` is set afterwards, the driver passes `carry` again, alone, once the session `may_go_on`.
         """
         self.now = now
         self.carry = b""
@@ -67,7 +67,7 @@ class Session(ConnectionState):
         return self._decided()
 
     def receive_upstream(self, lane: BrokerLane, buf: bytearray, end: int, now: float) -> list[Command]:
-        """Bytes of a broker, which start with what its `carry` held."""
+        """Bytes of a broker, beginning with those of its `carry`."""
         self.now = now
         upstream = self.upstreams.get(lane)
         if upstream is not None:
@@ -78,9 +78,9 @@ class Session(ConnectionState):
         return self._decided()
 
     def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
-        """A broker's connection was refused or broke. What was in flight there is unknown, so the client's connection
-        ends, and it asks again, unless exchanges go on without that broker. What other brokers were sent may yet be
-        appended there: it is awaited, as it is when a client has left."""
+        """A broker's connection was refused or broke. The outcome of requests in flight there is unknown, so the
+        client's connection ends, and the client retries, unless exchanges continue without that broker. Requests to
+        other brokers may still be appended: they are awaited, as after a client has left."""
         self.now = now
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
@@ -96,20 +96,20 @@ class Session(ConnectionState):
         return self._decided()
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes, now: float) -> list[Command]:
-        """The result of a `Compose`, encoded where it is long."""
+        """The result of a `Compose`, encoded if it is long."""
         self.now = now
         if isinstance(token, Composed) and token in self.composed:
             self.composed.remove(token)
             if token.ends is not None and isinstance(body, dict):
-                transactions.told(self, token.ends, body)
+                transactions.settle_end(self, token.ends, body)
                 if not transactions.stays_open(body):
                     self.transactions.ended_in(token.ends.cluster, token.ends.transactional_id)
             self.complete(token, token.ready(token.request.answer(body)))
         return self._decided()
 
     def unanswerable(self, token: Hashable, cause: Cause, detail: str, now: float) -> list[Command]:
-        """A `Compose` or a `Work` failed in a way that has no answer. The session ends there: earlier requests get
-        their answers, as from a broker, and later ones get none."""
+        """A `Compose` or an `OffloadWork` failed in a way that has no answer. The session ends there: earlier requests
+        are answered, as by a broker, and later ones are not."""
         self.now = now
         if isinstance(token, Request) and token is self.preparing:
             self.preparing = None
@@ -126,7 +126,7 @@ class Session(ConnectionState):
         return self._decided()
 
     def worked(self, token: Hashable, result: Any, now: float) -> list[Command]:
-        """What a `Work` was to do."""
+        """The result of an `OffloadWork`."""
         self.now = now
         if isinstance(token, Request) and token is self.preparing:
             self.preparing = None
@@ -143,13 +143,13 @@ class Session(ConnectionState):
         return self._decided()
 
     def judged(self, reply: Reply, now: float) -> list[Command]:
-        """What a `Judge` was to find out."""
+        """The result of a `Judge`."""
         self.now = now
         authentication.judged(self, reply)
         return self._decided()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
-        """A new snapshot: from the next request on, nothing is decided on the old one."""
+        """A new snapshot: from the next request on, no decision uses the old one."""
         self.now = now
         self.forget_verdicts()
         before, self.snapshot = self.snapshot, snapshot
@@ -159,7 +159,7 @@ class Session(ConnectionState):
             self.damping.begin_anew()
             self._lift()
             if before.fences.deleted - snapshot.fences.deleted:
-                self.seen.clear()  # a topic that is created under such a name is another one, and its use is told anew
+                self.seen.clear()  # a topic created under such a name is a new one, and its use is reported again
             forget_gaps(self, before.view)
             wake_readers(self, before.view)
             groups.wake_joiners(self)
@@ -169,7 +169,7 @@ class Session(ConnectionState):
         return self._decided()
 
     def tick(self, now: float) -> list[Command]:
-        """The time of a `Wake` has come, or what an `AwaitLease` asked for."""
+        """The time of a `Wake` has come, or the lease of an `AwaitLease` is back."""
         self.now = now
         self.awaits_lease = False
         exchange.proceed(self)
@@ -178,16 +178,16 @@ class Session(ConnectionState):
         return self._decided()
 
     def client_left(self, now: float) -> list[Command]:
-        """The client closed its connection, or it broke."""
+        """The client closed its connection, or the connection broke."""
         self.now = now
         self.life = self.life.client_left()
-        self.tell_nobody(now)
+        self.refusals_delivered(now)
         if self.life.goes_on:
             streaming.give_up_rest(self)
         return self._decided()
 
     def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
-        """No more requests: it is to end when what is in flight is answered."""
+        """Takes no more requests: the session ends once those in flight are answered."""
         self.now = now
         streaming.leave(self, cause, detail)
         return self._decided()
@@ -202,8 +202,8 @@ class Session(ConnectionState):
         return self._decided()
 
     def hurry(self, now: float) -> list[Command]:
-        """An operation waits for what is in flight: a request whose rest does not come is given up, and a transaction
-        that does not end is looked after."""
+        """An operation waits for requests in flight: a request whose rest does not come is given up, and the
+        coordinator is asked about a transaction that does not end."""
         self.now = now
         for scope in self.snapshot.fences.scopes.values():
             if scope.quiet and self.port.cluster is not None:
@@ -212,22 +212,23 @@ class Session(ConnectionState):
         return self._decided()
 
     def give_up(self, cluster: str, now: float) -> list[Command]:
-        """An operation takes the cluster for dead, and waits for what is in flight here: nothing waits for it any more.
+        """An operation has taken the cluster for dead, and waits for requests in flight here: stops waiting for that
+        cluster.
 
-        The client is cut off without an answer, so nobody is told of what the cluster has done, or may do yet with what
-        it was sent, when it goes on: that belongs to what is lost with it. The client asks again, behind the fence.
-        What others were sent may yet be appended there: it is awaited, as it is when a client has left.
+        The client is cut off without an answer, so it never hears of requests that the cluster has executed, or may
+        execute when it resumes: those are part of the cluster's loss. The client retries, after the fence. Requests to
+        other clusters may still be appended: they are awaited, as after a client has left.
         """
         self.now = now
         owed = any(lane.cluster == cluster and upstream.owes() for lane, upstream in self.upstreams.items())
-        if self.life.goes_on and (owed or any(self._untold(cluster))):
+        if self.life.goes_on and (owed or any(self._undelivered(cluster))):
             self.emit(Refresh())
             self._cut_off(Cause.TAKEN_FOR_DEAD, f"{cluster} owes an answer, and an operation takes it for dead")
             answers.drop(self, cluster)
         return self._decided()
 
     def release(self, lane: BrokerLane) -> bool:
-        """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one."""
+        """Releases a broker's idle connection: the next request to that broker opens a new one."""
         upstream = self.upstreams.get(lane)
         if upstream is None or not upstream.unused():
             return False
@@ -238,14 +239,15 @@ class Session(ConnectionState):
 
     @property
     def paused(self) -> bool:
-        """No more client bytes, please: too much is in flight, or was used."""
+        """True while no client bytes should be read: too much is in flight, or a quota is exceeded."""
         if self.waits_for is not None or not self.life.receives:
             return True
         return self.full() or (self.muted and self.reading is None)
 
     @property
     def may_go_on(self) -> bool:
-        """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
+        """True if the driver should pass `carry` again. Not after every answer, since each time the bytes are
+        copied."""
         if self.waits_for is None or not self.life.receives:
             return False
         if self.waits_for is AwaitingIdentity.AWAITED:
@@ -260,8 +262,8 @@ class Session(ConnectionState):
 
     @property
     def partial(self) -> tuple[int, int] | None:
-        """The number of the request that has begun to come and is not whole yet, and its bytes where it is sent on as
-        it comes, else 0. None: there is none, or it is not the client's turn."""
+        """(number of the request that has begun to come, its size if it is forwarded as it comes, else 0). None: there
+        is none, or the gateway waits for something other than the client."""
         if self.waits_for is not None or not self.life.receives:
             return None
         if isinstance(self.reading, HalfSent):
@@ -274,12 +276,12 @@ class Session(ConnectionState):
 
     @property
     def busy(self) -> bool:
-        """Whether something that may change a log or a group is in flight."""
+        """True if a request in flight may change a log or a group."""
         return self.unsure() or any(pending.changes() for pending in self.queue)
 
     @property
     def writes(self) -> bool:
-        """Whether something in flight may have changed a log or a group, and does not wait for other clients."""
+        """True if a request in flight may have changed a log or a group, and does not wait for other clients."""
         return self.busy and not all(pending.request.api.rebalance == "waits" for pending in self.queue)
 
     def holds_back(
@@ -290,16 +292,16 @@ class Session(ConnectionState):
         quiet: frozenset[bytes] = frozenset(),
         dead: str | None = None,
     ) -> bool:
-        """Whether an operation on these has to wait: something of them is in flight to a broker.
+        """True if an operation on these topics and groups has to wait for requests in flight to a broker.
 
-        :param since: revision of the operation's rules: what was forwarded on it or later does not count.
+        :param since: revision of the operation's rules: requests forwarded at it or later do not count.
         :param quiet: topics under a transaction fence, which waits for open transactions, and for no other produce.
-        :param dead: the cluster that the operation takes for dead: what it has done is lost, so that nobody may be told
-            of it afterwards, and an answer that waits for its turn is in flight as well.
+        :param dead: cluster that the operation has taken for dead: what it has executed is lost, so no client may hear
+            of it later, and an answer that waits for its turn counts as in flight.
         """
         if quiet and self.transactions.write_to(quiet):
             return True
-        for pending in chain(self.queue, self._untold(dead)):
+        for pending in chain(self.queue, self._undelivered(dead)):
             if not isinstance(pending, InFlight) or pending.revision >= since:
                 continue
             if concerns(pending, topics) or (pending.group is not None and pending.group in groups):
@@ -311,18 +313,18 @@ class Session(ConnectionState):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _cut_off(self, cause: Cause, detail: str) -> None:
-        """Nobody is told of anything any more."""
+        """Ends the session without answering pending requests."""
         streaming.leave(self, cause, detail)
         self.life = self.life.client_left()
-        self.tell_nobody(self.now)
+        self.refusals_delivered(self.now)
         self.drop_answers()
 
-    def _untold(self, cluster: str | None) -> Iterator[InFlight]:
-        """What this cluster has done, and the client is yet to be told of."""
+    def _undelivered(self, cluster: str | None) -> Iterator[InFlight]:
+        """Requests that this cluster has executed, and whose answer has not gone to the client."""
         if cluster is not None and self.life.connected:
             for ready in self.queue:
-                if isinstance(ready, Ready) and (told := ready.promised_by(cluster)) is not None:
-                    yield told
+                if isinstance(ready, Ready) and (pending := ready.promised_by(cluster)) is not None:
+                    yield pending
 
     def _decided(self) -> list[Command]:
         try:
@@ -338,7 +340,7 @@ class Session(ConnectionState):
         return self.pop_commands()
 
     def _unblock(self) -> None:
-        """An answer that waited for its turn streams now; one for an exchange is read, and one for nobody dropped."""
+        """Streams an answer that waited for its turn; reads those of exchanges, and drops discarded ones."""
         for blocked in [one for one in self.upstreams.values() if one.blocked]:
             if isinstance(blocked.queue[0], Discarded | Gathered):
                 self._read_on(blocked)
@@ -357,7 +359,7 @@ class Session(ConnectionState):
         answers.receive(self, upstream, buf, len(buf))
 
     def _lift(self) -> None:
-        """Refusals held for a fence that stands no more go out now."""
+        """Sends refusals that were held for a fence that is lifted now."""
         standing = self.snapshot.fences.operations
         for ready in self.queue:
             if (

@@ -1,4 +1,4 @@
-"""What all sessions of a gateway share."""
+"""State that all sessions of a gateway share."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from ha_core.wire.sasl_steps import Question, Reply
 
 
 class Accounts(Protocol):
-    """Who has which password, key or token."""
+    """Passwords, keys and tokens of users."""
 
     def reply(self, question: Question) -> Reply | None:
-        """What is known at once of a claim; None: finding it out takes longer than others can wait."""
+        """The result of checking a claim, if it is known at once; None: the check takes too long for the event loop."""
 
     def named(self, question: Question) -> str:
-        """Whom a claim names, proved or not; empty: nobody."""
+        """The user that a claim names, proved or not; empty: none."""
 
 
 class Authentication(NamedTuple):
-    """Who may enter.
+    """Settings of logins.
 
-    :ivar anonymous: whether clients may skip SASL; they are the user `anonymous` then.
-    :ivar mechanisms: that are offered.
-    :ivar session_s: how long a login is good at most (`connections.max.reauth.ms` of brokers).
-    :ivar delay_s: how long after its token a login that failed is told so, and its connection closed.
+    :ivar anonymous: True if clients may skip SASL; they are the user `anonymous` then.
+    :ivar mechanisms: offered mechanisms.
+    :ivar session_s: maximum validity of a login (`connections.max.reauth.ms` of brokers).
+    :ivar delay_s: time from the token of a failed login to its answer and the end of the connection.
     """
 
     anonymous: bool
@@ -54,7 +54,7 @@ class Authentication(NamedTuple):
 
 
 class VirtualNodes(Protocol):
-    """The ids of brokers over all clusters, as far as this gateway knows them now."""
+    """Ids of the brokers of all clusters that this gateway knows now."""
 
     @property
     def ids(self) -> Mapping[tuple[str, int], int]: ...
@@ -63,7 +63,7 @@ class VirtualNodes(Protocol):
 
 class Issued(NamedTuple):
     cluster: str | None
-    """Whose coordinator issued the producer id; None: nobody knows."""
+    """Cluster whose coordinator issued the producer id; None: unknown."""
     own: int
     """The id in that cluster."""
 
@@ -85,18 +85,18 @@ class Shared(NamedTuple):
     discovery: DiscoveryRates
     held: HeldBytes
     remembered: CacheBudget
-    """For what sessions keep by names that clients send."""
+    """Memory budget for what sessions keep by names that clients send."""
     written: Written
     max_in_flight: int = 100
     zones: ClientZones = ClientZones()
-    """Where clients are."""
+    """Zones of clients."""
 
     def issued(self, client_id: int) -> Issued:
-        """Whose producer a client speaks of."""
+        """Cluster and own id of the producer that a client names."""
         node, own = issuer(client_id)
         broker = self.nodes.broker(node)
         return Issued(None, client_id) if broker is None else Issued(broker[0], own)
 
     def shown(self, broker: BrokerLane, own: int) -> int:
-        """The producer id that the client gets for the one that this broker, a coordinator, has issued."""
+        """The client's producer id for one that this broker, a coordinator, has issued."""
         return issued_id(own, self.nodes.ids[broker.cluster, broker.broker])

@@ -1,4 +1,4 @@
-"""What a session knows of the world: replaced as a whole when anything in it changes."""
+"""The state on which a session decides: replaced as a whole when any part of it changes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from ha_core.plan.access.rights import Rights
 
 
 class DrainScope(NamedTuple):
-    """What an operation waits for."""
+    """Topics and groups whose requests in flight an operation waits for."""
 
     topics: frozenset[bytes]
     groups: frozenset[bytes]
     quiet: frozenset[bytes]
-    """Topics under a transaction fence: open transactions in them are waited for, and nothing else."""
+    """Topics under a transaction fence: only open transactions in them are waited for."""
     taken_for_dead: str | None = None
-    """The cluster that the operation does without: it waits for nothing there for long."""
+    """The cluster that the operation goes on without: it does not wait there for long."""
 
 
 class Fences(NamedTuple):
     operations: frozenset[str] = frozenset()
-    """Whose fence stands somewhere."""
+    """Operations that hold a fence."""
     topics: frozenset[bytes] = frozenset()
-    """Under a fence, or with a cut ahead."""
+    """Topics under a fence, or with a cut ahead."""
     scopes: Mapping[str, DrainScope] = {}
     """By operation: what it has fenced, or proposed a cut for."""
     deleted: frozenset[str] = frozenset()
     """Topics that are being deleted."""
     doubted: frozenset[str] = frozenset()
-    """Clusters that a topic has left by force or is about to leave so, or whose records of a topic were given up: a
-    transaction that commits there may hold records that no reader gets."""
+    """Clusters that a topic has left by force or is about to, or whose records of a topic were given up: a transaction
+    that commits there may hold records that no reader gets."""
 
 
 def fences(view: View) -> Fences:
-    """Goes through all topics and groups: not for the event loop."""
+    """Iterates over all topics and groups: too long for the event loop."""
     operations: set[str] = set()
     topics: set[bytes] = set()
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
@@ -88,30 +88,30 @@ class Snapshot:
     apis: tuple[dict[str, Any], ...] = ()
     """Body of the ApiVersions answer: `api_key, min_version, max_version` per key."""
     offered: Mapping[int, tuple[int, int]] = field(init=False)
-    """The same by key."""
+    """`apis` by key."""
     unreadable: frozenset[str] = frozenset()
-    """Paths of documents that were never readable: what they say is not guessed at."""
+    """Paths of documents that were never readable: their content is not guessed."""
     fresh: bool = True
-    """False until the first view is loaded: then only ApiVersions and retriable errors are answered."""
+    """False until the first view is loaded: until then only ApiVersions and retriable errors are answered."""
     fences: Fences = field(default_factory=Fences)
-    """Of the view."""
+    """Fences of the view."""
     zone: str = ""
-    """Where this gateway runs."""
+    """Zone of this gateway."""
     rights: Rights | None = None
-    """Who may do what; None: whoever is here may do everything."""
+    """Rights of users; None: each client may do everything."""
     quotas: Quotas | None = None
-    """Who may use how much; None: nobody is limited."""
+    """Quotas of clients; None: unlimited."""
 
     stays: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
-    """Revisions before and of the view, cluster, topic: whether what waits there for its records waits at the right
-    place. Found out by the first connection that asks."""
+    """(revision before, revision now, cluster, topic) → True if fetches that wait there still wait at the right place.
+    Filled by the first connection that needs it."""
 
     def __post_init__(self) -> None:
         offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
         object.__setattr__(self, "offered", offered)
 
     def has_topic(self, name: str) -> bool:
-        """Whether the topic exists, as far as this gateway knows."""
+        """True if the topic exists, as far as this gateway knows."""
         clusters = self.topology.clusters.values()
         return self.view.mapped(name) is not None or any(name in cluster.topics for cluster in clusters)
 
@@ -127,30 +127,30 @@ class Port:
 
     @property
     def lane(self) -> BrokerLane | None:
-        """The broker behind it."""
+        """The port's broker."""
         return None if self.cluster is None or self.broker is None else BrokerLane(self.cluster, self.broker)
 
 
 @dataclass(slots=True)
 class Lease:
-    """Until when produce and group calls may be forwarded, and acknowledged (seconds on the driver's clock).
+    """Time until which produce and group requests may be forwarded and acknowledged (seconds on the driver's clock).
 
-    Past it, others may have taken this gateway for dead and moved on: it would be a second writer.
+    After it, operations may have taken this gateway for dead and continued: it would be a second writer.
     """
 
     valid_until: float = float("-inf")
     generation: int = 0
-    """A lease that was lost and is back is another one."""
+    """Changes when a lease is lost and regained."""
 
     def holds(self, now: float) -> bool:
         return now < self.valid_until
 
     def renew(self, asked_at: float, lease_s: float) -> None:
-        """ZooKeeper has confirmed the session, when asked at this time."""
+        """ZooKeeper has confirmed the session, in answer to a question sent at `asked_at`."""
         if asked_at > self.valid_until:
             self.generation += 1
         self.valid_until = max(self.valid_until, asked_at + lease_s)
 
     def revoke(self) -> None:
-        """The session is gone, whatever the clock says."""
+        """The session is gone, whatever the clock shows."""
         self.valid_until = float("-inf")

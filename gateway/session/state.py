@@ -1,4 +1,4 @@
-"""What the handlers of requests and answers share: the state of one client connection, and the verbs that change it."""
+"""State of one client connection, shared by the handlers of requests and answers, and the methods that change it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.session.commands import (
 from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
-from gateway.session.lease_guard import basis, stands, vouch
+from gateway.session.lease_guard import basis, confirm_or_wait, still_valid
 from gateway.session.lifecycle import OPEN, Leaving, Life, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import SEVERAL, Composed, EndedTransaction, Gathered, InFlight, Pending, Ready
@@ -43,26 +43,26 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import APIS
 
 MAX_QUESTIONS = 8
-"""Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
+"""Composed requests of one connection that may run at once: each may end in an answer of megabytes."""
 MAX_BUFFERED_BYTES = 16 << 20
-"""Batches of one connection that may have to go to a target: above it no more is read from the client."""
+"""Batches of one connection that may have to go to a target: above this no more is read from the client."""
 MAX_GIVEN_BYTES = 256 << 10
-"""Answers made here within one event: more are made when the client's socket has taken these."""
+"""Answers made here within one event: above this more are made once the client's socket has taken these."""
 MAX_READY_BYTES = 1 << 20
-"""Bytes of finished answers of one connection that wait for an earlier answer: above it the gateway takes no more
-requests from it. A broker works on one request of a connection at a time; here 100 answers could wait behind a fetch
-that waits for records."""
+"""Finished answers of one connection that wait for an earlier answer: above this the gateway takes no more requests
+from it. A broker works on one request of a connection at a time; here 100 answers could wait behind a fetch that waits
+for records."""
 MAX_SEEN = 10_000
-"""Topics and groups whose use is told, of one connection."""
+"""Topics and groups of one connection whose use is reported."""
 SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
 MADE_WITHIN_S = 60.0
-"""A topic that is not known here may have been made a moment ago: clusters are looked at twice as often."""
+"""A topic that is not known here may be new: clusters are looked at twice as often as this."""
 
 
 class ConnectionState:
-    """:ivar address: where the client comes from, as rules name it (`model.access.address`), without its port.
+    """:ivar address: the client's address as rules name it (`model.access.address`), without its port.
     :ivar queue: requests that the client waits for, in order.
-    :ivar out: commands that the driver has not been given yet.
+    :ivar out: commands that the driver has not taken yet.
     """
 
     __slots__ = (
@@ -122,41 +122,44 @@ class ConnectionState:
         self.life: Life = OPEN
         self.entry: Entry = Anonymous(shared.authentication.anonymous)
         self.software: str | None = None
-        """`NAME/VERSION` of the client, if it has told."""
+        """`NAME/VERSION` of the client, if it has sent them."""
         self.damping = RetryBackoff(shared.remembered)
         self.seen: dict[int, None] = {}
-        """Hashes of what was told to be used. (Most have none or one: an empty set takes three times as much.)"""
+        """Hashes of reported uses. (Most connections have none or one; an empty set takes three times as much
+        memory.)"""
         self.seen_until = 0.0
-        """When all that is still used is to be told again: a connection may stay open for months."""
+        """When uses are reported again: a connection may stay open for months."""
         self.seen_again = False
-        """The topics of the fetch session are to be told again with its next fetch, which does not name them."""
+        """The fetch session's topics are reported again with its next fetch, which does not name them."""
         self.fetch_session: FetchSession | None = None
         self.begun_with: tuple[int, ...] = ()
-        """Hashes of the topics that the last ones began with, where they were several; as many as there are flows."""
+        """Hashes of the topics that the last fetch sessions began with, if there were several topics; at most as many
+        as flows."""
         self.gaps: dict[Partition, Gap] = {}
-        """By partition, where it is read now."""
+        """Gaps by partition, where a fetch reads now."""
         self.awaits_lease = False
         self.here = port.lane
-        """The port's broker, where it has one."""
+        """The port's broker, if it has one."""
         self.only_produce = False
-        """Nothing but produce is in flight, to the port's broker first: more of it is in order by itself."""
+        """Only produce is in flight, first of all to the port's broker: further produce keeps its order by itself."""
         self.unacknowledged = False
-        """Something was sent that has no answer."""
+        """A request without an answer was sent."""
         self.reading: Beginning | HalfSent | None = None
-        """What the next client bytes belong to; None: the next request."""
+        """The request to which the next client bytes belong; None: a new one."""
         self.waits_for: Turn | Full | AwaitingIdentity | Preparation | AwaitingQuota | Delayed | None = None
-        """What the first request in `carry` waits for."""
+        """Why the first request in `carry` waits."""
         self.delayed: Delayed | None = None
-        """That request was counted already, and has to wait or had to (`discovery`)."""
+        """Set if that request was counted already, and waits or has waited (`discovery`)."""
         self.routes_by_client: ByClientId[Routes] = ByClientId()
         self.flows: tuple[CachedDecision, ...] = ()
-        """Requests that were passed, the newest first: others that are like them go the same way (`fast_path`)."""
+        """Decisions for requests that were forwarded, the newest first: similar requests are treated alike
+        (`fast_path`)."""
         self.client_id: str | None = None
-        """Of the newest request that a verdict was looked up for."""
+        """Client id of the newest request whose routes were looked up."""
         self.composed: list[Composed] = []
-        """Those that the driver works on: few."""
+        """Requests that the driver works on: few."""
         self.given_bytes = 0
-        """Answers in `out`."""
+        """Bytes of the answers in `out`."""
         self.ready_bytes = 0
         """Bytes of the answers in `queue`."""
         self._waking = False
@@ -164,20 +167,20 @@ class ConnectionState:
         self.producer_order = shared.producer_orders.of(None)
         """Shared by all sessions of the user."""
         self.headers_read = 0
-        """Requests of which so much has come that it is known what they are."""
+        """Requests whose header has come."""
         self.held_bytes = 0
-        """Of a request that is not whole yet."""
+        """Bytes of a request that is not complete yet."""
         self.line: list[Gathered] = []
-        """Exchanges that go on one after the other (`exchange`)."""
+        """Exchanges that run one after the other (`exchange`)."""
         self.preparing: Request | None = None
-        """The request that is read and judged beside the event loop."""
+        """The request that is decoded and judged off the event loop."""
         self.throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.buffered_bytes = 0
-        """Batches that may have to go to the target of a crossing (`produce.split`)."""
+        """Bytes of batches that may have to go to the target of a crossing (`produce.split`)."""
 
     @property
     def broker(self) -> BrokerLane:
-        """The port's broker, for what is decided to go there."""
+        """The port's broker, for requests that are routed there."""
         assert self.here is not None
         return self.here
 
@@ -185,13 +188,13 @@ class ConnectionState:
         self.out.append(command)
 
     def close(self, cause: Cause, detail: str = "") -> None:
-        """Ends the session; nothing more is decided."""
+        """Ends the session; no further decisions are made."""
         if not isinstance(self.life, Over):
             self.life = self.life.end(cause, detail)
             self.out.append(Close(cause, detail))
 
     def enter(self, entry: SaslInProgress, user: str, expires_at: float) -> None:
-        """The client has proved who it is."""
+        """The client has authenticated."""
         self.entry = entry.authenticated(user, expires_at)
         self.transactions.user = user
         self.producer_order = self.shared.producer_orders.of(user, self.now)
@@ -199,31 +202,31 @@ class ConnectionState:
         self.forget_verdicts()
 
     def recognise(self, user: str) -> None:
-        """The client has shown the user's certificate; before it has sent anything."""
+        """The client has presented the user's certificate; called before it has sent anything."""
         self.entry = TlsAuthenticated(user)
         self.transactions.user = user
         self.producer_order = self.shared.producer_orders.of(user, self.now)
         self.throttling.enter(user)
 
     def forget_verdicts(self) -> None:
-        """What was decided rested on another snapshot, or on who the client was."""
+        """Drops decisions made on another snapshot or for another user."""
         self.routes_by_client.clear()
         self.flows = ()
         if self.fetch_session is not None:
             self.fetch_session.routes = None
 
     def leave_fetch_session(self) -> None:
-        """The client has ended it, or is to begin anew."""
+        """The client has ended its fetch session, or has to begin a new one."""
         if self.fetch_session is not None:
             self.fetch_session.routes = None
         self.fetch_session = None
 
     def unlimited(self, request: Request) -> bool:
-        """Whether it uses up no quota: those that do are counted one by one, and leave no flow."""
+        """True if the request uses no quota. Those that do are counted one by one, and leave no flow."""
         return self.throttling.charges(request, self.now) is None
 
     def routes(self, client_id: str | None) -> Routes:
-        """Verdicts for the identity of a request."""
+        """Routes for the identity of a request."""
         routes = self.routes_by_client.get(client_id)
         if routes is None:
             self.client_id = client_id
@@ -234,24 +237,25 @@ class ConnectionState:
 
     @property
     def verdicts(self) -> Verdicts | None:
-        """What the client may do; None: everything.
+        """Rights of the client; None: everything.
 
-        By the user who has authenticated: a client id, which may name another one, gives nobody a right.
+        They depend on the authenticated user: a client id, which may name another one, grants nothing.
         """
         rights = self.snapshot.rights
         return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self.address)
 
     def look_again(self) -> None:
-        """All that is used from now on is told again. What went the fast way is looked at once more for it."""
+        """Reports all further uses again. Flows are dropped so that requests on the fast path are looked at once
+        more."""
         self.seen_until = self.now + SEEN_AGAIN_S
         self.seen_again = self.fetch_session is not None
         self.seen.clear()
         self.flows = ()
 
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
-        """A topic or a group is used; told once per connection and way of use, and again some hours later.
+        """Reports the use of a topic or group, once per connection and kind of use, and again some hours later.
 
-        A topic that no cluster has is not used: clients without login name what they like.
+        A topic that no cluster has is not reported: clients without a login may name anything.
         """
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
@@ -269,45 +273,45 @@ class ConnectionState:
         return upstream
 
     def forward(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
-        """A request to a broker, whose answer belongs to `pending`."""
+        """Sends a request to a broker, whose answer belongs to `pending`."""
         if lane.lane == 0:
             pending.lane = lane if pending.lane in (None, lane) else SEVERAL
         self.damping.forwarded(pending.request.api_key)
         self.send(lane, data).queue.append(pending)
 
     def pass_on(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
-        """The client waits for what is sent to this broker."""
+        """Queues the request for the client, and forwards it to this broker."""
         self.enqueue(pending)
         self.forward(pending, lane, data)
 
     def send_unacknowledged(
         self, lane: BrokerLane, data: bytes | memoryview, topics: Iterable[bytes], complete: bool
     ) -> None:
-        """:param complete: whether `topics` are all that the request names."""
+        """:param complete: True if `topics` are all that the request names."""
         upstream = self.send(lane, data)
         self.unacknowledged = True
         upstream.unacknowledged.add(topics, complete, self.snapshot.view.revision)
 
     def unsure(self) -> bool:
-        """Whether something without an answer may still be on its way."""
+        """True if a request without an answer may still be in flight."""
         return any(upstream.unsure() for upstream in self.upstreams.values())
 
     def may_yet_append(self) -> bool:
-        """Whether a broker has something that may change a log or a group, and has not told what became of it."""
+        """True if a broker has a request that may change a log or a group, and has not reported the outcome."""
         return self.unsure() or any(isinstance(pending, InFlight) and pending.changes() for pending in self.queue)
 
     def hold(self, count: int) -> bool:
-        """Keeps so many more bytes of a request that is not whole yet. False: all clients together have no room."""
+        """Counts more held bytes of an incomplete request. False: all clients together exceed the limit."""
         self.held_bytes += count
         return self.shared.held.add(count)
 
     def let_go(self) -> None:
-        """What was kept of a request is needed no more."""
+        """Releases the held bytes of a request."""
         self.shared.held.let_go(self.held_bytes)
         self.held_bytes = 0
 
     def full(self, share: int = 1) -> bool:
-        """Whether as much is under way as one connection may have, or one `share`th of it."""
+        """True if the connection has its maximum in flight, or one `share`th of it."""
         return (
             len(self.queue) * share >= self.shared.max_in_flight
             or len(self.composed) * share >= MAX_QUESTIONS
@@ -316,11 +320,11 @@ class ConnectionState:
         )
 
     def wake(self) -> None:
-        """Asks to be woken for what is due next."""
+        """Requests a `Wake` for the next due time."""
         self._waking = True
 
     def next_wakeup(self) -> float | None:
-        """When the next thing that waits for its time is due."""
+        """The next time at which something is due."""
         due = [pending.due_at for pending in self.queue if pending.due_at > self.now]
         due.append(self.throttling.muted_until)
         if self.delayed is not None:
@@ -329,13 +333,13 @@ class ConnectionState:
 
     @property
     def muted(self) -> bool:
-        """Whether the client has to wait before it is asked for its next request."""
+        """True if the client has to wait before its next request is read."""
         return self.throttling.muted_until > self.now
 
     def pop_commands(self) -> list[Command]:
         if self._waking or self.throttling.anew:
             self.throttling.anew = False
-            # Once, however many requests of an event asked for it: the driver keeps one time only.
+            # Once per event, however many of its requests asked for it: the driver keeps only one time.
             self._waking = False
             if (due_at := self.next_wakeup()) is not None:
                 self.out.append(Wake(due_at))
@@ -344,7 +348,7 @@ class ConnectionState:
         return out
 
     def enqueue(self, pending: InFlight | Composed) -> None:
-        """A request that is about to be forwarded or composed."""
+        """Queues a request that is about to be forwarded or composed."""
         api_key = pending.request.api_key
         if APIS[api_key].vouched or (APIS[api_key].told_leased and isinstance(pending, Composed)):
             pending.basis = basis(self)
@@ -362,7 +366,7 @@ class ConnectionState:
         fence: str | None = None,
         refused: Sequence[RefusedBatch] = (),
     ) -> None:
-        """An answer made here, in its turn."""
+        """Queues an answer made here."""
         self.shared.counts.requests[request.api_key, outcome] += 1
         if self.throttling.timed:
             message = self.throttling.replied(request, message, self.now)
@@ -394,7 +398,7 @@ class ConnectionState:
         due_at: float = 0.0,
         fence: str | None = None,
     ) -> None:
-        """The same where the answer is long: it is made and written beside the event loop."""
+        """Like `reply`, for a long answer: it is made and encoded off the event loop."""
         pending = Composed(request, None, due_at, fence)
         self.composed.append(pending)
         self.shared.counts.requests[request.api_key, outcome] += 1
@@ -402,7 +406,7 @@ class ConnectionState:
         self.emit(OffloadWork(pending, lambda: request.answer(make()), Cause.FAULT))
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
-        """Holds the end of a session that is about to leave until then."""
+        """Delays the end of a session that is leaving until then."""
         self.line_up(Ready(request, b"", due_at))
         self._readied(due_at)
 
@@ -412,7 +416,7 @@ class ConnectionState:
     def compose(
         self, request: Request, message: Message | bytes, ends: EndedTransaction | None = None, fence: str | None = None
     ) -> None:
-        """Lets a composed handler answer; if it refuses something for a fence, the answer is held."""
+        """Has a composed handler answer; if it refuses something for a fence, the answer is held."""
         due_at = self.now + Refusal.FENCE.hold_s if fence is not None else 0.0
         pending = Composed(request, ends, due_at, fence)
         self.composed.append(pending)
@@ -420,15 +424,15 @@ class ConnectionState:
         identity = self.routes(request.client_id).identity
         self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
 
-    def tell_nobody(self, now: float) -> None:
-        """The client is gone, or asks again by another connection, as if all that was refused had been told."""
+    def refusals_delivered(self, now: float) -> None:
+        """The client is gone, or retries over another connection: refusals count as delivered."""
         for pending in self.queue:
             if pending.refused:
-                self.producer_order.told(pending.refused, now)
+                self.producer_order.delivered(pending.refused, now)
 
     def forget(self, pending: InFlight) -> None:
-        """It is never answered. What brokers still say of it is dropped."""
-        self.producer_order.told(pending.refused, self.now)
+        """Drops a request without an answer. Brokers' answers to it are dropped."""
+        self.producer_order.delivered(pending.refused, self.now)
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):
@@ -439,10 +443,10 @@ class ConnectionState:
                     upstream.discard(pending)
 
     def complete(self, pending: Pending, ready: Ready) -> None:
-        """The answer of `pending` is there."""
+        """Puts the answer of `pending` in its place in the queue."""
         if self.throttling.quotas is not None:
             ready = self.throttling.made(pending, ready, self.now)
-            if ready.due_at > self.now and ready.basis is not None and stands(self, ready.basis):
+            if ready.due_at > self.now and ready.basis is not None and still_valid(self, ready.basis):
                 ready.vouched = True
         self.stand_in(pending, ready)
         self._readied(ready.due_at)
@@ -453,19 +457,19 @@ class ConnectionState:
         self.flush()
 
     def flush(self) -> None:
-        """Sends every answer made here whose turn and time have come. Behind the end nobody gets one: what stood before
-        it may be forgotten, or torn."""
+        """Sends every answer made here whose turn and time have come. After the session's end no answer goes out:
+        earlier ones may be missing, or cut off."""
         queue = self.queue
         while queue and self.life.goes_on:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not ready.vouched and not vouch(self, ready.basis):
+            if ready.basis is not None and not ready.vouched and not confirm_or_wait(self, ready.basis):
                 return
             queue.popleft()
             self.ready_bytes -= len(ready.frame)
             if ready.refused:
-                self.producer_order.told(ready.refused, self.now)
+                self.producer_order.delivered(ready.refused, self.now)
             if ready.frame and self.life.connected:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))
@@ -473,12 +477,12 @@ class ConnectionState:
                 self._end_here()
 
     def _end_here(self) -> None:
-        """The client is told nothing more. What brokers may yet append of its later requests is awaited."""
+        """The client gets no more answers. Later requests that brokers may still append are awaited."""
         life = self.life
         if not isinstance(life, Leaving):
             return
         if self.may_yet_append():
             self.life = life.client_left()
-            self.tell_nobody(self.now)
+            self.refusals_delivered(self.now)
         else:
             self.close(life.cause, life.detail)

@@ -1,11 +1,12 @@
-"""Produce requests that are forwarded while they arrive, and those that have no answer (acks=0).
+"""Produce requests that are forwarded while they arrive, and produce without an answer (acks=0).
 
 Invariants:
+
 - While a part of a request is missing, nothing else is written to its connection: it would become a part of a record.
-- A request goes over one connection or not at all: its rest on a fresh one would be read as requests.
-- A request that was not sent whole is not executed. So where the rest cannot follow, it holds nothing up.
-- A connection over which something went without an answer tells of a failure by its end alone. So its end is the end of
-  the client's connection, as it would be without a gateway.
+- A request goes over one connection or not at all: its rest on a new one would be read as requests.
+- A broker does not execute a request that was not sent whole. So operations do not wait for one that cannot continue.
+- A connection that carried requests without an answer reports a failure only by closing. So when it closes, the
+  client's connection closes, as it would without a gateway.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gateway.session.commands import BrokerLane, Cause, ShutUpstream
-from gateway.session.lease_guard import stands
+from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, InFlight, concerns
 from gateway.session.readiness import Beginning, HalfSent
@@ -23,14 +24,14 @@ from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
-"""An operation waits so long for the rest of a request, however many bytes of it still come: a client that sends a byte
-at a time would hold a fence up for ever. Nothing is lost by giving it up: it is not executed, and the client sends it
-again."""
+"""An operation waits this long for the rest of a request, even if bytes still arrive: a client that sends a byte at a
+time would hold the fence up forever. Giving the request up loses nothing: the broker does not execute it, and the
+client sends it again."""
 
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
-    """Client bytes: how many of them belong to the request."""
-    if not stands(session, half.basis):
+    """Forwards client bytes; returns how many of them belong to the request."""
+    if not still_valid(session, half.basis):
         leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
         return 0
     taken = min(half.missing, len(chunk))
@@ -64,7 +65,7 @@ def _holds_back(session: ConnectionState, half: HalfSent, topics: frozenset[byte
 
 
 def forward(session: ConnectionState, pending: InFlight, frames: Mapping[BrokerLane, bytes | memoryview]) -> None:
-    """As `session.forward`, but waits while a request to that broker is half sent."""
+    """Like `session.forward`, but queues the frame while a request to that broker is half sent."""
     never = False
     for lane, frame in frames.items():
         upstream = session.upstreams.get(lane)
@@ -79,8 +80,8 @@ def forward(session: ConnectionState, pending: InFlight, frames: Mapping[BrokerL
 
 
 def probe(session: ConnectionState, everything: bool = False) -> None:
-    """Asks for an answer after requests without one, where an operation may wait for them. When it comes, they are in
-    the log: a broker answers a connection in order."""
+    """Sends a question after requests without an answer for which an operation may wait. Its answer shows that they are
+    in the log: a broker answers a connection in order."""
     fenced = session.snapshot.fences.topics
     for upstream in session.upstreams.values():
         if everything or upstream.unacknowledged.touches(fenced):
@@ -88,10 +89,10 @@ def probe(session: ConnectionState, everything: bool = False) -> None:
 
 
 def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool:
-    """Whether an operation on `topics` has to wait for what was sent without an answer before revision `since`."""
+    """True if an operation on `topics` has to wait for acks=0 requests that were sent before revision `since`."""
     if any(isinstance(pending, Discarded) and concerns(pending, topics) for pending in upstream.queue):
         return True
-    # Before `since` was followed all else was asked for: only after a request that is half-way nothing can be.
+    # All others were probed before `since` was followed; only after a half-sent request no probe can be written.
     unacknowledged = upstream.unacknowledged
     return upstream.writing is not BETWEEN and unacknowledged.revision < since and unacknowledged.touches(topics)
 
@@ -108,9 +109,9 @@ def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
 
 
 def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
-    """The session ends when what is in flight is answered, and what has no answer is executed.
+    """Ends the session once requests in flight are answered and acks=0 requests are executed.
 
-    Closed at once, the client would send it again: a producer without idempotence would write it twice.
+    If it closed at once, the client would resend them, and a producer without idempotence would write them twice.
     """
     if isinstance(session.life, Open):
         session.life = session.life.leave(cause, detail)
@@ -121,12 +122,11 @@ def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
 
 
 def give_up_rest(session: ConnectionState) -> None:
-    """Nothing more comes from the client: what is half sent is given up, and brokers are asked for the end of what they
-    do not answer.
+    """No more bytes come from the client: gives up the half-sent request and probes for the end of acks=0 requests.
 
-    Nothing more can be written to the connection of what is half sent. What was sent before is still answered. A broker
-    sees the end of a connection when it has executed all that came before it; so when it ends the connection in turn,
-    what has no answer is executed, too.
+    Nothing more can be written to the half-sent request's connection. Requests sent before it are still answered. A
+    broker sees the end of a connection after it has executed everything before it; when it closes the connection in
+    turn, the acks=0 requests are executed, too.
     """
     half = session.reading
     if isinstance(half, HalfSent):
@@ -140,7 +140,7 @@ def give_up_rest(session: ConnectionState) -> None:
 
 
 def forget_rest(session: ConnectionState, lane: BrokerLane) -> None:
-    """The connection to that broker is gone: so is what it was sent half, and what waited for the rest."""
+    """The connection to that broker is gone: forgets its half-sent request and those that waited for the rest."""
     half = session.reading
     if isinstance(half, HalfSent) and half.lane == lane:
         session.reading = None
@@ -149,7 +149,7 @@ def forget_rest(session: ConnectionState, lane: BrokerLane) -> None:
 
 
 def _leave_unsent(session: ConnectionState, unsent: Iterable[InFlight]) -> None:
-    """Steps of exchanges that can never be sent. Their requests have no answer, so none that came later may have one:
+    """Steps of exchanges that can never be sent. Their requests get no answer, so later ones may not get one either:
     the client is cut off."""
     for pending in unsent:
         if pending in session.queue:
@@ -158,10 +158,10 @@ def _leave_unsent(session: ConnectionState, unsent: Iterable[InFlight]) -> None:
 
 
 def hold(session: ConnectionState, count: int) -> bool:
-    """Keeps so many more bytes of a request. False: all clients together have no room, and the session ends."""
+    """Counts more held bytes of a request. False: all clients together exceed the limit, and the session ends."""
     if session.hold(count):
         return True
     held = session.shared.held
-    why = f"with {session.held_bytes} bytes of a request {held.bytes} bytes would be held of all clients"
+    why = f"{session.held_bytes} bytes of a request bring the held bytes of all clients to {held.bytes}"
     leave(session, Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
     return False

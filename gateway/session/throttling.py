@@ -1,14 +1,14 @@
-"""Flow control of one connection: what its requests use is counted, and no more is taken from it for as long as that
-asks (KIP-13, KIP-124, KIP-219).
+"""Quotas of one connection: counts what its requests use, and pauses reading for as long as that demands (KIP-13,
+KIP-124, KIP-219).
 
-Everything is forwarded first. A produce is counted when it is, a fetch when its answer begins to come. If more was used
-than may be, the client's socket is not read for the time that a broker would leave its channel mute: a timer, and
-nothing else. The answer says how long (`throttle_time_ms`). Clients that know by their version that they have to wait
-by themselves get it at once; all others get it when the time is over.
+Every request is forwarded first. A produce is counted when it is forwarded, a fetch when its answer begins to come.
+Above the quota, the client's socket is not read for as long as a broker would mute its channel; this takes one timer.
+The answer says how long (`throttle_time_ms`). Clients whose version makes them wait by themselves get it at once, all
+others when the time is over.
 
-What has been answered holds up nobody: an operation that waits for what is in flight does not wait for the throttled.
-Nobody is mute for longer than `MUTE_S` at a time, so that what he has on its way does not time out: what is owed
-beyond that is asked for again with his next request (`Meter`).
+An answered request holds up no operation: one that waits for requests in flight does not wait for throttled clients. No
+client is muted for longer than `MUTE_S` at a time, so that its requests in flight do not time out: the rest of the debt
+is charged with its next request (`Meter`).
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.throttle import bytes_before_throttle, client_waits, say_throttle, throttle_field
 
 MUTE_S = 5.0
-"""Clients have up to five requests on their way (`max.in.flight.requests.per.connection` of Java, of all others where
-they are idempotent), and give up after 30 s (`request.timeout.ms`): the last of five that wait for each other is
-answered after 20 s."""
+"""Clients have up to five requests in flight (`max.in.flight.requests.per.connection` of Java; of all others if
+idempotent), and give up after 30 s (`request.timeout.ms`): the last of five that wait for each other is answered after
+20 s."""
 QUOTA_WINDOW_S = 10.0
-"""No fetch is given more than a quota lets through in that time, as by brokers."""
+"""A fetch gets at most what its quota allows in this time, as from brokers."""
 MAX_BYTES = 0x7FFF_FFFF
-"""That a fetch can ask for."""
+"""Largest size that a fetch can ask for."""
 _MAX_BYTES_AT = 12
-"""In the body of a fetch."""
+"""Position in the body of a fetch."""
 _INT = Struct(">i")
 _FETCH = int(ApiKey.FETCH)
 _PRODUCE = int(ApiKey.PRODUCE)
 _NO_TOPICS: Mapping[bytes, int] = {}
 _NOBODY = object()
-"""Who has no client id has None."""
+"""No client: a client without a client id has None."""
 
 
 class AwaitingQuota(Enum):
-    """A request waits because its client has used more than it may."""
+    """A request waits because its client has exceeded a quota."""
 
     THROTTLED = "throttled"
 
 
 class Throttling:
-    """:ivar quotas: that are in force; None: there are none, and nothing here has to be asked.
-    :ivar muted_until: until when no request is taken.
-    :ivar anew: that has changed since the driver was last told.
-    :ivar timed: the time that is spent for the client counts.
-    :ivar unpaid_s: of it what was not counted yet.
+    """:ivar quotas: quotas in force; None: there are none.
+    :ivar muted_until: until then no request is read.
+    :ivar anew: True if that has changed since the driver last read it.
+    :ivar timed: True if time spent for the client counts.
+    :ivar unpaid_s: part of that time that is not counted yet.
     """
 
     __slots__ = (
@@ -79,11 +79,11 @@ class Throttling:
         self._meters, self._counts = meters, counts
         self._by_client: ByClientId[Charges | None] = ByClientId()
         self._last_id: object = _NOBODY
-        """Who sent the last request, and what counts for him: on a connection nearly always the same one."""
+        """Client id of the last request, and its charges: on a connection nearly always the same."""
         self._last: Charges | None = None
 
     def charges(self, request: Request, now: float) -> Charges | None:
-        """What counts for whoever sends this; None: nothing."""
+        """Charges that apply to the request's sender; None: none."""
         quotas = self.quotas
         if quotas is None:
             return None
@@ -103,7 +103,7 @@ class Throttling:
         self._forget()
 
     def follow(self, quotas: Quotas | None, now: float) -> None:
-        """Other quotas than a moment ago count from the next request on, and nobody waits for the old ones."""
+        """Applies new quotas from the next request on; waits under the old ones end."""
         if quotas is self.quotas:
             return
         self.quotas = quotas
@@ -119,25 +119,25 @@ class Throttling:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def tells_topics_apart(self, request: Request, now: float) -> bool:
-        """Whether all topics of a produce have to be known before any of it is forwarded."""
+    def needs_all_topics(self, request: Request, now: float) -> bool:
+        """True if all topics of a produce have to be known before any of it is forwarded."""
         found = self.charges(request, now)
         return found is not None and found.produce is not None and bool(found.produce.topics)
 
     def wrote(self, request: Request, scan: ProduceScan, now: float) -> None:
-        """A produce is about to be forwarded."""
+        """Counts a produce that is about to be forwarded."""
         found = self.charges(request, now)
         if found is None or found.produce is None:
             return
         of_topics: Mapping[bytes, int] = _NO_TOPICS
         if found.produce.topics:
-            of_topics = _bytes_of_topics(scan)
+            of_topics = _written_bytes_by_topic(scan)
         size = request.end - request.start + request.missing - _INT.size
         if wait_s := found.produce.take(size, of_topics, now):
             self._wait(request, wait_s, QuotaKind.PRODUCE, now)
 
     def most_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
-        """How many bytes a fetch of these topics may be given; None: as many as it asks for."""
+        """Maximum bytes of the answer to a fetch of these topics; None: as many as it asks for."""
         found = self.charges(request, now)
         if found is None or found.fetch is None:
             return None
@@ -145,7 +145,7 @@ class Throttling:
         return max(1, int(most)) if most < MAX_BYTES else None
 
     def cut_fetch(self, request: Request, topics: Iterable[bytes], now: float) -> None:
-        """The same, in the request as it stands."""
+        """Lowers the limit in the encoded fetch to `most_bytes`."""
         most = self.most_bytes(request, topics, now)
         if most is not None:
             at = request.body_at + _MAX_BYTES_AT
@@ -155,7 +155,7 @@ class Throttling:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def needs(self, pending: object, now: float) -> int:
-        """How many bytes of a broker's answer have to be there before it may begin to go."""
+        """Bytes of a broker's answer that have to be there before it may begin to go."""
         if self.quotas is None or not isinstance(pending, Passed):
             return 0
         request = pending.request
@@ -166,7 +166,7 @@ class Throttling:
     def begins(self, pending: Passed, frame: memoryview, size: int, now: float) -> Counter[bytes] | None:
         """An answer of `size` bytes begins to come; its beginning is in `frame`.
 
-        Where the bytes of its topics have to be told apart on the way, for the counter that is returned.
+        Returns a counter if bytes have to be counted by topic as the answer streams.
         """
         request = pending.request
         found = self.charges(request, now)
@@ -194,13 +194,13 @@ class Throttling:
         return counter
 
     def read(self, request: Request, size: int, of_topics: Mapping[bytes, int], now: float) -> None:
-        """All of an answer has gone whose bytes were told apart. It is too late to say it there."""
+        """An answer whose bytes were counted by topic has gone. It is too late to put the throttle time into it."""
         found = self.charges(request, now)
         if found is not None and found.fetch is not None:
             self._wait(request, found.fetch.take(size, of_topics, now), QuotaKind.FETCH, now)
 
     def made(self, pending: Pending, ready: Ready, now: float) -> Ready:
-        """An answer that was put together here."""
+        """Charges an answer that was made here, and puts the throttle time into it."""
         request = pending.request
         found = self.charges(request, now)
         if found is None or not ready.frame:
@@ -208,7 +208,7 @@ class Throttling:
         if not request.charged:
             request.charged = True
             if request.api_key == _FETCH and found.fetch is not None and isinstance(pending, InFlight):
-                of_topics = _told_apart(request, ready.frame) if found.fetch.topics else {}
+                of_topics = _fetched_bytes_by_topic(request, ready.frame) if found.fetch.topics else {}
                 self._wait(request, found.fetch.take(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
             self._pay(request, found.request, now)
         if not request.throttle_ms:
@@ -218,7 +218,7 @@ class Throttling:
         return replace(ready, frame=frame, due_at=max(ready.due_at, request.held_until))
 
     def replied(self, request: Request, message: Message, now: float) -> Message:
-        """An answer that is made at once."""
+        """Charges an answer that is sent at once, and puts the throttle time into it."""
         found = self.charges(request, now)
         if found is None:
             return message
@@ -236,7 +236,7 @@ class Throttling:
             self._wait(request, charge.take(spent_s * 100, now), QuotaKind.REQUEST, now)
 
     def _wait(self, request: Request, wait_s: float, kind: QuotaKind, now: float) -> None:
-        """No more is taken from the client for so long."""
+        """Reads nothing more from the client for this long."""
         if not wait_s:
             return
         mute_s = min(wait_s, MUTE_S)
@@ -249,16 +249,16 @@ class Throttling:
         self._counts.throttled_s[kind.label] += mute_s
 
 
-def _told_apart(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
+def _fetched_bytes_by_topic(request: Request, frame: bytes | bytearray) -> Counter[bytes]:
     counter = Counter[bytes]()
     patcher = FetchPatcher(request.api_version, len(frame) - _INT.size, {}, counter)
     patcher.feed(memoryview(frame), _INT.size, len(frame))
     return counter
 
 
-def _bytes_of_topics(scan: ProduceScan) -> Mapping[bytes, int]:
+def _written_bytes_by_topic(scan: ProduceScan) -> Mapping[bytes, int]:
     partitions = scan.partitions
-    if len(partitions) == 1:  # nearly always, and a counter costs more than all else here
+    if len(partitions) == 1:  # the usual case; a counter costs more than everything else here
         topic, _, _, size = partitions[0]
         return {topic: max(size, 0)}
     counter = Counter[bytes]()

@@ -1,8 +1,8 @@
-"""What transactional producers have written through this gateway in their last transaction.
+"""Writes of transactional producers through this gateway, in their last transaction.
 
-It is evidence for the end of a transaction whose topics went on elsewhere by force (`composed/end_transaction`): what
-the map says is still read of its producer tells whether its records are, once it is known which they are. Another
-gateway may have taken more of them. Nothing is concluded from what is missing here.
+They are evidence for the end of a transaction whose topics moved by force (`composed/end_transaction`): the map says
+which records of a producer readers still get, and these writes say which records the transaction has. Another gateway
+may have forwarded more of them, so the absence of a write proves nothing.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ha_core.wire.records import Batch
 from ha_core.wire.sequences import last_sequence
 
 MAX_PRODUCERS = 10_000
-"""Of those that wrote last. Producer ids come from the wire."""
+"""Producers that wrote last; their ids come from the wire."""
 MAX_PARTITIONS = 1_000
-"""Of one producer. Of one that writes to more nothing is known."""
+"""Bound per producer. A producer that writes to more has no evidence."""
 
 
 @dataclass(slots=True)
 class Writes:
-    """Of one producer and epoch."""
+    """Writes of one producer and epoch."""
 
     epoch: int
     last: dict[Key, int] = field(default_factory=dict)
     """(topic, partition) → the sequence of the last record."""
     too_many: bool = False
     commit_asked: bool = False
-    """A commit was passed on from here: it may happen, and may have happened, whatever else is said."""
+    """This gateway has forwarded a commit: it may succeed, or have succeeded, whatever other answers say."""
     ended: bool = False
-    """Its coordinator has said so. Its client may not have heard it."""
+    """The coordinator has reported the end. The client may not have heard it."""
     committed: bool = False
-    """And that it is committed."""
+    """The coordinator has reported a commit."""
 
     @property
     def by_partition(self) -> Mapping[tuple[str, int], int]:
@@ -43,16 +43,16 @@ class Writes:
 
 
 class TransactionEvidence(NamedTuple):
-    """What the composed end of a transaction is told beside the request."""
+    """Passed to the composed end of a transaction beside the request."""
 
     doubted: bool = False
-    """Whether a topic has left the coordinator's cluster by force, or is about to."""
+    """True if a topic has left the coordinator's cluster by force, or is about to."""
     writes: Writes | None = None
-    """None: nothing is known."""
+    """None: unknown."""
 
 
 class Written:
-    """By the producer id that clients see."""
+    """Writes by the producer id that clients see."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Writes] = {}
@@ -75,19 +75,19 @@ class Written:
         return None if writes is None or writes.epoch != epoch or writes.too_many else writes
 
     def commit_goes_on(self, producer_id: int, epoch: int) -> None:
-        """A commit is passed on to the coordinator."""
+        """A commit is forwarded to the coordinator."""
         writes = self._producers.get(producer_id)
         if writes is not None and writes.epoch == epoch:
             writes.commit_asked = True
 
     def ended(self, producer_id: int, *, committed: bool) -> None:
-        """The coordinator has said what became of its transaction."""
+        """The coordinator has reported the end of the producer's transaction."""
         writes = self._producers.get(producer_id)
         if writes is not None:
             writes.ended, writes.committed = True, committed
 
     def begins(self, producer_id: int) -> None:
-        """It takes something in: the transaction that has ended is not the one that it will ask about."""
+        """A new transaction of the producer begins: evidence of one that has ended no longer applies."""
         writes = self._producers.get(producer_id)
         if writes is not None and writes.ended:
             del self._producers[producer_id]

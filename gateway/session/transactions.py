@@ -1,15 +1,15 @@
-"""Requests of transactional producers, and the producer ids of those without transactions.
+"""Requests of transactional producers, and INIT_PRODUCER_ID of those without transactions.
 
-A transaction lives in the cluster whose coordinator issued its producer's id. When the user is moved, what begins after
-the cut begins in the target, under an id of the target; what began before can only end, where it began.
+A transaction stays in the cluster whose coordinator issued its producer id. When the user is moved, transactions that
+begin after the cut begin in the target, under an id of the target; earlier ones can only end where they began.
 
-Invariant: a request that names such an id reaches the cluster that issued it and no other, under the id by which that
-cluster knows it. Elsewhere the same number is another producer: the batch would be taken for a duplicate, appended to
-a stranger's transaction, or leave one open for ever. The issuer lies in the id itself (`ha_core.model.producer`), so
-this holds with any number of gateways, and through their restarts.
+Invariant: a request that names such an id reaches only the cluster that issued it, under the id by which that cluster
+knows it. In another cluster the same number is another producer: the batch would be taken for a duplicate, appended to
+a stranger's transaction, or leave a transaction open for good. The id itself names its issuer
+(`ha_core.model.producer`), so this holds with any number of gateways, and through their restarts.
 
 A request that names another cluster's producer is answered UNKNOWN_PRODUCER_ID (`BEGIN_ANEW`). Java, librdkafka and
-franz-go abort the transaction, ask for a new id and go on (KIP-360); a client without KIP-360 ends its producer.
+franz-go abort the transaction, ask for a new id and continue (KIP-360); a client without KIP-360 closes its producer.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _TRY_AGAIN = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Answers after which a transaction is still open."""
+"""Answers that leave the transaction open."""
 
 
 def stays_open(answer: dict[str, Any]) -> bool:
-    """Whether a transaction is still open after this answer to END_TXN."""
+    """True if a transaction is still open after this answer to END_TXN."""
     return answer["error_code"] in _TRY_AGAIN
 
 
-def told(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
-    """What the client is told of the end of its transaction.
+def settle_end(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
+    """Adjusts the answer to END_TXN before it goes to the client.
 
-    A commit that was on its way while a topic left its cluster by force may be of records that nobody reads: the client
-    asks again, and it is judged.
+    A commit in flight while a topic left its cluster by force may cover records that no client reads: the client
+    retries, and the commit is judged.
     """
     committed = ends.commits and answer["error_code"] == ErrorCode.NONE
     if not stays_open(answer):
@@ -85,16 +85,16 @@ def transaction(session: ConnectionState, request: Request) -> None:
 
 
 def ends_here(session: ConnectionState, request: Request) -> bool:
-    """Whether an END_TXN goes to the port's broker, and to no other."""
+    """True if an END_TXN goes to the port's broker and to no other."""
     return Transactional(session, request).ends_here
 
 
 class Transactional:
-    """One request. What handles it returns the refusal, if it is refused.
+    """One request. Its handler returns the refusal, if it is refused.
 
-    :ivar ours: whether the port's cluster issued the producer id.
-    :ivar unable: why nothing may be forwarded to the port's broker.
-    :ivar fence: the operation whose fence stands on what the request is about.
+    :ivar ours: True if the port's cluster issued the producer id.
+    :ivar unable: reason for which nothing may be forwarded to the port's broker.
+    :ivar fence: the operation whose fence covers the topics or group of the request.
     """
 
     def __init__(self, session: ConnectionState, request: Request) -> None:
@@ -111,20 +111,20 @@ class Transactional:
         self.unable = broker if leased(session) else Refusal.LEASE
         self.fence: str | None = None
         self.ends: EndedTransaction
-        """Of END_TXN."""
+        """Set for END_TXN."""
         self.gate: Gate | None = None
-        """Where something of it was denied, or has to be kept from the client."""
+        """Set if a part of the request was denied, or has to be hidden from the client."""
 
     @property
     def invalid(self) -> bool:
-        """Whether every broker says so. A group's coordinator does not look at the transactional id."""
+        """True if every broker refuses the request as invalid. A group's coordinator ignores the transactional id."""
         if self.request.api_key == ApiKey.INIT_PRODUCER_ID and (self.shown < 0) != (self.message["producer_epoch"] < 0):
             return True
         return self.message["transactional_id"] == "" and self.request.api_key != ApiKey.TXN_OFFSET_COMMIT
 
     @handles(ApiKey.INIT_PRODUCER_ID)
     def init(self) -> Refusal | None:
-        """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
+        """Issues an id from the gateways' own range, since every cluster counts producer ids from 0.
 
         A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
         """
@@ -139,7 +139,7 @@ class Transactional:
         return None
 
     def _init_transactional(self) -> Refusal | None:
-        """A producer that names an id of another cluster, to have its epoch raised (KIP-360), is new in this one.
+        """Initialises a producer that names another cluster's id, to raise its epoch (KIP-360), as a new producer.
 
         Its coordinator would take it for an older producer of the same transactional id, and answer PRODUCER_FENCED.
         """
@@ -155,12 +155,12 @@ class Transactional:
     def _initialised(self, answer: Message) -> None:
         if answer["error_code"] == ErrorCode.NONE:
             answer["producer_id"] = self.session.shared.shown(self.session.broker, answer["producer_id"])
-            # What the producer had open, the coordinator has aborted.
+            # The coordinator has aborted the producer's open transaction.
             self.open.ended(self.name)
 
     @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
     def add_partitions(self) -> Refusal | None:
-        """A transaction takes partitions in: so it begins, for each client that sets out on a new one."""
+        """Adds partitions to a transaction; the first of these requests begins it."""
         refusal = self._not_ours(self.routes.transactions())
         if refusal is not None:
             return refusal
@@ -171,8 +171,8 @@ class Transactional:
         elif self._concealed():
             refusal = Refusal.CONCEALED
         elif self._written_elsewhere():
-            # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
-            # cut, or after the end of what was left.
+            # Once added, the partition would get the transaction's end marker in this cluster: in a copy that has to
+            # stay empty until its cut, or above the end of the extent that was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
         if refusal is None:
             self.session.shared.written.begins(self.shown)
@@ -188,18 +188,18 @@ class Transactional:
             self.open.begun(self.name, topics, self.session.now)
 
     def _concealed(self) -> bool:
-        """Whether it is to take in a topic that clients do not see. Its end would be written there."""
+        """True if the request adds a topic that clients do not see. The end marker would be written there."""
         concealed = self.session.snapshot.view.concealed
         return any(concealed(asked["name"]) for asked in self.message["topics"])
 
     def _written_elsewhere(self) -> bool:
-        """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""
+        """True if another cluster than the transaction's coordinator has a partition's writer, or none has."""
         return any(self._is_elsewhere(asked["name"], asked["partitions"]) for asked in self.message["topics"])
 
     def _is_elsewhere(self, name: str, partitions: list[int]) -> bool:
-        """Whether the topic's writer is in another cluster than the coordinator. A topic that never moved is written in
-        the cluster that has it. If a move of its user left it behind, the coordinator's brokers would answer
-        UNKNOWN_TOPIC_OR_PARTITION, and clients would retry for ever."""
+        """True if the topic's writer is in another cluster than the coordinator. A topic that never moved is written in
+        the cluster that has it. If a move left it behind, the coordinator's brokers would answer
+        UNKNOWN_TOPIC_OR_PARTITION, and clients would retry endlessly."""
         topic = self.session.snapshot.view.topics.get(name)
         if topic is not None and topic.mapped:
             return any(isinstance(self.routes.writer(topic, partition), Refusal) for partition in partitions)
@@ -208,7 +208,7 @@ class Transactional:
 
     @handles(ApiKey.ADD_OFFSETS_TO_TXN)
     def add_offsets(self) -> Refusal | None:
-        """A transaction takes a group's offsets in."""
+        """Adds a group's offsets to a transaction."""
         refusal = self._not_ours(self.routes.transactions())
         if refusal is None:
             self.session.shared.written.begins(self.shown)
@@ -217,10 +217,10 @@ class Transactional:
 
     @handles(ApiKey.END_TXN)
     def end(self) -> Refusal | None:
-        """A transaction ends where it began, wherever its user is by now.
+        """Ends a transaction where it began, wherever its user is now.
 
-        Above all a commit that is asked for again because its answer was lost: it may have happened before the cut, and
-        whoever is told that it did not would write all of its records a second time.
+        A commit that is retried because its answer was lost matters most: it may have succeeded before the cut, and a
+        client that hears that it failed would write all of its records a second time.
         """
         if not leased(self.session):
             return Refusal.LEASE
@@ -242,7 +242,7 @@ class Transactional:
 
     @property
     def ends_here(self) -> bool:
-        """A commit in a cluster that a topic has left by force is judged first."""
+        """False for a commit in a cluster that a topic has left by force: it is judged first."""
         commit_in_doubt = self._doubted and self.message["committed"]
         return not self.unable and self.ours and not self.routes.closed and not commit_in_doubt
 
@@ -251,16 +251,17 @@ class Transactional:
         return self.issued.cluster in self.session.snapshot.fences.doubted
 
     def _ended(self, answer: Message) -> None:
-        """librdkafka aborts what was kept from beginning, too, and INVALID_TXN_STATE would end its producer.
+        """Confirms the abort of a transaction that was refused before it began.
 
-        Only the coordinator knows that there is nothing: what was refused here may have begun on a connection that
-        broke, or through another gateway. Told that it is aborted, its client would go on in that transaction, and
-        commit what it has given up.
+        librdkafka aborts such a transaction, too, and INVALID_TXN_STATE would stop its producer. Only the coordinator
+        knows that there is none: the transaction may have begun on a connection that broke, or through another gateway.
+        If the gateway confirmed the abort by itself, the client would continue in that transaction and commit what it
+        has aborted.
         """
         kept_out = not self.message["committed"] and self.open.kept_out(self.name)
         if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
             answer["error_code"] = ErrorCode.NONE
-        told(self.session, self.ends, answer)
+        settle_end(self.session, self.ends, answer)
         if not stays_open(answer):
             self.open.ended(self.name)
 
@@ -279,9 +280,9 @@ class Transactional:
         return None
 
     def _not_ours(self, away: Refusal | None) -> Refusal | None:
-        """None: the port's cluster has issued the producer's id, by which the request names it now.
+        """None if the port's cluster issued the producer id; the request then names the id that this cluster knows.
 
-        :param away: why another cluster coordinates what the request is about.
+        :param away: reason for which another cluster coordinates the request.
         """
         refusal = self.unable or away or (None if self.ours else Refusal.FOREIGN_PRODUCER)
         if refusal is None:
@@ -301,18 +302,18 @@ class Transactional:
         self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
 
     def _ask(self, answered: Callable[[Message], None], topics: tuple[bytes, ...] = ()) -> None:
-        """Asks the port's broker; `answered` makes its answer the client's.
+        """Asks the port's broker; `answered` turns its answer into the client's.
 
-        :param topics: in whose logs the request may leave traces.
+        :param topics: topics to whose logs the request may write.
         """
         exchange.begin(self.session, self.request, self._exchange(answered), topics)
 
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
-        """:param answered: makes the broker's answer the client's; None: it is."""
+        """:param answered: turns the broker's answer into the client's; None: it is the client's."""
         request, session = self.request, self.session
         frame = yield from offloading.ask(session, request, self.message, session.broker, survives_loss=True)
         if frame is None:
-            # The client looks for a coordinator that is gone, and sends its request again (`answers.lost`).
+            # The client looks for a coordinator again, and resends its request (`answers.lost`).
             refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
             session.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend

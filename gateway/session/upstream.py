@@ -1,4 +1,4 @@
-"""The protocol state of one connection to a broker on behalf of one client."""
+"""Protocol state of one connection to a broker on behalf of one client."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from gateway.session.pending import Discarded, Gathered, InFlight
 from gateway.session.readiness import HalfSent
 
 MAX_UNACKNOWLEDGED = 10_000
-"""Of more topics none is kept, and any may be meant: names come from the wire."""
+"""Bound on tracked topics, since names come from the wire; above it any topic may be affected."""
 
 
 class Unacknowledged:
-    """Topics of requests without an answer (acks=0) that may still be on their way."""
+    """Topics of requests without an answer (acks=0) that may still be in flight."""
 
     __slots__ = ("_any", "_topics", "ever", "revision")
 
     def __init__(self) -> None:
         self._topics: set[bytes] = set()
         self._any = False
-        """Others may be meant: a request was streamed before all was seen, or there were too many."""
+        """Any topic may be affected: a request was streamed before all names were seen, or there were too many
+        topics."""
         self.ever = False
-        """Something went over the connection: only its end would tell of a failure."""
+        """Such a request was sent: only the connection's end would report a failure."""
         self.revision = 0
-        """Of the state on which the last of them was sent."""
+        """State revision at which the last of them was sent."""
 
     def __bool__(self) -> bool:
         return self._any or bool(self._topics)
@@ -44,7 +45,7 @@ class Unacknowledged:
         return bool(topics) if self._any else not topics.isdisjoint(self._topics)
 
     def pop_all(self) -> tuple[bytes, ...] | None:
-        """The topics, whose end is asked for now; None: any."""
+        """The topics, when a probe for their end is sent; None: any."""
         topics = None if self._any else tuple(self._topics)
         self._topics.clear()
         self._any = False
@@ -52,11 +53,11 @@ class Unacknowledged:
 
 
 class Between:
-    """Whole requests were written: the next one may be."""
+    """Complete requests were written: the next one may be."""
 
 
 class HalfClosed:
-    """Nothing more is written: the broker ends the connection when it has done what came before."""
+    """Nothing more is written: the broker closes the connection after it has executed everything before."""
 
 
 BETWEEN, SHUT = Between(), HalfClosed()
@@ -64,16 +65,16 @@ BETWEEN, SHUT = Between(), HalfClosed()
 
 @dataclass(slots=True, eq=False)
 class Upstream:
-    """Requests in flight, the answer that is being read, and what may be written."""
+    """Requests in flight, the answer that is being read, and the state of writing."""
 
     lane: BrokerLane
     queue: deque[InFlight | Discarded] = field(default_factory=deque)
     answer: Arriving | None = None
-    """The answer that has begun to arrive: that to the first in the queue."""
+    """The answer that has begun to arrive, to the first request in the queue."""
     carry: bytes | bytearray = b""
-    """Bytes received but not yet used: to be put in front of the next chunk."""
+    """Bytes received but not used yet; the driver puts them in front of the next chunk."""
     blocked: bool = False
-    """Its answer must not go to the client yet: nothing more is read until it may."""
+    """The answer must not go to the client yet; nothing more is read until it may."""
     writing: Between | HalfSent | HalfClosed = BETWEEN
     unacknowledged: Unacknowledged = field(default_factory=Unacknowledged)
 
@@ -83,19 +84,19 @@ class Upstream:
         self.writing = half
 
     def complete(self, half: HalfSent) -> None:
-        """The rest of it was."""
+        """The rest of the request was written."""
         assert self.writing is half
         self.writing = BETWEEN
 
     def shut(self, half: HalfSent) -> None:
-        """Its rest never will be. A request that was not sent whole is not executed."""
+        """The rest will never be written. A broker does not execute a request that was not sent whole."""
         assert self.writing is half
         if half.pending is not None:
             self.queue.remove(half.pending)
         self.writing = SHUT
 
     def discard(self, pending: Gathered) -> None:
-        """What this broker says to it is dropped."""
+        """Drops this broker's answer to the request."""
         self.queue[self.queue.index(pending)] = pending.without()
         if isinstance(self.answer, Gathering) and self.answer.pending is pending:
             self.answer = self.answer.dropped()
@@ -104,7 +105,7 @@ class Upstream:
         return self.writing is BETWEEN and not self.queue and not self.unacknowledged.ever
 
     def abandoned(self) -> bool:
-        """Whether all that is under way is questions that nobody waits for."""
+        """True if only questions are in flight whose answers no client waits for."""
         return (
             self.writing is BETWEEN
             and not self.unacknowledged.ever
@@ -112,15 +113,15 @@ class Upstream:
         )
 
     def unsure(self) -> bool:
-        """Whether something without an answer may still be on its way."""
+        """True if a request without an answer may still be in flight."""
         return bool(self.unacknowledged) or any(
             isinstance(pending, Discarded) and pending.topics != () for pending in self.queue
         )
 
     def owes(self) -> bool:
-        """Whether the broker has something to answer, or to execute without an answer."""
+        """True if the broker has a request to answer, or to execute without an answer."""
         return bool(self.queue or self.unacknowledged) or self.writing is not BETWEEN
 
     def ended_in_order(self) -> bool:
-        """Whether its end tells of no failure of what had no answer, or was not sent whole."""
+        """True if the connection's end leaves no doubt about requests without an answer, or half-sent ones."""
         return self.writing is SHUT or (self.writing is BETWEEN and not self.unacknowledged.ever)

@@ -30,7 +30,7 @@ _IN_FLIGHT = 64
 _HELLO_S = 3.0
 _READ_BYTES = 1 << 20
 APART_S = 60.0
-"""For how long the questions of an API go by a connection of their own, when the broker has hung up on one."""
+"""Time for which questions of an API use a connection of their own after the broker has hung up on one."""
 
 
 class BrokerLostError(Exception):
@@ -39,19 +39,19 @@ class BrokerLostError(Exception):
 
 
 class _BystanderError(BrokerLostError):
-    """The connection ended on another question; the broker never began with this one."""
+    """The connection ended on another question; the broker had not begun this one."""
 
 
 class HangUp(NamedTuple):
     """A broker closed the connection instead of answering.
 
-    Brokers work on one request of a connection at a time, in order: the question that waited longest is the one that
-    was not answered. They close on requests that they cannot parse, and when they stop.
+    Brokers work on one request of a connection at a time, in order: the oldest question is the one that was not
+    answered. They close on requests that they cannot parse, and when they stop.
     """
 
     api_key: int
     bystanders: int
-    """Questions that waited behind it."""
+    """Questions that waited after it."""
 
 
 @contextlib.contextmanager
@@ -79,17 +79,17 @@ class _Question(NamedTuple):
     def fail(self, error: BrokerLostError) -> None:
         if not self.answered.done():
             self.answered.set_exception(error)
-            self.answered.exception()  # nobody may wait for it any more; asyncio would complain
+            self.answered.exception()  # without a waiter asyncio would log an unretrieved exception
 
 
 class _Pipe:
-    """One opened connection: what is asked goes out at once, and a task hands each answer to whoever waits for it."""
+    """One opened connection: questions go out at once, and a task passes each answer to its waiter."""
 
     def __init__(self, flow: SocketStream, client: Client, on_hang_up: OnHangUp) -> None:
         self.client = client
         self.open = True
         self.retired = False
-        """Nothing more is asked; it ends with its last answer."""
+        """No more questions; it ends with its last answer."""
         self.unanswered_since = 0.0
         self._flow, self._on_hang_up = flow, on_hang_up
         self._waiting: deque[_Question] = deque()
@@ -100,7 +100,7 @@ class _Pipe:
         return bool(self._waiting)
 
     async def ask(self, data: bytes, api_key: int = ApiKey.API_VERSIONS) -> Answer:
-        """:param data: what the client has made of a request just now."""
+        """:param data: a request that the client has just encoded."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self.unanswered_since = loop.time()
@@ -111,7 +111,7 @@ class _Pipe:
         return await future
 
     def end(self, why: str) -> None:
-        """What is in flight fails with `why`."""
+        """Fails questions in flight with `why`."""
         self.open = False
         self.reading.cancel()
         self._flow.close()
@@ -120,7 +120,7 @@ class _Pipe:
             question.fail(BrokerLostError(why))
 
     def _hung_up(self, why: str) -> None:
-        """Fails the question that the broker did not answer; those behind it may be asked again."""
+        """Fails the question that the broker did not answer; later ones may be asked again."""
         waiting, self._waiting = self._waiting, deque()
         self.end(why)
         for place, question in enumerate(waiting):
@@ -160,14 +160,14 @@ class BrokerConnection:
         self._pipe: _Pipe | None = None
         self._retired: set[_Pipe] = set()
         self.api_versions: Mapping[int, ApiRange] = {}
-        """What the broker offers; empty before the first connection, kept after the last."""
+        """Versions that the broker offers; empty before the first connection, kept after the last."""
 
     @property
     def connected(self) -> bool:
         return self._pipe is not None and self._pipe.open
 
     def unanswered_s(self) -> float:
-        """For how long the broker has owed an answer without giving any."""
+        """Seconds for which the broker has owed an answer without sending any."""
         pipe = self._pipe
         return asyncio.get_running_loop().time() - pipe.unanswered_since if pipe is not None and pipe.busy else 0.0
 
@@ -197,12 +197,11 @@ class BrokerConnection:
         self, api_key: int, message: Message, limit: asyncio.Timeout | None = None, ahead: bool = False
     ) -> Message:
         """Asks in the highest common version and waits for the answer; the caller bounds the time. A question that only
-        reads is asked once more where the broker closed the connection on an earlier question of another client.
+        reads is asked once more if the broker closed the connection on another client's earlier question.
 
-        :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
+        :param limit: the caller's; it bounds the broker's time, and excludes decoding the answer.
         :param ahead: do not wait for a slot behind other requests.
-
-        :raises BrokerLostError: the connection was lost, or what came is not Kafka's protocol.
+        :raises BrokerLostError: the connection was lost, or the answer is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.
         """
         async with contextlib.nullcontext() if ahead else self._slots:
@@ -216,25 +215,25 @@ class BrokerConnection:
                 answer = await self._exchange(api_key, message)
         with _untimed(limit):
             try:
-                # Nothing is received in place here, so that is no copy.
+                # No bytes are received into this buffer later, so this is not a copy.
                 return await self._decoder.decode(answer.api_key, answer.version, bytes(answer.frame))
             except WireError as error:
-                # It came whole and in its turn, so what others wait for on this connection is not touched by it.
+                # The frame came whole and in its turn, so other questions on this connection are not affected.
                 raise BrokerLostError(str(error)) from error
 
     def when_lost(self, call: Callable[[], None]) -> None:
-        """Has `call` called once, when the connection that is open now has ended, whoever ends it."""
+        """Has `call` called once, when the connection that is open now has ended, for any reason."""
         if self._pipe is not None:
             self._pipe.reading.add_done_callback(lambda _: call())
 
     def close(self, why: str) -> None:
-        """What is in flight fails with `why`."""
+        """Fails questions in flight with `why`."""
         for pipe in (self._pipe, *self._retired):
             if pipe is not None:
                 pipe.end(why)
 
     def _retire(self, pipe: _Pipe) -> None:
-        """A login ends soon: the next question goes by another connection, this one ends with its last answer."""
+        """The login expires soon: the next question uses another connection, this one ends with its last answer."""
         if self._pipe is not pipe or not pipe.open:
             return
         self._pipe = None
@@ -258,19 +257,19 @@ class BrokerConnection:
 
 
 class ConnectionLane(NamedTuple):
-    """What goes to a broker by one connection: the questions of a pace, or, apart from them, those of one API."""
+    """One connection to a broker: for the questions of a pace or, separately, for those of one API."""
 
     pace: BrokerPace
     apart: ApiKey | None = None
 
 
 QUICK = ConnectionLane(BrokerPace.QUICK)
-"""The one that surveys use, and that says whether a broker is connected."""
+"""The connection that surveys use; it decides whether a broker counts as connected."""
 
 
 class Lanes:
-    """The connections to all brokers of a cluster: to each broker one by pace, and for a while one more for each API on
-    which it hung up, so that further such questions end nothing else."""
+    """Connections to all brokers of a cluster: to each broker one per pace, and for a while one more for each API on
+    which it hung up, so that further such questions break no others."""
 
     def __init__(
         self,
@@ -287,12 +286,12 @@ class Lanes:
     def connection(self, address: Address, lane: ConnectionLane) -> BrokerConnection:
         if (address, lane) not in self._connections:
             dial = partial(self._dialling.dial, address)
-            told = partial(self._hung_up, address)
-            self._connections[address, lane] = BrokerConnection(dial, self._client_id, self._decoder, told)
+            on_hang_up = partial(self._hung_up, address)
+            self._connections[address, lane] = BrokerConnection(dial, self._client_id, self._decoder, on_hang_up)
         return self._connections[address, lane]
 
     def connection_for(self, address: Address, api_key: int) -> BrokerConnection:
-        """The connection by which questions of an API go."""
+        """The connection for questions of an API."""
         key = ApiKey(api_key)
         apart = self._apart_until.get((address, key), -math.inf) > asyncio.get_running_loop().time()
         return self.connection(address, ConnectionLane(APIS[key].pace, key if apart else None))
@@ -303,18 +302,18 @@ class Lanes:
         self._on_hang_up(address, hang_up)
 
     def connected(self, address: Address) -> bool:
-        """Whether the broker can be asked for metadata without being dialled."""
+        """True if the broker can be asked for metadata without a new connection."""
         connection = self._connections.get((address, QUICK))
         return connection is not None and connection.connected
 
     def keep(self, addresses: Collection[Address], why: str) -> None:
-        """Lets go of all other brokers."""
+        """Closes connections to all other brokers."""
         for key in [key for key in self._connections if key[0] not in addresses]:
             self._connections.pop(key).close(why)
         self._apart_until = {key: until for key, until in self._apart_until.items() if key[0] in addresses}
 
     def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
-        """What all of these brokers offer that have said so; empty where none has."""
+        """Versions that all of these brokers offer, as far as they have answered; empty if none has."""
         offers = [
             connection.api_versions
             for (address, lane), connection in self._connections.items()

@@ -1,7 +1,7 @@
-"""All connections to one cluster, and what it looks like.
+"""All connections to one cluster, and its topology.
 
-Invariant: while the cluster is known to be down or masked, no ask dials anything; only the one background probe does,
-with growing pauses. So a dead cluster costs its callers nothing, and a masked one is left in peace.
+Invariant: while the cluster is known to be down or masked, no question dials; only the one background probe does, with
+growing pauses. So a dead cluster costs its callers nothing, and a masked one gets no connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.runtime.offload import beside, heavy
 from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
-from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
+from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, has_error, learn
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -31,15 +31,15 @@ from ha_core.wire.sasl import SecurityProfile
 _log = logging.getLogger(__name__)
 
 _ANSWER_MS = 5000
-"""How long a broker that is connected may take for METADATA."""
+"""Time for METADATA from a connected broker."""
 _SURVEY_MS = 3 * (DIAL_MS + _ANSWER_MS)
-"""With many brokers, of which each is given its time."""
+"""Covers many brokers, each with its own time."""
 _CONNECT_MS = 3000
-"""How long a survey waits for brokers that are dialled. They are dialled on, and it is surveyed again."""
+"""How long a survey waits for new connections. Dialling continues, and another survey follows."""
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
 SEEK_PAUSE_S = 0.1
-"""Between two questions for the leaders of single topics: an election takes longer than one answer."""
+"""Pause between two questions for the leaders of single topics: an election takes longer than one answer."""
 MAX_SOUGHT = 1000
 """Topics in one such question."""
 _NEVER = float("-inf")
@@ -72,15 +72,15 @@ class UpstreamCluster:
         """Questions on which a broker closed the connection, by API key."""
         self._damped = LogRateLimiter(most=1)
         self._controller: int | None = None
-        """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
+        """From the last survey. Not part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
-        """The list of topics last gone through, and what the topology made of it."""
+        """The last list of topics that was processed, and the resulting topics of the topology."""
         self._connecting: set[asyncio.Task[None]] = set()
         self._coordinators: OrderedDict[Coordinator, int] = OrderedDict()
         self._turn = 0
         self._surveying: asyncio.Task[None] | None = None
         self._sought: set[str] = set()
-        """Topics whose leaders are to be asked for."""
+        """Topics whose leaders are to be looked up."""
         self._seeking: asyncio.Task[None] | None = None
         self._surveyed_at = _NEVER
         self._wake = asyncio.Event()
@@ -113,9 +113,9 @@ class UpstreamCluster:
             self._set(replace(self.topology, reachable=False, why=f"masked: {reason}"))
 
     def recall(self, topics: Mapping[str, int], seen_at: float) -> None:
-        """Takes what others saw of it, topics and their numbers of partitions, for as long as it was never reached.
+        """Takes other gateways' knowledge, topics and their partition counts, as long as the cluster was never reached.
 
-        Nobody leads anything of it, so nothing is sent there for that; and it does not count as `known`.
+        No partition has a leader, so nothing is sent to the cluster; and it does not count as `known`.
         """
         if self.seen_at is None and not self.topology.known:
             self.seen_at = seen_at
@@ -130,14 +130,14 @@ class UpstreamCluster:
         self._wake.set()
 
     def find_leaders_soon(self, topics: Iterable[str]) -> None:
-        """Asks shortly who leads these topics; what is sought while one question is under way is asked in the next."""
+        """Looks up the leaders of these topics shortly; topics added during one question go into the next."""
         self._sought.update(topics)
         if self._seeking is None:
             self._seeking = asyncio.create_task(self._seek(), name=f"leaders in {self.name}")
 
     async def find_leaders(self, topics: Collection[str]) -> None:
-        """Asks who leads these topics. Returns when `topology` shows what the cluster has told, or when it tells
-        nothing."""
+        """Looks up the leaders of these topics. Returns when `topology` has the cluster's answer, or when there is
+        none."""
         sought = list(topics)
         for at in range(0, len(sought), MAX_SOUGHT):
             names = sought[at : at + MAX_SOUGHT]
@@ -145,7 +145,7 @@ class UpstreamCluster:
             try:
                 await self.ask(AnyBroker(), ApiKey.METADATA, question, _ANSWER_MS)
             except ClusterUnavailableError as error:
-                _log.info("cluster %s does not tell who leads %s: %s", self.name, ", ".join(names[:3]), error.why)
+                _log.info("cluster %s did not return the leaders of %s: %s", self.name, ", ".join(names[:3]), error.why)
                 return
 
     async def refresh(self) -> None:
@@ -156,9 +156,9 @@ class UpstreamCluster:
         await asyncio.shield(self._surveying)
 
     async def ask(self, target: Target, api_key: int, message: Message, timeout_ms: int = 10_000) -> Message:
-        """One request to the target, tried a second time where the first went to a controller or coordinator of before.
+        """One request to the target, tried again if the first went to a former controller or coordinator.
 
-        :raises ClusterUnavailableError: down, masked, not in time, or it does not know the API.
+        :raises ClusterUnavailableError: down, masked, not in time, or without this API.
         """
         asked: list[BrokerConnection] = []
         try:
@@ -167,21 +167,21 @@ class UpstreamCluster:
                     await self.refresh()
                 self._demand_reachable()
                 answer = await self._try(target, api_key, message, asked, limit)
-                if await says(answer, MOVED.get(type(target), frozenset())):
+                if await has_error(answer, MOVED.get(type(target), frozenset())):
                     if isinstance(target, Coordinator):
                         self._coordinators.pop(target, None)
                     else:
                         await self.refresh()
                     answer = await self._try(target, api_key, message, asked, limit)
         except TimeoutError:
-            for connection in asked:  # what queues behind a request that hangs would hang as well
+            for connection in asked:  # requests that queue after one that hangs would hang as well
                 if connection.unanswered_s() >= timeout_ms / 1000 * 0.9:
                     connection.close(f"no answer within {timeout_ms / 1000:.1f} s")
             self.refresh_soon()
             raise self._away(f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
             self._set(await self._seen(answer, complete=False))
-        elif await says(answer, LEADER_MOVED):
+        elif await has_error(answer, LEADER_MOVED):
             self.refresh_soon()
         return answer
 
@@ -228,7 +228,7 @@ class UpstreamCluster:
         asked: list[BrokerConnection],
         limit: asyncio.Timeout | None = None,
     ) -> Message:
-        """:param asked: told which connection the question went by."""
+        """:param asked: gets the connection that the question uses."""
         address = await self._address(target, asked)
         connection = self._lanes.connection_for(address, api_key)
         asked.append(connection)
@@ -315,7 +315,7 @@ class UpstreamCluster:
             seen = await self._seen(answer, complete=True)
             self._controller = answer["controller_id"] if answer["controller_id"] >= 0 else self._controller
             if self.topology.reachable:
-                self._set(seen)  # who leads is not to be learnt later because a broker is slow to connect
+                self._set(seen)  # a broker that is slow to connect must not delay the leaders
             await self._connect_all(seen)
         except TimeoutError:
             self._unreachable(f"no broker answered within {_SURVEY_MS} ms")
@@ -336,7 +336,7 @@ class UpstreamCluster:
             _log.error("survey of cluster %s failed: %r", self.name, error)
 
     async def _first_answer(self) -> Message:
-        """Metadata from the first broker that gives it; one that hangs does not hold up the next for long."""
+        """Metadata from the first broker that returns it; one that hangs does not hold up the next for long."""
         if self._masked is not None:
             raise self._away(f"masked: {self._masked}")
         addresses = dict.fromkeys((*self.topology.brokers.values(), *self._bootstrap))
@@ -361,12 +361,12 @@ class UpstreamCluster:
 
     async def _metadata(self, address: Address) -> Message:
         connection = self._lanes.connection(address, QUICK)
-        # The survey has pauses of its own, and what it finds is what ends everyone else's.
+        # The survey has its own pauses, and its result ends everyone else's.
         self.dialling.forgive(address)
         await connection.connect()
         try:
             async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
-                # Hundreds of requests of one client may wait for a slot. Behind them this one could time out, and a
+                # Hundreds of one client's requests may wait for a slot. After them this one could time out, and a
                 # broker that does answer would be taken for dead.
                 return await connection.request(ApiKey.METADATA, ALL_TOPICS, limit, ahead=True)
         except TimeoutError:
@@ -375,7 +375,7 @@ class UpstreamCluster:
             raise BrokerLostError(why) from None
 
     async def _seen(self, metadata: Message, *, complete: bool) -> ClusterTopology:
-        """What a METADATA answer makes of the topology; a long list of topics is gone through beside the loop."""
+        """The topology after a METADATA answer; a long list of topics is processed off the event loop."""
         topics = metadata["topics"]
         if self._learnt[0] is topics and self._learnt[1] is self.topology.topics:
             return learn(self.topology, {**metadata, "topics": []}, complete=False)
@@ -389,7 +389,7 @@ class UpstreamCluster:
                 return seen
 
     async def _connect_all(self, seen: ClusterTopology) -> None:
-        """Learns what each broker offers, and lets go of brokers that are no more."""
+        """Learns the versions of each broker, and closes connections to former brokers."""
         addresses = set(seen.brokers.values())
         self._lanes.keep(addresses, "the broker left the cluster, or is a bootstrap address only")
         self.dialling.keep(addresses)
@@ -419,7 +419,7 @@ class UpstreamCluster:
             if topology.reachable:
                 _log.info("cluster %s is reachable: %d brokers", self.name, len(topology.brokers))
             else:
-                known = f"; what was known of it at {_at(self.seen_at)} is served" if self.seen_at else ""
+                known = f"; its last known state, of {_at(self.seen_at)}, is served" if self.seen_at else ""
                 _log.warning("cluster %s is out of reach: %s%s", self.name, topology.why, known)
         self.topology = topology
         self._on_topology(topology)

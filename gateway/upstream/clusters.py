@@ -21,7 +21,7 @@ from ha_core.wire.sasl import SecurityProfile
 _log = logging.getLogger(__name__)
 
 MOST_WAITING = 500
-"""Where no setting says it: of a cluster that answers within 100 ms these are 5,000 questions a second."""
+"""Default without a setting: for a cluster that answers within 100 ms these are 5,000 questions per second."""
 
 
 class Clusters:
@@ -36,14 +36,15 @@ class Clusters:
         limits: WireLimits = DEFAULT_LIMITS,
         most_waiting: Callable[[str], int] = lambda _: MOST_WAITING,
     ) -> None:
-        """:param most_waiting: questions of clients that may wait for a cluster at once; of one user, half as many."""
+        """:param most_waiting: clients' questions that may wait for a cluster at once; those of one user, half as
+        many."""
         self.topology = Topology()
         self.waiting: Counter[str] = Counter()
-        """Questions of clients under way, by cluster."""
+        """Clients' questions in flight, by cluster."""
         self.waiting_of_user: Counter[tuple[str, str]] = Counter()
-        """Those of them that one user has asked, by (cluster, user). A user without any is not in it."""
+        """Those of one user, by (cluster, user). A user without any is not in it."""
         self.turned_away: Counter[str] = Counter()
-        """Questions refused for want of room, by cluster."""
+        """Questions refused for lack of room, by cluster."""
         self._most_waiting = most_waiting
         self._damped = LogRateLimiter(most=1)
         self._profiles = profiles
@@ -54,7 +55,7 @@ class Clusters:
         self._closing: set[asyncio.Task[None]] = set()
 
     def apply(self, clusters: Mapping[str, Cluster]) -> None:
-        """Follows a view: connects to new clusters, lets go of removed ones, masks and unmasks."""
+        """Follows a view: connects to new clusters, drops removed ones, masks and unmasks."""
         before = self.topology
         for name in [name for name in self._registered if name not in clusters]:
             self._remove(name)
@@ -75,7 +76,7 @@ class Clusters:
         return await self._cluster(cluster).ask(target, api_key, message)
 
     async def ask_all(self, asks: Sequence[Ask], user: str | None = None) -> list[Reply]:
-        """All asks at once; what cannot be answered is returned as its error, in its place.
+        """All asks in parallel; one that cannot be answered returns its error, in its place.
 
         :param user: the user whose request asks; None: the answer serves several users, or the gateway itself.
         """
@@ -85,12 +86,12 @@ class Clusters:
         return await self._cluster(cluster).open(broker_id)
 
     async def refresh(self) -> None:
-        """Surveys all clusters that are not masked; returns when all have answered or failed to."""
+        """Surveys all clusters that are not masked; returns when all have answered or failed."""
         await asyncio.gather(*(c.refresh() for n, c in self.clusters.items() if not self._registered[n].masked))
 
     @property
     def out_of_date(self) -> Mapping[str, float]:
-        """Clusters that do not answer and are not masked → when what is served of them was seen, since 1970."""
+        """Unreachable clusters that are not masked → time of their served state, in seconds since 1970."""
         return {
             name: upstream.seen_at
             for name, upstream in dict(self.clusters).items()
@@ -111,12 +112,12 @@ class Clusters:
             cluster.refresh_soon()
 
     def find_leaders_soon(self, cluster: str, topics: Iterable[str]) -> None:
-        """As `UpstreamCluster.find_leaders_soon`; a cluster that the view does not name has none."""
+        """As `UpstreamCluster.find_leaders_soon`; ignores a cluster that the view does not name."""
         if cluster in self.clusters:
             self.clusters[cluster].find_leaders_soon(topics)
 
     async def find_leaders(self, topics: Mapping[str, Collection[str]]) -> None:
-        """As `UpstreamCluster.find_leaders`, in several clusters at once."""
+        """As `UpstreamCluster.find_leaders`, in several clusters in parallel."""
         known = ((self.clusters[cluster], names) for cluster, names in topics.items() if cluster in self.clusters)
         await asyncio.gather(*(cluster.find_leaders(names) for cluster, names in known))
 
@@ -133,8 +134,8 @@ class Clusters:
         return upstream
 
     async def _reply(self, ask: Ask, user: str | None) -> Reply:
-        """A cluster that answers slowly, or not at all, keeps as many questions as may wait for it, and their clients;
-        the next ones are told at once that it is not available, and all that others need is free.
+        """A cluster that answers slowly, or not at all, holds as many questions as may wait for it, and their clients;
+        the next ones fail at once, so that other resources stay free.
 
         A user may have no more questions waiting than there is room left. So one busy user gets half of the room, two
         get a third each, and a user who asks for the first time finds room.
@@ -161,7 +162,7 @@ class Clusters:
         if user is not None:
             self.waiting_of_user[cluster, user] += change
             if not self.waiting_of_user[cluster, user]:
-                del self.waiting_of_user[cluster, user]  # or every user who ever asked would stay
+                del self.waiting_of_user[cluster, user]  # otherwise every user who ever asked would stay
 
     def _turned_away(self, cluster: str, most: int, user: str | None, own: int) -> ClusterUnavailableError:
         self.turned_away[cluster] += 1

@@ -1,4 +1,4 @@
-"""Answers of brokers, decoded: long ones beside the event loop, and those that say the same as before not again."""
+"""Decodes brokers' answers: long ones off the event loop, and an unchanged METADATA answer only once."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _INT = 4
 
 
 class Decoder:
-    """For all brokers of a cluster: they say the same of its topics.
+    """Shared by all brokers of a cluster, which return the same topics.
 
-    A list of fifty thousand topics takes seconds to read, and between two readings there is mostly nothing new. So the
-    last long METADATA answer is kept as it came, and one with the same bytes is given the same list of topics, as an
-    object: whoever has worked on that list knows without a look that it is the same. Only the controller may differ,
-    since KRaft brokers name any broker of theirs at random.
+    Decoding a list of fifty thousand topics takes seconds, and between two surveys it has mostly not changed. So the
+    last long METADATA answer is kept as bytes, and an answer with the same bytes gets the same list object: callers
+    that have processed that list see by identity that it is unchanged. Only the controller may differ, since KRaft
+    brokers name any of their brokers at random.
     """
 
     def __init__(self, limits: WireLimits) -> None:
         self.limits = replace(limits, max_string=limits.max_response_bytes)
-        """A string of a broker's may be as long as its answer, of which the whole is here already."""
+        """A broker's string may be as long as its answer, which has arrived already."""
         self._version = -1
         self._head = self._tail = b""
-        """What stands before the controller in the answer that is known, and what after it."""
+        """Bytes before and after the controller in the known answer."""
         self._known: Message = {}
         self._reading = asyncio.Lock()
 
     async def decode(self, api_key: int, version: int, frame: bytes) -> Message:
-        """:raises WireError: it is not what it should be."""
+        """:raises WireError: the answer is malformed."""
         at = response_body_at(api_key, version, frame, 0)
         if len(frame) < LARGE_BYTES:
             return codec.decode(api_key, version, "response", frame, at, self.limits)
         if api_key != ApiKey.METADATA:
             return await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
-        async with self._reading:  # of twenty that come at once the first is read
+        async with self._reading:  # of twenty equal answers that arrive together only the first is decoded
             if not self._same(version, frame, at):
                 found = await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
                 controller_at = at + _controller_at(version, found)
@@ -56,8 +56,8 @@ class Decoder:
 
 
 def _controller_at(version: int, message: Message) -> int:
-    """Where in the body of a METADATA answer the controller stands: the first byte in which two answers differ that
-    differ in nothing else."""
+    """Position of the controller in the body of a METADATA answer: the first byte in which two answers differ that have
+    only different controllers."""
     one, other = (
         codec.encode(ApiKey.METADATA, version, "response", {**message, "topics": [], "controller_id": controller})
         for controller in (0, -1)

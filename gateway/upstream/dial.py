@@ -1,7 +1,7 @@
-"""Dials brokers and logs in: the one way in which a connection from the gateway to a cluster comes to be.
+"""Dials brokers and logs in: all connections from the gateway to a cluster are made here.
 
-Each broker is dialled for itself: one that swallows every packet holds up nobody else. One that could not be dialled is
-left alone for a while, by those who waited for their turn, too.
+Each broker is dialled independently: one that drops every packet holds up no other. After a failed dial a broker is
+left alone for a while, also by callers that waited for their turn.
 """
 
 from __future__ import annotations
@@ -30,32 +30,33 @@ from ha_core.wire.tls_files import TlsFiles
 T = TypeVar("T")
 _RENEW_AFTER = 0.8
 _LIMITS = WireLimits(max_response_bytes=65_536)
-"""Of a login."""
+"""Limits of a login."""
 _AT_ONCE = (None, PLAIN)
-"""Mechanisms that neither compute nor read anything: others do so beside the event loop."""
+"""Mechanisms that neither compute nor read files: all others run off the event loop."""
 
 
 class BrokerSocket(NamedTuple):
-    """One that knows for how long its login is good (`connections.max.reauth.ms`, KIP-368).
+    """A socket with the remaining validity of its login (`connections.max.reauth.ms`, KIP-368).
 
-    Kafka's clients log in anew on it. Between the client's requests and their answers there is no place for that, so
-    gateways change to another connection in time: a broker closes this one at the first request after its time.
+    Kafka's clients re-authenticate on it. Between a client's requests and their answers there is no place for that, so
+    the gateway changes to another connection in time: a broker closes this one at the first request after its login
+    expired.
     """
 
     sock: socket.socket
     renew_after_s: float = math.inf
-    """From when on it is to be left when nothing is under way on it."""
+    """Time after which it is replaced once nothing is in flight."""
 
     def close(self) -> None:
         self.sock.close()
 
 
 class DialError(Exception):
-    """No connection, or none that the broker lets in; the text says which and why."""
+    """No connection, or the broker refused the login; the text has the broker and the reason."""
 
 
 async def dial(address: Address, profile: SecurityProfile, client_id: str, timeout_ms: int) -> BrokerSocket:
-    """A connected, logged-in, non-blocking socket, TCP or TLS, that nothing reads yet; the caller closes it.
+    """A connected, logged-in, non-blocking socket, TCP or TLS, without a reader; the caller closes it.
 
     :raises DialError: not in time, refused, or the login failed.
     """
@@ -106,7 +107,7 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 def _over_tls(flow: SocketStream, host: str, files: TlsFiles) -> SocketStream:
-    """OSError for a name that no certificate can have."""
+    """:raises OSError: the host name cannot be verified by any certificate."""
     context = context_of(files)
     try:
         return SocketStream(context.wrap_socket(flow.sock, server_hostname=host, do_handshake_on_connect=False))
@@ -115,12 +116,12 @@ def _over_tls(flow: SocketStream, host: str, files: TlsFiles) -> SocketStream:
 
 
 async def _log_in(flow: SocketStream, client: Client, profile: SecurityProfile) -> float:
-    """For how many seconds the login is good."""
+    """Logs in; returns the seconds for which the login is valid."""
 
     async def ask(data: bytes) -> Answer:
         flow.write(data)
         while (event := client.next_event()) is NEED_DATA:
-            # Never reads ahead: bytes after the login belong to whoever takes the socket over.
+            # Never reads ahead: bytes after the login belong to the next owner of the socket.
             client.receive_data(await flow.read(client.wanted))
         if event is CLOSED:
             raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
@@ -133,9 +134,9 @@ async def _log_in(flow: SocketStream, client: Client, profile: SecurityProfile) 
 
 
 async def converse(conversation: Conversation[T], ask: Callable[[bytes], Awaitable[Answer]], beside: bool = False) -> T:
-    """What the conversation comes to; `ask` writes and waits for the answer.
+    """Runs the conversation and returns its result; `ask` writes and waits for the answer.
 
-    :param beside: it computes for long, so in a thread beside the event loop.
+    :param beside: run its steps in a thread, because they compute for long.
     """
     message: dict[str, Any] | None = None
     while True:
@@ -151,7 +152,7 @@ class _DialEnd(Generic[T]):
 
 
 def _step(conversation: Conversation[T], message: dict[str, Any] | None) -> bytes | _DialEnd[T]:
-    """What to write next. The end is a value, because a future takes no StopIteration."""
+    """The next bytes to write. The end is a value, because a future accepts no StopIteration."""
     try:
         return next(conversation) if message is None else conversation.send(message)
     except StopIteration as done:
@@ -164,12 +165,12 @@ MIN_PAUSE_S = 0.25
 MAX_PAUSE_S = 2.0
 _MAX_AT_ONCE = 64
 _OWN_LIMITS = EXHAUSTED | {errno.EADDRNOTAVAIL}
-"""Nothing is wrong with the broker."""
+"""Local limits: the broker is not at fault."""
 
 
 @dataclass
 class _Pause:
-    """An address that could not be dialled: nobody tries again before `until` (loop time)."""
+    """An address that could not be dialled: it is not tried again before `until` (loop time)."""
 
     until: float
     length_s: float
@@ -177,7 +178,7 @@ class _Pause:
 
 
 class Dialling:
-    """Used on one event loop only."""
+    """Dials the brokers of one cluster. Used on one event loop only."""
 
     def __init__(self, profile: SecurityProfile, client_id: str) -> None:
         self._profile, self._client_id = profile, client_id
@@ -187,25 +188,25 @@ class Dialling:
         self.failed = 0
 
     def rests(self, address: Address) -> bool:
-        """Whether it is left alone at the moment."""
+        """True while the address is left alone after a failure."""
         pause = self._pauses.get(address)
         return pause is not None and asyncio.get_running_loop().time() < pause.until
 
     def forgive(self, address: Address | None = None) -> None:
-        """The next one may try at once; None: all of them."""
+        """Allows the next dial at once; None: for all addresses."""
         if address is None:
             self._pauses.clear()
         else:
             self._pauses.pop(address, None)
 
     def keep(self, addresses: set[Address]) -> None:
-        """Forgets all others."""
+        """Forgets all other addresses."""
         for known in (self._pauses, self._turns):
             for address in known.keys() - addresses:
                 del known[address]
 
     async def for_client(self, address: Address) -> BrokerSocket:
-        """A socket for a client's own connection: so many at once to a broker, the others wait for their turn.
+        """A socket for a client's own connection: a limited number at once per broker, the others wait for their turn.
 
         :raises DialError: it could not be dialled, now or a moment ago.
         """
@@ -214,7 +215,7 @@ class Dialling:
             return await self.dial(address)
 
     async def dial(self, address: Address) -> BrokerSocket:
-        """A socket for the gateway's own questions, which wait for nobody's turn.
+        """A socket for the gateway's own questions, without waiting for a turn.
 
         :raises DialError: it could not be dialled, now or a moment ago.
         """

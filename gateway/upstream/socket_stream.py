@@ -1,4 +1,4 @@
-"""One non-blocking socket, plain or TLS, for those who wait for what it does."""
+"""One non-blocking socket, plain or TLS, for asyncio code that awaits it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from ha_core.tls.sockets import TlsSocket
 
 AT_ONCE_BYTES = 256 << 10
-"""Read of one socket without a pause, where there are always more: of a long list of topics there may be megabytes."""
+"""Bytes read from one socket without a pause, while more arrive: a long list of topics may have megabytes."""
 
 
 class SocketStream:
-    """One reads, several may write. It owns the socket until `take`.
+    """One task reads, several may write. It owns the socket until `take`.
 
-    No stream of asyncio's, which takes no TLS socket that has shaken hands already, and reads ahead.
+    asyncio's streams do not accept a TLS socket that has completed its handshake, and they read ahead.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -27,12 +27,15 @@ class SocketStream:
         self._pending: deque[memoryview] = deque()
         self._taken: asyncio.Future[None] | None = None
         self._waited: Callable[[int], Any] | None = None
-        """What ends the waiting of whoever waits for the socket."""
+        """Removes the callback that waits for the socket."""
         self._at_once = 0
-        """Bytes that were read since others had their turn."""
+        """Bytes read since other tasks had their turn."""
 
     async def shake_hands(self) -> None:
-        """Of TLS, as its client. OSError: it failed."""
+        """Completes the TLS handshake as the client.
+
+        :raises OSError: it failed.
+        """
         sock, loop = self.sock, self._loop
         assert isinstance(sock, TlsSocket)
         while True:
@@ -46,7 +49,10 @@ class SocketStream:
                 return
 
     async def read(self, most: int) -> bytes:
-        """What has come, at least one byte; b"" at the end. OSError if the connection broke."""
+        """The next bytes, at least one; b"" at the end.
+
+        :raises OSError: the connection broke.
+        """
         if self._at_once >= AT_ONCE_BYTES:
             self._at_once = 0
             await asyncio.sleep(0)
@@ -61,13 +67,13 @@ class SocketStream:
                 return data
 
     def write(self, data: bytes) -> None:
-        """What is not taken at once goes later. Whoever reads learns that the connection broke."""
+        """Writes at once as much as possible, the rest later. The reader learns that the connection broke."""
         self._pending.append(memoryview(data))
         if len(self._pending) == 1:
             self._flush()
 
     async def drain(self) -> None:
-        """Until all that was written is on its way."""
+        """Waits until all written bytes are sent."""
         if self._pending:
             if self._taken is None:
                 self._taken = self._loop.create_future()
@@ -77,7 +83,7 @@ class SocketStream:
         self.take().close()
 
     def take(self) -> socket.socket:
-        """The socket, which is somebody else's from here on; who waits for it is cancelled by whoever takes it."""
+        """Hands over the socket; the caller cancels the tasks that wait for it."""
         self._end_waiting()
         self._all_taken()
         return self.sock
@@ -115,7 +121,7 @@ class SocketStream:
             self._end_waiting()
 
     def _end_waiting(self) -> None:
-        # At once and once: by the time at which a cancelled task goes on, another socket may have this number.
+        # At once and only once: by the time a cancelled task continues, another socket may have this number.
         remove, self._waited = self._waited, None
         if remove is not None and self.sock.fileno() >= 0:
             remove(self.sock.fileno())

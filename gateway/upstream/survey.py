@@ -1,4 +1,4 @@
-"""What an answer tells of its cluster: its topology, and whether somebody else is to be asked."""
+"""Reads a cluster's answer: its topology, and errors that mean that another broker has to be asked."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ALL_TOPICS: Message = {"topics": None, "allow_auto_topic_creation": False}
 
 
 def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> ClusterTopology:
-    """The topology after a METADATA answer; `complete`: it was about all topics, so that missing ones are gone.
+    """The topology after a METADATA answer; `complete`: the answer covered all topics, so that missing ones are gone.
 
-    Returns `before` itself where the answer brings nothing new: most answers for clients do not, and comparing whole
+    Returns `before` itself if the answer brings nothing new: most answers for clients do not, and comparing whole
     topologies would cost more than the answer.
     """
     named = {topic["name"]: topic for topic in metadata["topics"]}
@@ -45,8 +45,8 @@ MOVED = {
 LEADER_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-async def says(answer: Message, codes: frozenset[ErrorCode]) -> bool:
-    """Whether an answer, or anything listed in it down to the partitions, carries one of these errors."""
+async def has_error(answer: Message, codes: frozenset[ErrorCode]) -> bool:
+    """True if an answer, or any element down to the partitions, has one of these errors."""
     if not codes:
         return False
     return await beside(_carries, answer, codes) if heavy(answer) else _carries(answer, codes)

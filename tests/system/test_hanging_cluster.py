@@ -105,7 +105,7 @@ def test_clients_of_another_cluster_notice_nothing_and_the_hanging_ones_topics_s
             # And it is said to be old: by metrics, by the log, by the status
             assert running.metric("cluster_out_of_date_seconds", cluster="west") > 0
             assert "cluster west is out of reach" in running.said()
-            assert "what was known of it at" in running.said()
+            assert "its last known state, of" in running.said()
             until(lambda: "west" in switchyard(stack, "status")["gateways"][0]["out_of_date"], "status says so")
         finally:
             stack.resume("cluster/west")

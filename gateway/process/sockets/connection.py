@@ -633,7 +633,7 @@ class ClientConnection:
             return
         self.ended = True
         self.session.let_go()
-        self.session.tell_nobody(clock.now())
+        self.session.refusals_delivered(clock.now())
         for timer in (self._wake, self._linger):
             if timer is not None:
                 timer.cancel()

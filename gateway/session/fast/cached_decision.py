@@ -1,4 +1,4 @@
-"""What was decided of a request that was passed: requests that are like it go the same way (`fast_path`)."""
+"""A decision for a forwarded request, reused for similar requests (`fast_path`)."""
 
 from __future__ import annotations
 
@@ -17,63 +17,65 @@ from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTe
 from ha_core.wire.templates.single_topic import FetchTemplate, ProduceTemplate
 
 MAX_FLOWS = 4
-"""That are remembered of a connection: it writes to a few topics, or reads with and without news."""
+"""Cached decisions per connection: it writes to a few topics, or reads with and without new topics."""
 
 
 Like = ProduceTemplate | SeveralTopicsProduceTemplate | FetchTemplate | SeveralTopicsFetchTemplate
 
 
 class RequestPatch(Protocol):
-    """What is written into a request that goes where its map says, and whose answer is patched."""
+    """Bytes to write into a forwarded request, and the patches of its answer."""
 
     def pending(self, request: Request) -> Passed: ...
     def write(self, buf: bytearray) -> None: ...
 
 
 class CachedDecision(NamedTuple):
-    """It ends with what it rests on: the snapshot (`ConnectionState.forget_verdicts`), who the client is, its fetch
-    session.
-    """
+    """It is dropped with its basis: the snapshot (`ConnectionState.forget_verdicts`), the user, or the fetch
+    session."""
 
     like: Like
     request: Request
     entry: Entry
     topics: tuple[bytes, ...] = ()
-    """That it writes to."""
+    """Topics that it writes to."""
     mapped: SettledTopic | None = None
-    """What it writes to, where that is mapped."""
+    """The topic that it writes to, if mapped."""
     reads: Sequence[bytes] = ()
-    """That it waits for."""
+    """Topics that it waits for."""
     named: tuple[bytes, ...] = ()
-    """Of those, the ones whose partitions it names."""
+    """Topics of `reads` whose partitions it names."""
     fetch_session: FetchSession | None = None
-    """To which it belongs."""
+    """The fetch session it belongs to."""
     begins: FetchSession | None = None
-    """What is known of a session that begins with it: brokers have no room for all, and then each fetch begins one."""
+    """Template of a fetch session that begins with it: a broker without room for sessions makes each fetch begin
+    one."""
     routes: Routes | None = None
-    """Of what it reads, where that is mapped."""
+    """Routes of mapped topics that it reads."""
     rack: tuple[int, int] = (0, 0)
-    """Where its rack id begins, from its end, and how long it is."""
+    """Position of the rack id from the end of the request, and its length."""
     waits_ms: int = 0
     """How long a fetch lets its broker wait for records."""
 
     def naming(self, topics: tuple[bytes, ...]) -> CachedDecision:
-        """What becomes of a fetch that names these topics, of which all that was decided is known."""
+        """The decision for a fetch that names these topics, all of which it covers."""
         return self._replace(named=topics, reads=topics if self.fetch_session is None else self.reads)
 
     @property
     def names(self) -> Collection[bytes]:
-        """The topics that requests like it may name."""
+        """The topics that similar requests may name."""
         like = self.like
         return like.names if isinstance(like, SeveralTopicsTemplate) else self.topics or self.named
 
     def replaces(self, other: CachedDecision) -> bool:
-        """Whether what goes as the other one goes as this one, too. A fetch session begins with the same topics."""
+        """True if requests that match the other one match this one, too. A fetch session begins with the same
+        topics."""
         return self.like.same(other.like) and (self.begins is None or self.named == other.named)
 
     def leaves_out(self, other: CachedDecision) -> bool:
-        """Whether the other one's topics were in its pattern if that were not full. However many of those come, it
-        stays: it was made of many requests, and they of one each. What begins a fetch session is of one, too."""
+        """True if the other one's topics did not fit into its full pattern. However many of those come, this one stays:
+        it was made of many requests, and each of those of one. A decision that begins a fetch session is made of one,
+        too."""
         like = self.like
         if not isinstance(like, SeveralTopicsTemplate) or self.begins is not None:
             return False
@@ -81,14 +83,15 @@ class CachedDecision(NamedTuple):
 
 
 class Remembering(Protocol):
-    """Of a connection's state (`ConnectionState`) what is asked here."""
+    """The part of a connection's state (`ConnectionState`) that is read here."""
 
     fetch_session: FetchSession | None
     flows: tuple[CachedDecision, ...]
 
 
 def remember(session: Remembering, flow: CachedDecision) -> None:
-    """A request was passed. One with too many topics of a fetch session is not remembered: the next one ends it."""
+    """Caches the decision for a forwarded request, unless its fetch session has too many topics: its next fetch ends
+    it."""
     fetch_session = session.fetch_session
     if fetch_session is not None and fetch_session.ends:
         return
@@ -104,15 +107,15 @@ def remember(session: Remembering, flow: CachedDecision) -> None:
 def leave_out(
     session: Remembering, request: Request, topics: Collection[bytes], flows: Iterable[CachedDecision]
 ) -> bool:
-    """Leaves the topics of a request out of the full pattern of one of these flows that is like it. One that has left
-    out very many is forgotten, to be begun anew.
+    """Leaves the topics of a request out of the full pattern of a matching flow. A flow that has left out very many is
+    dropped, so that it is built again.
 
-    :returns: whether that was done, and the request is not to be remembered with others.
+    :returns: True if that was done, and the request must not be cached with others.
     """
     for flow in flows:
         like = flow.like
         if isinstance(like, SeveralTopicsTemplate) and like.has_no_room_for(request.buf, request.start, topics):
-            if len(topics) > 1:  # what names one topic is remembered beside it
+            if len(topics) > 1:  # a request that names one topic is cached beside it
                 like.wear()
             if not like.worn:
                 return True

@@ -1,10 +1,10 @@
-"""The fast path: requests that are like one that was passed go as that one went, and answers go as they come.
+"""The fast path: requests like a forwarded one are treated like it, and answers are passed on as they come.
 
-It is nearly all that a gateway does, so no request is read, no command is made and nothing is looked up here: what was
-decided on the long way (`requests`, `answers`) is remembered, and compared as bytes.
+It carries nearly all traffic, so it decodes no request, makes no command and looks nothing up: the decision of the slow
+path (`requests`, `answers`) is cached, and requests are compared with it as bytes.
 
-Invariant: what goes this way leaves the session, the counts and the sockets as the long way would have. Whatever is not
-certain goes the long way: the functions here then change nothing, and say so by using no bytes.
+Invariant: the fast path leaves the session, the counts and the sockets as the slow path would have. In any doubt the
+slow path decides: the functions here then change nothing, and report that they used no bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from struct import Struct
 from gateway.session.answer_arrival import Streaming
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
 from gateway.session.fast.fetch_patch import PatchedFetch, patch, patch_one
-from gateway.session.lease_guard import stands
+from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
 from gateway.session.readiness import HalfSent
@@ -33,14 +33,15 @@ _ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _NONE = None, None
 _IN_ORDER = frozenset((Passed, Patched, Shifted))
-"""Their answers go when they come, and nothing goes behind them."""
+"""Kinds whose answers go when they come, and that nothing has to follow."""
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
 
 def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
-    """Client bytes `buf[:end]`, of which the session carries none: how many go to the port's broker as they are."""
+    """Client bytes `buf[:end]`, while the session carries none: returns how many go to the port's broker as they
+    are."""
     if type(session.life) is not Open or session.waits_for is not None or now >= session.seen_until:
         return 0
     pos, reading = 0, session.reading
@@ -76,8 +77,8 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
 
 
 def rest(session: ConnectionState, now: float) -> int:
-    """How many bytes are missing of a request whose beginning was sent: so many may go after it as they come, unseen.
-    0: there is no such request, or they may not."""
+    """Missing bytes of a request whose beginning was sent: this many may follow as they come, unseen. 0: there is no
+    such request, or they may not."""
     half, session.now = session.reading, now
     if (
         type(half) is not HalfSent
@@ -87,14 +88,14 @@ def rest(session: ConnectionState, now: float) -> int:
         or half.later
         or half.lane is not session.here
         or now >= session.entry.expires_at
-        or not stands(session, half.basis)
+        or not still_valid(session, half.basis)
     ):
         return 0
     return half.missing
 
 
 def rest_went(session: ConnectionState, count: int, now: float) -> None:
-    """So many of them did."""
+    """This many of its missing bytes were sent."""
     half = session.reading
     assert isinstance(half, HalfSent)
     session.now = now
@@ -125,7 +126,7 @@ def _like_produce(
         return _NONE
     waited_for = session.producer_order.topics
     if waited_for and not waited_for.keys().isdisjoint(found.topics):
-        return _NONE  # the long way knows whether any of them still counts
+        return _NONE  # the slow path knows whether any of them still counts
     if found.mapped is None:
         return found, None
     change = found.mapped.settles(buf, places, end, session.shared, session.producer_order, now)
@@ -154,7 +155,7 @@ def _like_fetch(
         ):
             named, entries = zip(*several, strict=True)
             if named != flow.named and flow.begins is not None:
-                continue  # one of the others may begin with these, in this order
+                continue  # another flow may begin with these, in this order
             found, body_at = flow if named == flow.named else flow.naming(named), at + like.body_at
             break
     else:
@@ -168,7 +169,7 @@ def _like_fetch(
     if found.routes is None:
         return found, None
     if session.queue:
-        return _NONE  # whether it may overtake what is under way is for `turns` to say
+        return _NONE  # `pipelining` decides whether it may overtake requests in flight
     known = known if found.begins is None else found.begins.copy()
     version = found.request.api_version
     named, routes, gaps, change = found.named, found.routes, session.gaps, None
@@ -188,7 +189,7 @@ def _pass(
     missing: int,
     now: float,
 ) -> bool:
-    """Counts it as sent to the port's broker. False: something is out of the ordinary."""
+    """Records it as sent to the port's broker. False: the slow path has to handle it."""
     shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
     lease = shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
@@ -236,7 +237,7 @@ def _pass(
 
 
 def _answers_pass(session: ConnectionState) -> bool:
-    """Whether the client is there, and nothing of it or of another broker waits for an answer to have gone."""
+    """True if the client is connected, and neither its bytes nor another broker's answer waits for an answer to go."""
     life, upstreams = session.life, session.upstreams
     return (
         type(life) is Open
@@ -247,14 +248,14 @@ def _answers_pass(session: ConnectionState) -> bool:
 
 
 def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
-    """How many bytes are missing of an answer that has begun to go to the client: so many may follow it, unseen. 0:
-    there is none, or they may not, or something may have to go behind it."""
+    """Missing bytes of an answer that has begun to go to the client: this many may follow, unseen. 0: there is none, or
+    they may not, or another answer may have to follow it."""
     answer, queue, session.now = upstream.answer, session.queue, now
     if (
         type(answer) is not Streaming
         or not _answers_pass(session)
         or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
-        or not (answer.basis is None or stands(session, answer.basis))
+        or not (answer.basis is None or still_valid(session, answer.basis))
     ):
         return 0
     return answer.missing
@@ -272,7 +273,7 @@ def rest_of_answer_went(session: ConnectionState, upstream: Upstream, count: int
 
 
 def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
-    """Bytes `buf[:end]` of a broker, of which `upstream` carries none: how many go to the client as they are."""
+    """Bytes `buf[:end]` of a broker, while `upstream` carries none: returns how many go to the client as they are."""
     pos = 0
     if upstream.answer is not None:
         pos = min(rest_of_answer(session, upstream, now), end)
@@ -295,7 +296,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             or not 4 <= size <= session.shared.limits.max_response_bytes
             or pending.due_at > now
             or now >= lease.valid_until
-            or not (pending.basis is None or stands(session, pending.basis))
+            or not (pending.basis is None or still_valid(session, pending.basis))
             or (
                 throttling.quotas is not None
                 and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
@@ -322,8 +323,8 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
 
 
 def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> bool:
-    """Patches a whole answer. False: the long way says what it is, or what is wrong with it. (A damaged one may be half
-    patched by then. The damage is still there, and ends the connection; nothing of it was given out.)"""
+    """Patches a complete answer. False: the slow path handles it, or reports its damage. (A damaged one may be half
+    patched by then. The damage is still there, and ends the connection; no byte of it has gone out.)"""
     if type(pending) is Shifted:
         return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
     if type(pending) is Patched:

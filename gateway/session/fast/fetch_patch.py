@@ -1,10 +1,10 @@
-"""Fetches of mapped topics that the port's broker answers alone, as nearly all do: patched where they stand.
+"""Fetches of mapped topics that the port's broker answers alone, as nearly all are: patched in place.
 
-`FetchPlan` decides what is read where. Here is only said of which fetches it would send all to the port's broker, and
-offsets are written into their bytes. Of all others it is said that they need a plan.
+`FetchPlan` decides what is read where. This module only recognises fetches that a plan would send to the port's broker
+as a whole, and writes offsets into their bytes. All others need a plan.
 
-In a fetch session (KIP-227) a broker goes by the offsets that it was asked for, and names partitions that the request
-does not. That is right as long as the session stands (`FetchSession`).
+In a fetch session (KIP-227) a broker continues from the offsets that it was asked for, and its answer names partitions
+that the request does not. That is correct as long as the session stands (`FetchSession`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ENTRIES = {version: FetchEntries(version) for version in range(4, 13)}
 
 
 class PatchedFetch(NamedTuple):
-    """What becomes of a fetch.
+    """A patched fetch.
 
     :ivar reads: topics that it waits for.
     :ivar offsets: by the position of their entry, those that the broker is asked for.
-    :ivar shifts: what is done to its answer.
-    :ivar session: the fetch session that it belongs to, or begins; None: it is outside of any.
+    :ivar shifts: patches of its answer.
+    :ivar session: the fetch session that it belongs to, or begins; None: none.
     """
 
     body_at: int
@@ -62,10 +62,10 @@ def patch(
     gaps: Mapping[Partition, Gap],
     session: FetchSession | None = None,
 ) -> PatchedFetch | None:
-    """How a fetch that names these topics is patched; None: it needs a plan.
+    """The patches of a fetch that names these topics; None: it needs a plan.
 
-    :param entries: of each topic, as `TopicEntries`.
-    :param session: the fetch session that stands and that it belongs to, or that it begins; None: it is of none.
+    :param entries: for each topic, as in `TopicEntries`.
+    :param session: the standing fetch session that it belongs to, or the one that it begins; None: none.
     """
     entry, offsets, shifts = _ENTRIES[version], list[tuple[int, int]](), dict[tuple[bytes, int], FetchShift]()
     for topic, (first_at, partitions) in zip(topics, entries, strict=True):
@@ -98,11 +98,10 @@ def patch_one(
     gaps: Mapping[Partition, Gap],
     session: FetchSession | None,
 ) -> PatchedFetch | None:
-    """The same of one partition, which is what most fetches name, without a look at its topic's route. None: `patch` is
-    to say.
+    """Like `patch`, for one partition, as in most fetches, without looking at its topic's route. None: `patch` decides.
 
-    :param topics: its topic, of which `patch` has said something on the same routes.
-    :param at: where the partition's entry is.
+    :param topics: its topic, which `patch` has handled on the same routes.
+    :param at: position of the partition's entry.
     """
     topic = topics[0]
     partition, offset = _ENTRIES[version].read_one(buf, at)

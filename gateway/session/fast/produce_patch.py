@@ -1,7 +1,7 @@
-"""Mapped partitions of which nothing is left to decide: a batch goes there as the one before it did.
+"""Mapped partitions whose decision is settled: a batch is treated like the one before it.
 
-`Judgement` decides. Here is only said of which batches it would decide the same: no earlier term holds them, they open
-none, and nothing else has to come first. Of all others it is said that they have to be judged.
+`Judgement` decides. This module only recognises batches for which it would decide the same: no earlier writer epoch
+holds them, they do not open one, and no other batch has to come first. All others have to be judged.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _INT = Struct(">i").unpack_from
 
 
 class Settled(NamedTuple):
-    """A partition that is written through the port's broker, and whose cut does not lie ahead.
+    """A partition that is written through the port's broker, and has no cut ahead.
 
-    :ivar like: how answers look.
-    :ivar shifts: what is added to offsets in them.
-    :ivar sequences: what earlier terms hold of its topic.
-    :ivar asked: whether the origin was asked for that when the term began: then producers have to open it.
+    :ivar like: template of answers.
+    :ivar shifts: added to offsets in them.
+    :ivar sequences: last sequences of earlier writer epochs of its topic.
+    :ivar asked: True if the origin gave its last sequences at the start of the writer epoch: producers have to open it
+        then.
     """
 
     key: Key
@@ -42,7 +43,7 @@ class Settled(NamedTuple):
     asked: bool
 
     def producer_id(self, batch: Batch, shared: Shared, now: float) -> int | None:
-        """Under which the batch goes; None: it has to be judged."""
+        """Producer id for the batch in the broker's cluster; None: the batch has to be judged."""
         producer_id, term = batch.producer_id, self.term
         if term == 0 or not is_gateway_id(producer_id):
             return producer_id
@@ -56,9 +57,9 @@ class Settled(NamedTuple):
 
 
 class Goes(NamedTuple):
-    """What is to be done with a batch.
+    """Patch of one batch.
 
-    :ivar producer_id: under which it goes.
+    :ivar producer_id: its producer id in the broker's cluster.
     """
 
     settled: Settled
@@ -75,12 +76,12 @@ class Goes(NamedTuple):
 
 
 class GoTogether(NamedTuple):
-    """What is to be done with the batches of several partitions, of one request to one topic."""
+    """Patch of batches to several partitions, in one request to one topic."""
 
     name: bytes
     like: ProduceAnswerTemplate | None
     each: Mapping[int, tuple[Settled, Batch, int]]
-    """As in `Goes`, by partition."""
+    """By partition, as in `Goes`."""
 
     def pending(self, request: Request) -> Shifted:
         shifts: dict[Key, int] = {}
@@ -95,7 +96,7 @@ class GoTogether(NamedTuple):
 
 
 class SettledTopic:
-    """The partitions of a mapped topic, through one port, on one snapshot."""
+    """Partitions of a mapped topic, through one port, on one snapshot."""
 
     __slots__ = ("_name", "_partitions", "_routes", "like")
 
@@ -107,7 +108,8 @@ class SettledTopic:
     def settles(
         self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, order: ProducerOrder, now: float
     ) -> Goes | GoTogether | None:
-        """How the batches of all these partitions go; before `end` they have come. None: they have to be judged."""
+        """The patch for the batches of all these partitions; bytes before `end` have come. None: they have to be
+        judged."""
         each: dict[int, tuple[Settled, Batch, int]] = {}
         alone = len(places) == 1
         for number_at, at, stop in places:

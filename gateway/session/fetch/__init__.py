@@ -1,1 +1,1 @@
-"""Fetch: passed where nothing needs a look, else translated, and read from the clusters that hold what is asked for."""
+"""Fetch: forwarded unchanged where possible, else translated, and read from the clusters that hold the records."""

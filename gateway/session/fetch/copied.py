@@ -1,4 +1,4 @@
-"""Reads from the copies of mirrors: what a broker of the copy answers, in client offsets."""
+"""Reads from copies of mirrors: translates the answer of a copy's broker to client offsets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ha_core.wire.records import batches, shift_batch
 
 
 class CopyRead(NamedTuple):
-    """Where one partition is read in a copy.
+    """Place in a copy from which one partition is read.
 
-    :ivar mirror: its key.
-    :ivar within: the extent of the source that it is read in place of.
-    :ivar extents: of the copy, from where it is read on.
-    :ivar end: client offset of what is copied: to the reader the log ends there.
+    :ivar mirror: the mirror's key.
+    :ivar within: the extent of the source that the copy stands for.
+    :ivar extents: extents of the copy, from the position on.
+    :ivar end: client offset of the copy's end: for the reader the log ends there.
     """
 
     mirror: str
@@ -28,32 +28,32 @@ class CopyRead(NamedTuple):
 
 
 def translated(entry: Message, read: CopyRead, conclusive: bool) -> Message | None:
-    """The partition in client offsets; None: the copy fails the reader, who is to be served from the source.
+    """The partition in client offsets; None: the copy cannot serve the reader, and the source has to.
 
-    :param conclusive: if it is empty, that is because the broker has nothing to give.
+    :param conclusive: if it is empty, that is because the broker has no records.
     """
     if entry["error_code"] != ErrorCode.NONE:
         return None
     given = entry["records"] or b""
     records = _records(bytearray(given), read.extents)
     if not records and (given or conclusive) and not _cut_off(given):
-        return None  # retention or compaction has taken it there
+        return None  # retention or compaction has removed it there
     return {
         "partition_index": entry["partition_index"],
         "error_code": int(ErrorCode.NONE),
         "high_watermark": read.end,
         "last_stable_offset": read.end,
         "log_start_offset": -1,
-        "aborted_transactions": [],  # only what was committed is copied, outside of transactions
+        "aborted_transactions": [],  # only committed records are copied, outside of transactions
         "preferred_read_replica": -1,
         "records": records,
     }
 
 
 def _records(buf: bytearray, extents: Extents) -> bytearray:
-    """The whole batches that lie in the extents, shifted. Between them are markers of copiers that took over.
+    """The complete batches within the extents, shifted. Markers of copiers that took over lie between them.
 
-    What is kept closes up in the buffer itself: an answer may have megabytes, and nearly always all of it stays.
+    The batches are moved together in the same buffer: an answer may have megabytes, and nearly always all of it stays.
     """
     kept, left = 0, iter(extents)
     extent = next(left, None)
@@ -75,5 +75,5 @@ def _records(buf: bytearray, extents: Extents) -> bytearray:
 
 
 def _cut_off(records: bytes | bytearray) -> bool:
-    """Whether there is not even one whole batch: the limits of the fetch were used up."""
+    """True if there is not one complete batch: the limits of the fetch were used up."""
     return bool(records) and next(batches(records, 0, len(records)), None) is None

@@ -1,9 +1,8 @@
-"""A client's fetch session with its broker (KIP-227), as far as its requests have named what is in it.
+"""A client's fetch session with its broker (KIP-227), as far as its requests have named its partitions.
 
-Requests name what is new, and answers what has changed. So of a partition that no request has named for hours it has
-to be known that it is still read where the session reads it: in the port's cluster, under the same map.
-
-It may name very many topics, so what is done with each of them is done once per state.
+Requests name only new partitions, and answers only changed ones. So the gateway has to know that a partition which no
+request has named for hours is still read from the same place: the port's cluster, under the same map. A session may
+have very many topics, so each is checked once per state.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.fetch_answer import FetchShift
 
 SESSION_ENDS = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-"""What a client is told that has to begin anew. It names its old session then, so that the broker, which has room for a
-thousand, forgets it at once. FETCH_SESSION_ID_NOT_FOUND lets it lie there for two minutes, and in answer to the first
-fetch of a session lets franz-go do without sessions for good: that broker has no room for any."""
+"""Answer that makes a client begin a new session. The client then names its old session, so that the broker, which has
+room for a thousand, drops it at once. FETCH_SESSION_ID_NOT_FOUND would leave it there for two minutes, and in answer to
+the first fetch of a session makes franz-go do without sessions for good, as for a broker without room."""
 MAX_NAME_BYTES = 249
-"""Of a topic that can exist."""
+"""Longest name of a topic that can exist."""
 MAX_TOPICS = 40_000
-"""A client that names more is asked to begin anew."""
+"""A client that names more has to begin a new session."""
 
 
 class FetchSession:
-    """:ivar id: what the broker calls it, once it has told: by another name the client means another session, of which
-        nobody knows here what is in it.
-    :ivar topics: their names. One list, which grows with what is named: all that wait for an answer share it, and a
-        client may have a hundred fetches under way that name one more each.
-    :ivar mapped: whether one of them has a map: then offsets are translated.
-    :ivar ends: the next fetch must be a full one: it names too many topics, or some that are read in another way now.
-    :ivar routes: those of the newest state, if it is known that it stands there. A fetch under way for minutes must not
-        keep the state of its time.
+    """:ivar id: the broker's id, once known: another id means another session, whose partitions this gateway does not
+        know.
+    :ivar topics: names of its topics. One growing list: all fetches in flight share it, and a client may have a hundred
+        of them that name one more topic each.
+    :ivar mapped: True if one of them has a map: offsets are translated then.
+    :ivar ends: the next fetch must be a full one: there are too many topics, or some are read in another way now.
+    :ivar routes: routes of the newest state, if the session is known to stand there. A fetch in flight for minutes must
+        not keep its old state in memory.
     """
 
     __slots__ = ("_cluster", "_maps", "_revision", "ends", "id", "mapped", "routes", "topics")
@@ -45,12 +44,12 @@ class FetchSession:
         self.mapped = self.ends = False
         self.routes: Routes | None = None
         self._maps: dict[bytes, Topic | None] = {}
-        """None: it has none, and is passed."""
+        """None: it has no map, and is forwarded unchanged."""
         self._cluster: str | None = None
         self._revision = -1
 
     def add(self, names: Iterable[bytes], routes: Routes) -> None:
-        """Topics that a request names."""
+        """Adds the topics that a request names."""
         maps, view = self._maps, routes.snapshot.view
         for name in names:
             if len(name) <= MAX_NAME_BYTES:
@@ -62,14 +61,14 @@ class FetchSession:
         self._cluster, self.routes = routes.port.cluster, routes
 
     def copy(self) -> FetchSession:
-        """Another one, in which is the same; what the broker will call it nobody knows."""
+        """A session with the same topics; the broker's id for it is not known yet."""
         other = FetchSession()
         other.topics, other.mapped, other.ends = self.topics.copy(), self.mapped, self.ends
         other.routes, other._maps, other._cluster = self.routes, self._maps.copy(), self._cluster
         return other
 
     def stands(self, routes: Routes) -> bool:
-        """Whether all of it is still read as it was when it was named."""
+        """True if all of its topics are still read as they were when they were named."""
         revision = routes.snapshot.view.revision
         if revision != self._revision:
             self._revision = revision
@@ -95,7 +94,7 @@ class FetchSession:
         )
 
     def get(self, key: tuple[bytes, int], /) -> FetchShift | None:
-        """What is done to a partition that an answer names, as `Shifts` are asked."""
+        """The shift of a partition that an answer names; the interface of `Shifts`."""
         name, partition = key
         topic = self._maps.get(name)
         if topic is None:
@@ -112,10 +111,10 @@ class FetchSession:
 
 
 def once_each(verdict: Callable[[Sequence[bytes]], bool], unseen: bool) -> Callable[[Sequence[bytes]], bool]:
-    """The same verdict on what requests under way read, looked for once for all that share their topics.
+    """Caches a verdict on the topics of requests in flight, once for all that share the same list.
 
-    :param unseen: what is said of the others when so many topics were looked at as one session may name. A client can
-        have a hundred requests under way, and let each name as many: nobody else is to wait for that.
+    :param unseen: verdict on the rest once as many topics were examined as one session may name. A client can have a
+        hundred requests in flight that each name as many: other clients must not wait for that.
     """
     found: dict[int, bool] = {}
     looked_at = 0

@@ -1,4 +1,4 @@
-"""Handles fetch requests: passed where nothing needs a look, patched on the way, or gathered from several clusters."""
+"""Handles fetch requests: forwarded unchanged where possible, patched in place, or gathered from several clusters."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
 LONG_POLL_MS = 500
-"""A poll that may be longer than the clients' default is not waited for when it was abandoned."""
+"""An abandoned poll is not waited for if it may take longer than the clients' default."""
 MAX_COLD_BYTES = 16 << 20
-"""That one request reads from a closed extent: that answer is held in memory whole."""
+"""Limit for one request's read from a closed extent: the whole answer is held in memory."""
 
 MAX_COPY_BYTES = 4 << 20
-"""The same where copies are read, which is done all the time: others wait for as long as the answer is worked on."""
+"""Limit where copies are read, which happens all the time: other connections wait while the answer is processed."""
 
 
 _LEAST_ENTRY_BYTES = 16
-"""A partition in a fetch takes at least its index, its offset and the size of its answer."""
+"""Least size of a partition in a fetch: index, offset, and size limit."""
 
 
 def fetch(session: ConnectionState, request: Request) -> None:
-    """A whole fetch request."""
+    """Handles a complete fetch request."""
     routes, long = session.routes(request.client_id), _long(request)
     if (long is None and names_many(request)) or (long is not None and not long.stands(routes)):
         raise NeedsPreparingError
@@ -73,7 +73,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
         for topic in known.topics:
             session.notice(request, "topic", topic, "fetch")
     if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
-        # One that began on another connection, or before another one on this, may hold topics that are translated.
+        # A session from another connection, or an earlier one of this connection, may hold topics that are translated.
         _end_session(session, request)
     elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
         _pass(session, request, scan, topics)
@@ -86,31 +86,31 @@ def fetch(session: ConnectionState, request: Request) -> None:
 
 
 def names_many(request: Request) -> bool:
-    """Whether a fetch names more topics than are looked at on the event loop."""
+    """True if a fetch names more topics than the event loop may examine."""
     return topics_named(request.buf, request.body_at, request.end, request.api_version) > FEW
 
 
 def _partitions(request: Request, scan: FetchScan) -> int:
-    """How many partitions a fetch names; at most so many where tags hide it."""
+    """Number of partitions that a fetch names; an upper bound if tags hide it."""
     if scan.entries is None:
         return (request.end - request.body_at) // _LEAST_ENTRY_BYTES
     return sum(topic.partitions for topic in scan.entries)
 
 
 def _long(request: Request) -> LongFetch | None:
-    """What was found out about a long fetch beside the loop."""
+    """The result of examining a long fetch off the event loop."""
     found = None if request.prepared is None else request.prepared.found
     return found if isinstance(found, LongFetch) else None
 
 
 def _end_session(session: ConnectionState, request: Request) -> None:
-    """The client now sends all its partitions."""
+    """Makes the client send all its partitions."""
     session.leave_fetch_session()
     session.reply(request, _empty(SESSION_ENDS))
 
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
-    """Whether a fetch goes to the port's broker as it is."""
+    """True if a fetch goes to the port's broker unchanged."""
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
     return session.routes(request.client_id).reads(scan.topics)
 
@@ -136,13 +136,13 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
 def _remember(
     session: ConnectionState, request: Request, scan: FetchScan, reads: Sequence[bytes], routes: Routes | None = None
 ) -> None:
-    """That others like this one go as it does; not where each has to be looked at.
+    """Caches the decision for similar fetches, unless each has to be examined.
 
-    :param routes: of what is patched.
+    :param routes: routes of patched topics.
     """
     if scan.session_id == 0:
         epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
-    else:  # an epoch that is none of those ends one session, and maybe begins another
+    else:  # any other epoch ends one session, and may begin another
         epochs = STANDING if scan.session_epoch > 0 else None
     named = tuple(scan.topics)
     if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _note_beginning(session, named)):
@@ -163,10 +163,10 @@ def _remember(
 
 
 def _note_beginning(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
-    """Notes with which topics, in which order, a fetch session begins, if they are several. Where brokers have no room
-    each fetch begins one: what is remembered of it finds those that name the same.
+    """Notes the topics, in order, with which a fetch session begins, if there are several. A broker without room makes
+    each fetch begin a session: cached decisions match those that name the same topics.
 
-    :returns: whether the last few began otherwise.
+    :returns: True if the last few sessions began with other topics.
     """
     this = hash(named)
     if len(named) < 2 or this in session.begun_with:
@@ -178,9 +178,9 @@ def _note_beginning(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
 def _pattern(
     session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[CachedDecision]
 ) -> FetchTemplate | SeveralTopicsFetchTemplate | None:
-    """A reader of several topics names now these and now those: one pattern finds them all.
+    """Template of fetches. A reader of several topics names varying ones: one pattern matches them all.
 
-    :param akin: flows that names may be taken over from.
+    :param akin: flows from which names may be taken.
     """
     buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
     one = FetchTemplate.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
@@ -195,7 +195,7 @@ def _pattern(
 
 
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:
-    """KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node."""
+    """KIP-392: a broker would send this consumer to a replica by its own node id, which is not a virtual node."""
     if scan.rack_bytes:
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
 
@@ -215,7 +215,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
             _pass_patched(session, request, routes, scan, patched, begins)
             return
     if long is not None and long.planned is None:
-        raise NeedsPreparingError  # The port's broker could answer it alone, but for what was found out meanwhile.
+        raise NeedsPreparingError  # Before newer findings, the port's broker could have answered it alone.
     if long is not None and long.planned is not None:
         message, plan = long.planned
     else:
@@ -231,7 +231,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
             session.count_refused(plan.refused.values())
         else:
             session.shared.counts.refusals.update(long.refused)
-        rights.tell_denied(session, request, plan.refused)
+        rights.audit_denied(session, request, plan.refused)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         make = partial(_local_answer, plan, session.snapshot.view)
@@ -255,7 +255,7 @@ def _read(session: ConnectionState, request: Request, routes: Routes, scan: Fetc
 
 
 def _local_answer(plan: FetchPlan, view: View) -> Message:
-    """The answer to a fetch of which no broker is asked anything."""
+    """The answer to a fetch that no broker is asked for."""
     return merge(plan, {}, {}, view)[0]
 
 
@@ -293,12 +293,12 @@ def _pass_patched(
 
 
 def _look_for_leaders(session: ConnectionState, plan: FetchPlan) -> float:
-    """Has the gateway look for the leaders that the client cannot look for.
+    """Makes the gateway look for leaders that the client cannot look for.
 
-    :returns: how long the client may wait for its answer, in seconds: where one may be found, it is to ask again soon.
+    :returns: seconds for which the client may wait for its answer: if a leader may be found, it should retry soon.
     """
     reachable = session.snapshot.topology.reachable
-    # A cluster that is away is probed anyway, with pauses; and it is not reachable in a moment.
+    # A cluster that is down is probed anyway, with pauses, and is not back in a moment.
     wanted = [
         FindLeaders(cluster, frozenset(names)) for cluster, names in plan.leaderless.items() if reachable(cluster)
     ]
@@ -312,7 +312,7 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
     longest_ms = int(1000 * _look_for_leaders(session, plan))
     most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
     hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
-    # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
+    # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
     most = min(max(message["max_bytes"] // len(parts), 1), bound)
     waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
@@ -325,7 +325,7 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
         read = partial(_merged, request, plan, answered, gaps, view)
         merged, stale = (yield OffloadStep(read)) if long else read()
         if view.topics is session.snapshot.view.topics:
-            break  # otherwise what was read may lie at other offsets by now
+            break  # otherwise the records may have other client offsets by now
     if long:
         session.gaps.update(gaps)
     _account(session, plan, merged)
@@ -344,7 +344,7 @@ def _gather(session: ConnectionState, request: Request, message: Message, plan: 
 def _parts(
     request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], most: int
 ) -> dict[BrokerLane, bytes]:
-    """What is sent to each broker."""
+    """Encoded request for each broker."""
     parts = plan.parts
     return {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
 
@@ -357,7 +357,7 @@ def _merged(
 
 
 def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:
-    """What copies have given, and what they have not."""
+    """Counts bytes from copies, and notes copies that did not serve."""
     for key in plan.doubted:
         session.shared.copies.doubt(plan.copies[key].mirror, key[1], session.now)
     if not plan.copies:
@@ -376,8 +376,9 @@ def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:
-    """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again. So
-    are those whose answer has come and waits for the lease: it may hold what was appended after the topic had left."""
+    """Answers fetches that wait where their topic has just left, so that the client retries: nothing is appended there
+    any more. An answer that has come and waits for the lease is replaced, too: it may hold records appended after the
+    topic had left."""
     snapshot = session.snapshot
     left_in: dict[str, Callable[[Sequence[bytes]], bool]] = {}
     for pending in tuple(session.queue) if snapshot.view.topics is not before.topics else ():
@@ -398,7 +399,7 @@ def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[b
 
 
 def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
-    """Of each whether it is read elsewhere, or at other offsets, than in this cluster before."""
+    """For each topic, True if it is now read elsewhere, or at other offsets, than in this cluster before."""
     after, known = snapshot.view, snapshot.stays
     for name in map(text, topics):
         then, now = before.topics.get(name), after.topics.get(name)
@@ -412,7 +413,7 @@ def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes
 
 
 def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
-    """Whether what waits in a cluster for a topic's newest records still waits at the right place.
+    """True if a fetch that waits in a cluster for a topic's newest records still waits at the right place.
 
     :param then: None: the topic had no map, so offsets were the cluster's.
     """
@@ -434,9 +435,10 @@ def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
 
 
 def _leave_abandoned(session: ConnectionState, pending: Passed) -> None:
-    """The broker still holds the poll, and answers in order: the client's next fetch would wait for its end. Where that
-    may take long, and nothing else is under way there, the next one goes by another connection. (Dialling one for every
-    reader would cost more than the default poll takes.)"""
+    """Moves the client's next fetch to a new connection if the broker may hold the abandoned poll for long.
+
+    A broker answers in order, so the next fetch would wait for the poll's end. This is done only if nothing else is in
+    flight there: a new connection for every reader would cost more than the default poll takes."""
     lane = pending.lane
     upstream = None if lane is None else session.upstreams.get(lane)
     if lane is not None and upstream is not None and pending.waits_ms > LONG_POLL_MS and upstream.abandoned():
@@ -444,13 +446,13 @@ def _leave_abandoned(session: ConnectionState, pending: Passed) -> None:
         session.emit(Drop(lane))
 
 
-# -- where an extent's log starts by now, when its first records are gone -------------------------------------------
-# Readers who come from an older extent go on there. Retention by size keeps all of a closed log, and takes the first
-# records of the live one: an offset out of range would send a reader to the earliest one, which is the old log's start.
+# -- log start of an extent whose first records are gone ------------------------------------------------------------
+# Readers that come from an older extent continue there. Retention by size keeps all of a closed log, and removes the
+# first records of the live one: OFFSET_OUT_OF_RANGE would send a reader to the earliest offset, the old log's start.
 
 
 def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
-    """Asks a broker of `plan.gone`, on the client's own connection to it; the client's next fetch knows."""
+    """Asks a broker of `plan.gone` over the client's own connection to it; the client's next fetch uses the answer."""
     body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
     frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
     for topic in () if frames[lane] is None else question.decode_answer(frames[lane])["topics"]:
@@ -460,14 +462,14 @@ def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, que
             if read is None or found["error_code"] or not stands(session.snapshot.view, key, read.extent):
                 continue
             extent = read.extent
-            # It may have lost records at its end instead: the client learns of it, as it would of any other log.
+            # It may have lost records at its end instead: the client learns of that as with any other log.
             lost = start <= read.physical
             session.gaps[key] = Gap(read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost)
     return None
 
 
 def forget_gaps(session: ConnectionState, before: View) -> None:
-    """What was found out about a map that has changed is worth nothing."""
+    """Drops gaps of topics whose map has changed."""
     after = session.snapshot.view.topics
     for key in tuple(session.gaps):
         then, now = before.topics.get(key[0]), after.get(key[0])

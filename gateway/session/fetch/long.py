@@ -1,6 +1,7 @@
-"""Fetches that name many topics: read, judged and planned beside the event loop (`beside`).
+"""Fetches that name many topics: decoded, judged and planned off the event loop (`offloading`).
 
-What is passed as it is then goes as any other fetch. Of what needs a plan the answer is made beside the loop as well.
+A fetch that is forwarded unchanged is then handled like any other. If it needs a plan, its answer is made off the loop,
+too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ha_core.wire.fetch_request import FetchScan, scan_fetch_request
 
 
 class LongFetch(NamedTuple):
-    """What became of one.
+    """Result of examining a long fetch.
 
-    :ivar routes: by which it was judged.
-    :ivar reads: whether it is passed as it is.
-    :ivar used: the topics whose use is told.
-    :ivar refused: how many partitions are, by the metrics' word for the reason.
-    :ivar planned: message and plan, where the port's broker alone cannot answer it.
+    :ivar routes: routes by which it was judged.
+    :ivar reads: True if it is forwarded unchanged.
+    :ivar used: topics whose use is reported.
+    :ivar refused: number of refused partitions by metrics label.
+    :ivar planned: message and plan, if the port's broker cannot answer it alone.
     """
 
     scan: FetchScan
@@ -38,7 +39,7 @@ class LongFetch(NamedTuple):
     planned: tuple[Message, FetchPlan] | None
 
     def stands(self, routes: Routes) -> bool:
-        """Whether it would be judged the same way now. Leaders may have changed, as behind any fetch."""
+        """True if it would be judged alike now. Leaders may have changed, as with any fetch."""
         then, now = self.routes.snapshot, routes.snapshot
         return then is now or (
             then.view is now.view and then.fresh == now.fresh and self.routes.verdicts is routes.verdicts
@@ -48,7 +49,7 @@ class LongFetch(NamedTuple):
 def look_at(
     request: Request, routes: Routes, gaps: Mapping[Partition, Gap], copies: Copies, served: bool, now: float
 ) -> LongFetch:
-    """:param served: whether there is a broker behind the port."""
+    """:param served: True if the port has a broker."""
     version = request.api_version
     scan = scan_fetch_request(request.buf, request.body_at, request.end, version)
     topics = scan.topics
@@ -65,7 +66,7 @@ def look_at(
 
 
 def _patched(request: Request, scan: FetchScan, routes: Routes, gaps: Mapping[Partition, Gap], served: bool) -> bool:
-    """Whether the port's broker answers it alone, with offsets patched."""
+    """True if the port's broker answers it alone, with offsets patched."""
     if scan.entries is None or not served:
         return False
     buf, at, version = request.buf, request.body_at, request.api_version

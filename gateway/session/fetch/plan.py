@@ -1,12 +1,11 @@
-"""Fetch requests that need a look: offsets translated, old records read from the cluster that holds them.
+"""Fetch requests that need a plan: offsets are translated, and old records read from the cluster that holds them.
 
 A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
-cut off at the extent's end). What cannot be reached is answered empty: the client waits, nothing is skipped.
-
-Of what the brokers answer one answer is made, in client offsets.
+cut off at the extent's end). A place that cannot be reached is answered empty: the client waits, no record is skipped.
+The brokers' answers are merged into one, in client offsets.
 
 A high watermark that equals the position means the end of the partition: jobs that read to the end stop there. So an
-answer that does not know the end says -1, which clients keep apart from an offset, or the extent's end.
+answer that does not know the end has -1, which clients distinguish from an offset, or the extent's end.
 """
 
 from __future__ import annotations
@@ -40,66 +39,67 @@ STALE = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors of a cluster that METADATA does not name (behind a closed extent, or behind a cut that lies ahead) which the
-client must not see: it would look for a new leader, and has the right one. The partition is answered empty, and the
-gateway asks the cluster anew."""
+"""Errors of a cluster that METADATA does not name (for a closed extent, or above a cut ahead), which the client must
+not see: it would look for a new leader, and has the right one. The partition is answered empty, and the gateway
+refreshes the cluster's metadata."""
 
 _NO_LEADER: Message = {"leader_id": -1, "leader_epoch": -1}
-"""Its node id would be one of the broker's cluster."""
+"""A leader's node id would be one of the broker's cluster."""
 
 
 class Gap(NamedTuple):
-    """From client offset `asked` on there is no record before `resume`: readers go on there, as in a compacted log."""
+    """From client offset `asked` on there is no record below `resume`: readers continue there, as in a compacted
+    log."""
 
     asked: int
     resume: int
     sure: bool = False
-    """The log was there when it was asked, so an offset out of range is the reader's to learn."""
+    """The log start was confirmed, so the reader has to see OFFSET_OUT_OF_RANGE."""
 
 
 class PartitionRead(NamedTuple):
-    """Where one partition of a mapped topic is read."""
+    """Place from which one partition of a mapped topic is read."""
 
     extent: Extent
     asked: int
-    """Client offset that the client asked for."""
+    """Client offset in the client's request."""
     physical: int
-    """What the cluster is asked for."""
+    """Offset in the request to the cluster."""
     ahead: bool
-    """The log still grows towards the extent's end: until it is there, the log's end is the partition's."""
+    """The log still grows towards the extent's end: until then, the log's end is the partition's."""
     hidden: bool
     """METADATA names another leader than the one that is read here, so the client cannot look for this one: the gateway
     does, and answers the partition empty meanwhile."""
     only: bool
     """The partition has no other extent: the log's start is the client's."""
     opens: bool
-    """A reader comes here from an older extent. If retention has taken the first records of this one, that is a gap:
-    an offset out of range would send the reader back and forth for ever."""
+    """The reader comes here from an older extent. If retention has removed the first records of this one, that is a
+    gap: OFFSET_OUT_OF_RANGE would send the reader back and forth endlessly."""
 
 
 class FetchPlan:
-    """One fetch, split by the brokers that hold what it asks for.
+    """One fetch, split by the brokers that hold its records.
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
-    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`PartitionRead.hidden`),
-    are read: their answers have to be looked at whole, and the client does not learn of their end.
-    :ivar copies: those that are read in the copy of a mirror.
-    :ivar doubted: those of them that the copy did not give.
-    :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
-    :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
+    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`PartitionRead.hidden`), are
+        read: their answers have to be examined whole, and the client does not notice when they are lost.
+    :ivar copies: partitions that are read in the copy of a mirror.
+    :ivar doubted: those of them that the copy did not serve.
+    :ivar gone: partitions whose extent has lost its first records: their broker is asked for the log start.
+    :ivar both: a cut lies ahead, and records may appear on either side of it: no read may wait long on one side.
     :ivar refused: partitions whose errors the client should learn soon.
-    :ivar leaderless: by cluster, topics with partitions that the client cannot look for and whose leader is not known.
-    :ivar undecided_cut: a partition is read at or above a cut that is only proposed: its state is decided in a moment.
-    :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
+    :ivar leaderless: by cluster, topics with partitions that the client cannot look for and whose leader is unknown.
+    :ivar undecided_cut: a partition is read at or above a cut that is only proposed: the state decides in a moment.
+    :ivar undecided: all requested records may be lost, and no operator has decided yet: retrying at once is of no use.
     """
 
     def __init__(
         self, message: Message, routes: Routes, gaps: dict[Partition, Gap], copies: Copies, now: float
     ) -> None:
         """
-        :param gaps: told by earlier answers of the offset that a partition is read at; forgotten when it is left.
-        :param copies: what is known of those of mirrors.
+        :param gaps: gaps found by earlier answers, for the offset that a partition is read at; dropped when it is left.
+        :param copies: known copies of mirrors.
         """
         self._asks: dict[Partition, tuple[BrokerLane, Message]] = {}
         self.reads: dict[Partition, PartitionRead] = {}
@@ -121,8 +121,8 @@ class FetchPlan:
                 key = (name, asked["partition"])
                 self.order.append(key)
                 if message["replica_id"] >= 0:
-                    # It would read what is not committed, and move high watermarks on. To the broker it would be the
-                    # gateway's account that says so; brokers answer so whoever lacks the right to act as one.
+                    # It would read uncommitted records, and advance high watermarks. The broker would attribute that to
+                    # the gateway's account; brokers give this answer to clients without the right to act as a broker.
                     self._refuse(key, Refusal.FOLLOWER)
                 elif route.no_fetch is not None or routes.here is None:
                     self._refuse(key, route.no_fetch or Refusal.NO_BROKER)
@@ -131,8 +131,8 @@ class FetchPlan:
                 else:
                     copy = copies.of(route.mirror, route.topic, key[1], now) if route.mirror is not None else None
                     self._place(key, asked, route.topic, routes, gaps, copy)
-        # A reader whose topic has just moved is served through the port that it is on until its client asks for
-        # metadata. Where that would tie two long waits together, it is sent to the new leader at once.
+        # A reader whose topic has just moved is served through its port until its client refreshes metadata. If that
+        # would tie two long waits together, it is sent to the new leader at once.
         if len({lane for lane, _ in self._asks.values()}) > 1:
             for key in self._away:
                 del self._asks[key], self.reads[key]
@@ -171,8 +171,8 @@ class FetchPlan:
             return
         closed, crosses = extent.end is not None, topic.crosses(partition)
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
-            # Nothing is there yet, and a higher cut may come: a read that waited there would be given the first records
-            # after that one at wrong offsets. Nor does anybody know where the log before the cut ends.
+            # No record is there yet, and a higher cut may come: a read that waited there would get the first records
+            # above that cut at wrong offsets. The end of the log below the cut is not known either.
             self.local[key] = no_records(partition)
             self.undecided_cut = True
             return
@@ -199,7 +199,7 @@ class FetchPlan:
         self._asks[key] = lane, entry
 
     def _in_copy(self, key: Partition, asked: Message, copy: KnownCopy, place: Place | Hole, routes: Routes) -> bool:
-        """Reads it in the copy of a mirror, if the copy can say what is there."""
+        """Plans a read from the copy of a mirror, if the copy can answer for the offset."""
         within = place.extent
         offset = within.start if isinstance(place, Hole) else within.extrapolate(place.physical)
         found = copy.find(within, offset)
@@ -219,14 +219,14 @@ class FetchPlan:
 
     @property
     def live(self) -> bool:
-        """Whether it reads where somebody may write."""
+        """True if it reads a log that is being written."""
         return any(
             (read := self.reads.get(key)) is None or read.extent.end is None or read.ahead
             for key in self._asks.keys() - self.copies.keys()
         )
 
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
-        """For the streaming patch of an answer that reads live extents only."""
+        """Shifts for the streaming patch of an answer that reads only live extents."""
         return {
             (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.only)
             for (name, partition), read in self.reads.items()
@@ -248,13 +248,13 @@ def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark
 
 
 def no_records_of(key: Partition, extent: Extent | None) -> Message:
-    """The same where its cluster was not asked or did not tell."""
+    """An empty partition whose cluster was not asked or did not answer."""
     return no_records(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
 
 
 def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
-    """The part of a fetch for one broker. Fetch sessions are switched off: what changed since the last answer is of no
-    use where that was for other offsets."""
+    """The part of a fetch for one broker, without a fetch session: changes since the last answer are of no use if that
+    one was for other offsets."""
     return {
         **message,
         "rack_id": "",
@@ -268,15 +268,15 @@ def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: 
 
 
 def stands(view: View, key: Partition, extent: Extent) -> bool:
-    """Whether offsets in the extent still mean what they did."""
+    """True if offsets in the extent still mean the same."""
     topic = view.topics.get(key[0])
     extents = topic.extents(key[1]) if topic is not None and topic.mapped else ()
     return any(extent.same_stay(other) for other in extents)
 
 
 def _still_read(view: View, key: Partition, read: PartitionRead | None) -> bool:
-    """Whether what was read there may be given: its offsets mean what they did, and who writes there still does. What a
-    log got behind a cut, from a gateway that had slept, lies at the offset of another record.
+    """True if records that were read there may be returned: offsets mean the same, and the writer is the same. Records
+    that a paused gateway appended above a cut have the offsets of other records.
 
     :param read: None: the topic had no map.
     """
@@ -299,7 +299,7 @@ def merge(
     """One answer in client offsets; and the clusters whose topology is stale.
 
     :param answers: None where the broker was lost.
-    :param view: the newest one: by a map that has changed, what was read may lie at other offsets, or behind a cut.
+    :param view: the newest one: under a changed map, records may have other offsets, or lie above a cut.
     """
     entries = dict(plan.local)
     stale: set[str] = set()
@@ -329,8 +329,9 @@ def merge(
                 elif read.hidden and entry["error_code"] in STALE:
                     stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    # A cluster that was dead at the cut is back with less than it may have had. A client that learnt
-                    # of it would jump to another offset before anybody has said that the rest is lost.
+                    # A cluster that was taken for dead at the cut is back with fewer records than it may have had. A
+                    # client that learned of that would jump to another offset before an operator has declared the rest
+                    # lost.
                     undecided = True
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     plan.gone[key] = lane
@@ -355,8 +356,8 @@ def merge(
 
 
 def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
-    """The partitions of which the answer would show what is there: those before the first one with records. After it
-    used up limits leave partitions empty (KIP-74). Clients let those go first, so each has its turn.
+    """Partitions for which an empty answer means that there are no records: those before the first one with records.
+    After it, used-up limits leave partitions empty (KIP-74). Clients ask for those first, so each has its turn.
     """
     full = {
         (topic["topic"], entry["partition_index"])
@@ -369,9 +370,9 @@ def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partiti
 
 
 def _translate(entry: Message, read: PartitionRead, conclusive: bool) -> tuple[Message, bool]:
-    """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
+    """The partition in client offsets; and True if its closed extent holds no record at or above the requested offset.
 
-    :param conclusive: if it is empty, that is because the broker has nothing to give.
+    :param conclusive: if it is empty, that is because the broker has no records.
     """
     extent = read.extent
     shift, physical_end = extent.shift, extent.physical_end
@@ -411,7 +412,7 @@ def _moved_end(extent: Extent, field: Message) -> Message:
 
 
 def _mark(extent: Extent, physical: int) -> int:
-    """The client offset, at most the extent's end; negative words stay."""
+    """The client offset, at most the extent's end; negative values stay."""
     if physical < 0:
         return physical
     offset = extent.extrapolate(physical)

@@ -1,1 +1,1 @@
-"""Produce: passed where nothing needs a look, else judged, renamed, and split at a cut that lies ahead."""
+"""Produce: forwarded unchanged where possible, else judged, renamed, and split at a cut ahead."""

@@ -1,10 +1,11 @@
-"""What becomes of a batch that the origin has, whose offset was not known to lie below the cut when it was sent.
+"""Decides on a batch that the origin has appended, and that was not known to lie below the cut when it was sent.
 
-It is judged by the newest state alone. While a cut is only proposed nobody knows yet: it may be raised or taken back.
-Refused then, the record of a producer without idempotence would come a second time, and both copies would be read.
+Only the newest state counts. While a cut is only proposed, the decision is open: the cut may be raised or taken back.
+If the batch were refused then, the record of a producer without idempotence would come a second time, and readers would
+get both copies.
 
-Invariant: `TAKEN`, `STRANDED` and a target are said only while the lease holds, so that no operation has gone on
-without this gateway. Every later cut lies above what the origin has by now, or is above the batch already.
+Invariant: `TAKEN`, `STRANDED` and a target are returned only while the lease holds, so that no operation has passed
+this gateway by. Every later cut lies above the origin's present log end, or the batch is above the cut already.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ class SentBatch(NamedTuple):
     """A partition's batch that went to the origin, as its client sent it."""
 
     origin: Extent
-    """As it was then."""
+    """The origin's extent at that time."""
     in_transaction: bool
     records: bytes
     batch: Batch
 
 
 class Disposition(Enum):
-    """What becomes of such a batch, where it is not to be written to a target."""
+    """Outcome for a batch that is not written to a target."""
 
     TAKEN = "taken"
-    """It is where readers find it: in the origin, all of it below the cut."""
+    """Readers find it in the origin: all of it lies below the cut."""
     STRANDED = "stranded"
-    """The same, in an origin that was taken for dead since, so the next cluster never learns of it. Taken only where
-    nothing before it has been refused: that would go there, and what follows would not fit after it."""
+    """Like `TAKEN`, in an origin that was taken for dead since, so the next cluster never learns of it. Allowed only if
+    no earlier batch was refused: that one would go to the next cluster, and later ones would not fit after it there."""
     UNDECIDED = "undecided"
     REFUSED = "refused"
 
@@ -45,19 +46,19 @@ def dispose(
     sent: SentBatch, first: int, name: bytes, partition: int, routes: Routes, lease: bool
 ) -> Disposition | Extent:
     """Judges a batch that the origin has from client offset `first` on. An extent: the target, to which all of it goes,
-    also where it begins below the cut."""
+    also if it begins below the cut."""
     after = first + sent.batch.records_count
     topic = routes.snapshot.view.topics.get(text(name))
     if topic is not None and topic.mapped:
         extents = topic.extents(partition)
-    else:  # The cut was taken back: the log is ordinary again, if that is where the client writes to now.
+    else:  # The cut was taken back: the log is ordinary again, if the client's writes go there now.
         extents = identity(sent.origin.cluster) if routes.writes((name,)) else ()
     stay = next((extent for extent in extents if extent.same_stay(sent.origin)), None)
     if stay is not None and stay.ignored:
-        return Disposition.REFUSED  # readers skip what the origin alone has: it is to be written again
+        return Disposition.REFUSED  # readers skip records that only the origin has: it has to be written again
     taken = Disposition.TAKEN if stay is None or stay.known_end is None else Disposition.STRANDED
     if sent.origin.end is not None and after <= sent.origin.end:
-        return taken  # cuts are only raised, or lowered to where the origin's log ends
+        return taken  # cuts are only raised, or lowered to the origin's log end
     if stay is None:
         return Disposition.REFUSED
     if stay.end is None or after <= stay.end:
@@ -68,7 +69,7 @@ def dispose(
     ahead = topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence)
     if ahead or topic.damaged(partition):
         return Disposition.UNDECIDED
-    # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
+    # A transaction ends in the cluster that it began in: batches above the cut are refused until it is aborted.
     if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (stay,):
         return Disposition.REFUSED
     return live(extents)

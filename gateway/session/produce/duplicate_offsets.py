@@ -1,10 +1,9 @@
-"""Where earlier terms hold batches that come again: shared by all sessions of a gateway.
+"""Offsets of retried batches that earlier writer epochs hold: shared by all sessions of a gateway.
 
-A broker answers a retry with the offset that the batch has; after a cut the one that took it is not asked any more, and
-no other knows the producer. So the batch is looked up in the log that holds it (`composed/duplicate_lookup`). Until
-then the
-retry is refused, and what comes after it waits for it (`ProducerOrder`). A batch that is not found in time, or not
-within the bounds of the look-up, is answered as a duplicate at `UNKNOWN_OFFSET`.
+A broker answers a retry with the batch's offset. After a cut, the origin is no longer asked, and no other broker knows
+the producer. So the gateway looks the batch up in the log that holds it (`composed/duplicate_lookup`). Until then the
+retry is refused, and later batches wait for it (`ProducerOrder`). A batch that is not found in time, or not within the
+bounds of the look-up, is answered as a duplicate at `UNKNOWN_OFFSET`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from ha_core.wire.records import Batch
 from ha_core.wire.sequences import at_or_before, last_sequence
 
 MAX_WAIT_S = 5.0
-"""From the first retry on: a cluster that is gone must not keep its producers waiting."""
+"""Time from the first retry: a cluster that is gone must not keep its producers waiting."""
 MAX_REMEMBERED = 10_000
 UNKNOWN_OFFSET = -(1 << 31)
-"""No batch has so many records that a client that counts on from here comes to an offset of another record. With -1,
-Kafka's own word, librdkafka tells its records -1, 0, 1 …"""
+"""Low enough that a client that counts a batch's records from here never reaches a real offset. With -1, Kafka's own
+value, librdkafka reports the offsets -1, 0, 1 …"""
 
 
 class EarlierBatch(NamedTuple):
-    """A batch, as its client calls it, that an earlier term holds."""
+    """A batch, in its client's terms, that an earlier writer epoch holds."""
 
     topic: bytes
     partition: int
@@ -39,21 +38,21 @@ class EarlierBatch(NamedTuple):
 
 
 class Missing(Enum):
-    """Why there is no offset."""
+    """Reason for a missing offset."""
 
     NOT_YET = "not yet"
     NEVER = "never"
 
 
 class DuplicateOffsets:
-    """Client offsets of batches that came again, as far as they were looked for."""
+    """Client offsets of retried batches that were looked up."""
 
     def __init__(self) -> None:
         self._found: dict[EarlierBatch, int | Missing] = {}
         self._since: dict[EarlierBatch, float] = {}
 
     def offset(self, wanted: EarlierBatch, now: float) -> int | Missing:
-        """The offset of the batch's first record; NOT_YET: it has to be looked up."""
+        """Offset of the batch's first record; NOT_YET: it has to be looked up."""
         if wanted in self._found:
             return self._found[wanted]
         if len(self._since) >= MAX_REMEMBERED:
@@ -61,7 +60,7 @@ class DuplicateOffsets:
         return Missing.NEVER if now - self._since.setdefault(wanted, now) > MAX_WAIT_S else Missing.NOT_YET
 
     def learn(self, wanted: EarlierBatch, offset: int | None) -> None:
-        """What a look-up came to; None: the batch is not there, or too far away."""
+        """Result of a look-up; None: the batch is not there, or beyond the bounds."""
         if len(self._found) >= MAX_REMEMBERED:
             self._found.clear()
         self._since.pop(wanted, None)
@@ -69,12 +68,12 @@ class DuplicateOffsets:
 
 
 def last_of(sequences: LastSequences | None, partition: int, batch: Batch) -> tuple[int, int] | None:
-    """(epoch, last sequence) of its producer in earlier terms."""
+    """(epoch, last sequence) of its producer in earlier writer epochs."""
     return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
 
 
 def find_held(sequences: LastSequences | None, key: Key, batch: Batch) -> EarlierBatch | None:
-    """The batch, if an earlier term holds it: no cut runs through one."""
+    """The batch, if an earlier writer epoch holds it: no cut runs through a batch."""
     last = last_of(sequences, key[1], batch) if is_gateway_id(batch.producer_id) else None
     count = max(batch.records_count, batch.last_offset_delta + 1)
     epoch, sequence = batch.producer_epoch, batch.base_sequence
@@ -84,7 +83,7 @@ def find_held(sequences: LastSequences | None, key: Key, batch: Batch) -> Earlie
 
 
 def is_outlived(sequences: LastSequences | None, partition: int, batch: Batch) -> bool:
-    """Whether its producer had begun a newer epoch in an earlier term: what it wrote in that one may be this again. The
-    broker of that term would refuse it, and that of a newer one does not know."""
+    """True if its producer had begun a newer epoch in an earlier writer epoch: the batch may be written there already.
+    The broker of that writer epoch would refuse it; the broker of a newer one does not know."""
     last = last_of(sequences, partition, batch)
     return last is not None and batch.producer_epoch < last[0]

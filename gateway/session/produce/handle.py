@@ -1,4 +1,4 @@
-"""Handles produce requests: passed where nothing needs a look, else judged, and split where a cut lies ahead."""
+"""Handles produce requests: forwarded unchanged where possible, else judged, and split at a cut ahead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ha_core.wire.templates.single_topic import ProduceTemplate
 
 
 def produce(session: ConnectionState, request: Request) -> None:
-    """A whole request."""
+    """Handles a complete request."""
     found = None if request.prepared is None else request.prepared.found
     if isinstance(found, LongProduce):
         parts.begin(session, request, found)
@@ -50,7 +50,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     verdict = ProduceJudgement.of(session, request, scan)
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
-    rights.tell_denied(session, request, verdict.local)
+    rights.audit_denied(session, request, verdict.local)
     crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
     if len(verdict.local) == len(verdict.batches):
         _answer(verdict, scan)
@@ -63,9 +63,9 @@ def produce(session: ConnectionState, request: Request) -> None:
 
 
 def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan, transactional_id: bytes) -> bool:
-    """Whether the client has the right to the transaction that it names; if not, it is answered.
+    """True if the client may write in the transaction that it names; otherwise it is answered.
 
-    A broker asks for it where a batch says that it is of a transaction, and so does the gateway.
+    Like a broker, the gateway demands the right only if a batch has the transactional flag.
     """
     verdicts, message = session.verdicts, {"transactional_id": text(transactional_id)}
     if verdicts is None or (denied := missing(verdicts, request.api.asks.needs, message)) is None:
@@ -73,14 +73,14 @@ def _may_write_in(session: ConnectionState, request: Request, scan: ProduceScan,
     verdict = ProduceJudgement.of(session, request, scan)
     if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
         return True
-    rights.tell(session, request, (denied,))
+    rights.audit(session, request, (denied,))
     verdict.deny()
     _answer(verdict, scan)
     return False
 
 
 def stream_produce(session: ConnectionState, request: Request) -> bool:
-    """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
+    """Forwards the beginning of a request whose rest has not arrived, if all of it certainly passes."""
     try:
         scan = _scan(request)
     except TooManyElementsError:
@@ -88,7 +88,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     routes = session.routes(request.client_id)
     if scan is None or scan.transactional_id is not None or not leased(session):
         return False
-    if not scan.complete and session.throttling.tells_topics_apart(request, session.now):
+    if not scan.complete and session.throttling.needs_all_topics(request, session.now):
         return False
     topics = {entry[0] for entry in scan.partitions}
     in_order = not session.producer_order.watches(topics if scan.complete else None, session.now)
@@ -114,7 +114,7 @@ def _scan(request: Request) -> ProduceScan | None:
 
 
 def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]) -> InFlight | None:
-    """Sends it as it is. None: it has no answer."""
+    """Forwards the request unchanged. None: it has no answer."""
     notice(session, request, scan)
     session.throttling.wrote(request, scan, session.now)
     if scan.acks == 0:
@@ -128,7 +128,7 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
 
 
 def _write(verdict: ProduceJudgement, scan: ProduceScan) -> InFlight | None:
-    """Sends what is not answered here; its answer is made anew, in client offsets. None: it has no answer."""
+    """Forwards the partitions that are not answered here; the answer is rebuilt in client offsets. None: no answer."""
     session, request = verdict.session, verdict.request
     notice(session, request, scan, verdict.local)
     session.throttling.wrote(request, scan, session.now)
@@ -155,7 +155,7 @@ def _written(verdict: ProduceJudgement) -> Exchange:
 
 
 def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceTemplate | None:
-    """What others are like that go as this one does; None where each has to be looked at."""
+    """Template of requests that are treated alike; None if each has to be examined."""
     if not session.unlimited(request):
         return None
     end = request.end
@@ -165,7 +165,7 @@ def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> Prod
 def _pattern(
     session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]
 ) -> ProduceTemplate | SeveralTopicsProduceTemplate | None:
-    """The same of what is passed, and may name several topics: a producer writes now to these and now to those."""
+    """Template of forwarded requests, which may name several topics: a producer writes to varying ones."""
     one = _like(session, request, scan)
     if one is not None or not session.unlimited(request) or leave_out(session, request, topics, session.flows):
         return one
@@ -180,7 +180,7 @@ def _pattern(
 
 
 def _answer(verdict: ProduceJudgement, scan: ProduceScan) -> None:
-    """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
+    """Answers a request without forwarding: refused, or held by earlier writer epochs."""
     session, request, refusals = verdict.session, verdict.request, verdict.refusals
     if scan.acks == 0 and refusals:
         _leave_unanswered(verdict)
@@ -191,8 +191,8 @@ def _answer(verdict: ProduceJudgement, scan: ProduceScan) -> None:
 
 
 def _leave_unanswered(verdict: ProduceJudgement) -> None:
-    """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
-    closes the connection: what came before is executed and answered."""
+    """Ends the session, since no answer can carry the refusal. A broker that is not the leader of a partition writes
+    the others, and closes the connection: earlier requests are executed and answered."""
     session, why = verdict.session, verdict.refusals[0].words
-    session.producer_order.told(verdict.refused, session.now)
+    session.producer_order.delivered(verdict.refused, session.now)
     streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {why}")

@@ -1,7 +1,7 @@
-"""Produce requests that need a look: mapped, fenced or moved topics.
+"""Judges produce requests to mapped, fenced or moved topics.
 
 Invariant: a batch is forwarded only to the cluster that the map names as the writer, under the producer id of that
-writer's term; a batch that an earlier term holds is answered as the duplicate that it is, never forwarded.
+writer epoch; a batch that an earlier writer epoch holds is answered as a duplicate, and never forwarded.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 
 Batches = Mapping[Key, Batch | None]
-"""Of a whole request, by partition; None where it names no records."""
+"""Batches of a whole request by partition; None if a partition has no records."""
 LOGGED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-"""A broker's words for what is in the log."""
+"""Error codes of a broker that has the batch in its log."""
 
 
 def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     """The batch of each partition of a whole request.
 
-    One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes hold a million empty ones.
-
+    Brokers demand one batch each from version 3 on. All are judged, and a hundred megabytes hold a million empty ones.
     A partition that the request repeats has its last batch here (`repeated` names it).
 
-    :raises RemoteProtocolError: there are more in a partition, or none that is whole.
+    :raises RemoteProtocolError: a partition has several batches, or none that is complete.
     """
     batches: dict[Key, Batch | None] = {}
     for topic, partition, at, length in scan.partitions:
         batch = first_batch(request.buf, at, at + length, at + length) if length > 0 else None
         if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
-            raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
+            raise RemoteProtocolError("a produce request without exactly one complete batch in a partition")
         batches[topic, partition] = batch
     return batches
 
@@ -64,7 +63,7 @@ def repeated(scan: ProduceScan, batches: Batches) -> frozenset[Key]:
 
 
 def notice(session: ConnectionState, request: Request, scan: ProduceScan, local: Collection[Key] = ()) -> None:
-    """Notes the use of topics whose batches are forwarded.
+    """Reports the use of topics whose batches are forwarded.
 
     :param local: partitions that the gateway answers itself.
     """
@@ -87,7 +86,7 @@ def judge_head(
     if (
         batch is None
         or route.no_produce is not None
-        or find_held(route.sequences, (topic, partition), batch)  # from the first look on, time to look it up runs
+        or find_held(route.sequences, (topic, partition), batch)  # a look-up's time limit starts with the first try
         or (route.topic is not None and route.topic.crosses(partition))
     ):
         return None
@@ -96,7 +95,7 @@ def judge_head(
 
 
 class Duplicate(NamedTuple):
-    """An earlier term holds the batch: what the broker of that term would answer."""
+    """An earlier writer epoch holds the batch: the answer that its broker would give."""
 
     error: ErrorCode
     base_offset: int
@@ -104,13 +103,13 @@ class Duplicate(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ProduceJudgement:
-    """What becomes of the partitions of a request; those that no field names are forwarded as they are.
+    """Decisions on the partitions of a request; partitions without one are forwarded unchanged.
 
     :ivar repeated: partitions that the request names more than once.
-    :ivar local: partitions that are answered here, and not forwarded: why.
-    :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
-    :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
-    :ivar fence: operation whose fence refused something.
+    :ivar local: partitions that are answered here, not forwarded, with the reason.
+    :ivar shifts: forwarded partitions → difference from the broker's offsets to client offsets.
+    :ivar openers: forwarded partitions whose (writer epoch, producer) is opened once the broker acknowledges.
+    :ivar fence: operation whose fence refused a partition.
     :ivar refused: batches that have to come again before later ones of their producers.
     """
 
@@ -126,7 +125,7 @@ class ProduceJudgement:
 
     @classmethod
     def of(cls, session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceJudgement:
-        """Of a whole request.
+        """Judgement of a whole request.
 
         :raises RemoteProtocolError: as `batch_of_each`.
         """
@@ -135,7 +134,7 @@ class ProduceJudgement:
 
     @property
     def topics(self) -> tuple[bytes, ...]:
-        """Those of which something is forwarded."""
+        """Topics with forwarded partitions."""
         return tuple({key[0] for key in self.batches if key not in self.local})
 
     @property
@@ -145,22 +144,21 @@ class ProduceJudgement:
     # -- judging ------------------------------------------------------------------------------------------------
 
     def judge(self, routes: Routes, transactional: bool, refusal: Refusal | None = None) -> None:
-        """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
-
-        Without the lease nothing is.
+        """Decides on each partition of a whole request, and rewrites the producer ids of forwarded batches in place.
+        Without the lease no batch is forwarded.
 
         :param refusal: a reason to refuse every batch.
         """
         refusal_of_all = refusal if leased(self.session) else Refusal.LEASE
         for key, batch in self.batches.items():
-            # Before all else: nothing is told of a topic that is denied. Its batches count for nothing. Those that come
-            # by a port without a broker, from which nothing is ever forwarded, count for nothing either.
+            # Denial comes first: the answer reveals nothing else about a denied topic, and its batches do not count.
+            # Neither do those that come through a port without a broker, from which nothing is ever forwarded.
             refusal = routes.topic(key[0]).no_produce
             if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
                 self.local[key] = refusal
                 continue
             if key in self.repeated:
-                # Its client does not send these batches again, so no later batch waits for them.
+                # The client does not send these batches again, so no later batch waits for them.
                 self.local[key] = Refusal.REPEATED
                 continue
             outcome = self._judge(routes, key, batch) if refusal_of_all is None else refusal_of_all
@@ -174,13 +172,13 @@ class ProduceJudgement:
         self.session.count_refused(self.refusals)
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
-        """A batch is refused: its client is told when the answer of the request has gone."""
+        """Notes a refused batch: its client knows once the request's answer has gone."""
         order, now = self.session.producer_order, self.session.now
         refused = order.refused(key, batch, now)
         if refused is not None:
             self.refused.append(refused)
             if not self.session.life.connected:
-                order.told((refused,), now)  # it has gone, and asks again by another connection
+                order.delivered((refused,), now)  # it is gone, and retries over another connection
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
@@ -192,7 +190,7 @@ class ProduceJudgement:
         held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
             if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
-                self.session.emit(LookUp(held))  # while it waits
+                self.session.emit(LookUp(held))  # look it up while it waits
             return Refusal.ORDER
         if route.no_produce is not None or topic is None:
             self.fence = route.fence or self.fence
@@ -213,7 +211,8 @@ class ProduceJudgement:
                 return Duplicate(ErrorCode.NONE, offset)
             if is_outlived(sequences, partition, batch):
                 return Refusal.OUTLIVED
-            # Where the origin could not be asked what it had, nobody knows what has to come first.
+            # If the origin could not be asked for its last sequences, the gateway does not know which batch has to come
+            # first.
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
             if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
@@ -226,7 +225,7 @@ class ProduceJudgement:
         return None
 
     def _judge_issuer(self, key: Key, batch: Batch) -> Refusal | None:
-        """Its producer's id becomes that of the port's cluster; what another cluster's producer wrote is refused. What
+        """Replaces the producer id by the port's cluster's; refuses a batch of another cluster's producer. A batch that
         is refused already keeps its answer: the client has to find the leader first."""
         if batch.producer_id >= 0 and not is_gateway_id(batch.producer_id):
             issued = self.session.shared.issued(batch.producer_id)
@@ -237,16 +236,16 @@ class ProduceJudgement:
         return None
 
     def deny(self) -> None:
-        """Its user has no right to the transactional id under which all of it is written."""
+        """Refuses all of it: the user has no right to the transactional id."""
         self.local |= dict.fromkeys(self.batches, Refusal.DENIED_TRANSACTION)
         self.session.count_refused(self.refusals)
 
     # -- forwarding and answering -------------------------------------------------------------------------------
 
     def frame(self, **changed: Any) -> bytes | memoryview:
-        """The request less what is answered here.
+        """The request without the partitions that are answered here.
 
-        :param changed: fields that the broker is to be told in place of the client's.
+        :param changed: fields that the broker gets in place of the client's.
         """
         if not self.local and not changed:
             return self.request.frame
@@ -259,27 +258,27 @@ class ProduceJudgement:
         return self.request.rewritten(message)
 
     def merged(self, frame: bytearray) -> Message:
-        """One answer of what the broker said, in client offsets, and of what is answered here."""
+        """One answer from the broker's, in client offsets, and from the partitions that are answered here."""
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
             self.session.shared.terms.opened(key, *self.openers[key])
-        said = dict(entries(answer))
-        for key in self.shifts.keys() & said.keys():
-            entry = said[key]
+        answered = dict(entries(answer))
+        for key in self.shifts.keys() & answered.keys():
+            entry = answered[key]
             entry["log_start_offset"] = -1
             if entry["base_offset"] >= 0:
                 entry["base_offset"] += self.shifts[key]
-        return self.answer(said, answer["throttle_time_ms"])
+        return self.answer(answered, answer["throttle_time_ms"])
 
-    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
+    def answer(self, answered: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
         topics: dict[bytes, list[Message]] = {}
         for key in self.batches:
-            topics.setdefault(key[0], []).append(said.get(key) or self._answer_here(key))
+            topics.setdefault(key[0], []).append(answered.get(key) or self._answer_here(key))
         responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
         return {"throttle_time_ms": throttle_time_ms, "responses": responses}
 
     def _answer_here(self, key: Key) -> Message:
-        outcome = self.local.get(key, Refusal.NO_LEADER)  # where the broker left it out
+        outcome = self.local.get(key, Refusal.NO_LEADER)  # the broker left it out
         error, offset = (outcome.code(self.request.api), -1) if isinstance(outcome, Refusal) else outcome
         return {"index": key[1], "error_code": int(error), "base_offset": offset}
 

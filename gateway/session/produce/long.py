@@ -1,4 +1,5 @@
-"""Produce requests of very many partitions: a worker thread reads them and cuts them into parts (`beside`, `parts`)."""
+"""Produce requests of very many partitions: a worker thread decodes them and cuts them into parts (`offloading`,
+`parts`)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ha_core.wire.produce import Entry, ProduceScan, scan_produce
 from ha_core.wire.records import IN_TRANSACTION
 
 PARTITIONS_OF_A_PART = 200
-"""One turn of the event loop judges and sends this many, or reads their answer, in some milliseconds."""
+"""The event loop judges and sends this many at once, or reads their answer, in some milliseconds."""
 
 
 class ProducePart(NamedTuple):
@@ -26,14 +27,14 @@ class ProducePart(NamedTuple):
 
 class LongProduce:
     """:ivar acks: as the client set it.
-    :ivar in_transaction: whether a batch has the transactional flag.
+    :ivar in_transaction: True if a batch has the transactional flag.
     :ivar topics: all topics of the request.
     :ivar repeated: partitions that the request names more than once. The parts hold one batch of each.
-    :ivar left: how many parts were not taken yet.
+    :ivar left: number of parts that are not taken yet.
     """
 
     def __init__(self, request: Request) -> None:
-        """:raises RemoteProtocolError: it is malformed. Nothing of it has been sent by then."""
+        """:raises RemoteProtocolError: it is malformed. None of it has been sent by then."""
         self._request, self._buf = request, request.buf
         self._scan = scan = _scanned(request)
         batches = batch_of_each(request, scan)
@@ -46,7 +47,7 @@ class LongProduce:
             raise RemoteProtocolError(f"a produce request names a topic that is not UTF-8: {error}") from None
         self.repeated = repeated(scan, batches)
         entries = scan.partitions
-        if self.repeated:  # parts are judged and answered apart, and the client gets one answer for the partition
+        if self.repeated:  # parts are judged separately, and the client gets one answer per partition
             entries = list({entry[:2]: entry for entry in entries}.values())
         self._entries: list[list[Entry]] = [
             entries[at : at + PARTITIONS_OF_A_PART] for at in range(0, len(entries), PARTITIONS_OF_A_PART)

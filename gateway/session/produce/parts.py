@@ -27,7 +27,7 @@ from gateway.session.state import ConnectionState
 
 
 def begin(session: ConnectionState, request: Request, long: LongProduce) -> None:
-    """Handles a long produce request that was read."""
+    """Handles a long produce request that was decoded."""
     work = _InParts(session, request, long)
     session.preparing = request
     session.hold(request.end - request.start)
@@ -52,7 +52,7 @@ class _InParts:
         """Partitions of the first part that was refused as a whole."""
         self._audited = False
         self._sent = self._written = self._failed = False
-        """Whether any partition was sent, was written, or failed."""
+        """True if any partition was sent, was written, or failed."""
 
     def go(self) -> Exchange:
         session, long = self._session, self._long
@@ -80,7 +80,7 @@ class _InParts:
             verdict.deny()
         else:
             verdict.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
-            self._audited = self._audited or rights.tell_denied(session, request, verdict.local)
+            self._audited = self._audited or rights.audit_denied(session, request, verdict.local)
         self._refusals.update(verdict.refusals)
         if len(verdict.local) == len(verdict.batches):
             self._first = self._first or tuple(verdict.batches)
@@ -97,20 +97,20 @@ class _InParts:
         return verdict.merged(frames[session.broker])
 
     def _holds_up_a_fence(self) -> bool:
-        """Whether an operation that began after the request waits for it."""
+        """True if an operation that began after the request waits for it."""
         seen = self._session.snapshot
         return seen.view.revision > self._revision and any(
             not scope.topics.isdisjoint(self._topics) for scope in seen.fences.scopes.values()
         )
 
     def _hold_s(self) -> float:
-        """The gateway delays the answer to a long request refused as a whole as it does for a short one."""
+        """Hold time for a long request that is refused as a whole, as for a short one."""
         if self._sent or not self._refusals:
             return 0.0
         return max(why.hold_s for why in self._refusals) or self._session.damping.refused(self._first)
 
     def _denied(self) -> bool:
-        """Whether the user lacks the right to write with the request's transactional id."""
+        """True if the user may not write with the request's transactional id."""
         session, long, verdicts = self._session, self._long, self._session.verdicts
         if long.transactional_id is None or not long.in_transaction or verdicts is None:
             return False
@@ -118,7 +118,7 @@ class _InParts:
         denied = missing(verdicts, self._request.api.asks.needs, message)
         if denied is not None and not self._audited:
             self._audited = True
-            rights.tell(session, self._request, (denied,))
+            rights.audit(session, self._request, (denied,))
         return denied is not None
 
     def _take_over(self, answer: Message) -> None:
@@ -130,10 +130,10 @@ class _InParts:
             self._said.setdefault(topic["name"], []).extend(entries)
 
 
-def _frame(request: Request, said: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
-    """Encodes the whole answer. Called in a worker thread, which also frees the parts that it was made of."""
-    responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in said.items()]
-    said.clear()
+def _frame(request: Request, answered: dict[str, list[Message]], throttle_time_ms: int) -> bytes:
+    """Encodes the whole answer. Called in a worker thread, which also frees the parts."""
+    responses: list[Message] = [{"name": name, "partition_responses": entries} for name, entries in answered.items()]
+    answered.clear()
     frame = request.answer({"throttle_time_ms": throttle_time_ms, "responses": responses})
     free(responses)
     return frame

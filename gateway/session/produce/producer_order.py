@@ -1,20 +1,20 @@
-"""Batches of a producer that must not overtake one that was refused here: shared by all sessions of a user.
+"""Order of a producer's batches after one was refused here: shared by all sessions of a user.
 
-A client pipelines. When a batch is refused, the next ones are on their way already, and by the time they are read the
-reason may be gone. The broker would answer OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends
-again all that it has no answer for, also what is in the log (KIP-360): a doubled record.
+Clients pipeline: when a batch is refused, the next ones are in flight already, and by the time they are read the reason
+may be gone. The broker would answer OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and resends all
+batches without an answer, also those that are in the log (KIP-360): duplicate records.
 
-The same for a batch that is on its way across a cut: a later one of its producer that comes straight to the target, or
-that crosses the cut while the first is sent again after a refusal, waits for it.
+This also applies to a batch in flight across a cut: a later batch of its producer waits for it, if it comes straight to
+the target, or crosses the cut while the earlier one is resent after a refusal.
 
-Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
-or one before it. The rule ends `FORGET_S` after its client was told last: it has gone elsewhere. (As long as the answer
-waits behind others that are late, the client goes on sending what follows.) What was refused meanwhile, because it had
-to wait for that one, is then waited for in its turn. It ends at once where the client hears that a later one is
-written: it takes the refused one for written, too.
+Invariant: after a refused batch, the next forwarded batch of its producer for that partition is the refused one, or an
+earlier one. The rule ends `FORGET_S` after its client last heard of the refusal: it has gone elsewhere. (As long as the
+answer waits behind late ones, the client goes on sending later batches.) Batches that were refused because they had to
+wait for that one are then waited for in their turn. The rule ends at once when the client hears that a later batch is
+written: it then takes the refused one for written, too.
 
-Each user has a `ProducerOrder` of its own: a client writes producer ids and sequences as it likes, and a refused batch
-of one user must not hold up the producer of another one.
+Each user has its own `ProducerOrder`: clients choose producer ids and sequences freely, and a refused batch of one user
+must not hold up another user's producer.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from ha_core.wire.sequences import at_or_before, last_sequence
 Key = tuple[bytes, int]
 
 FORGET_S = 5.0
-"""Clients come back within their `retry.backoff.max.ms` (1 s by default)."""
+"""Clients retry within their `retry.backoff.max.ms` (1 s by default)."""
 LOST_S = 30.0
-"""Longer than a request takes: what has departed and never arrived is not waited for any more."""
+"""Longer than a request takes: a dispatched batch that was never acknowledged is no longer waited for."""
 UNTOLD_S = 120.0
-"""Longer than clients wait for an answer. A connection that ends tells its client as well."""
+"""Longer than clients wait for an answer. The end of a connection also informs its client."""
 MAX_REMEMBERED = 100_000
 """Producers and partitions of one user: they come from the wire."""
 MAX_UNDER_WAY = 100
-"""Of one producer and partition: more than a client has on its way there by several connections."""
+"""Per producer and partition: more than a client has in flight there over several connections."""
 MAX_WAITED_FOR = 8
-"""Batches of one producer and partition: more than a client has on its way there (5)."""
+"""Batches per producer and partition: more than a client has in flight there (5)."""
 
 
 @dataclass(slots=True, eq=False)
 class RefusedBatch:
     """A batch that its client has to send again.
 
-    :ivar until: what follows waits for it so long.
+    :ivar until: later batches wait for it until then.
     """
 
     epoch: int
@@ -58,41 +58,43 @@ class RefusedBatch:
 
 @dataclass(slots=True, eq=False)
 class Dispatch:
-    """One of the ways on which a batch may be across a cut: its client may have sent it by several connections.
+    """One dispatch of a batch across a cut: its client may have sent the batch over several connections.
 
-    :ivar behind_refused: one before it was refused here meanwhile. Its client may send that one by another gateway, and
-        however late this one is answered, it must not be in the target first.
+    :ivar behind_refused: an earlier batch was refused here meanwhile. Its client may resend that one through another
+        gateway, and however late this one is answered, it must not be in the target first.
     """
 
-    departed_at: float
+    dispatched_at: float
     behind_refused: bool = False
 
 
 class ProducerOrder:
-    """The batches that each producer of one user has to send again, by partition."""
+    """Batches that each producer of one user has to send again, by partition."""
 
     def __init__(self, waiting: set[ProducerOrder]) -> None:
-        """:param waiting: keeps this one while it knows of a batch."""
+        """:param waiting: keeps this object alive while it knows of a batch."""
         self._waiting = waiting
         self.waited_for: dict[tuple[Key, int], list[RefusedBatch]] = {}
-        """Those that were refused, of one epoch, the earliest first. One that is refused again ends the wait for none
-        of those behind it: each of them has to come again, too, and may do so by another connection."""
+        """Refused batches of one epoch, the earliest first. Rejecting a batch again does not release later ones: each
+        must be retried, possibly over another connection."""
         self.topics: Counter[bytes] = Counter()
-        """Of those, so that what is written to others is not held up while many topics move for hours."""
+        """Topics of those, so that writes to other topics are not held up while many topics move for hours."""
         self._look_at = 0.0
         self.under_way: dict[tuple[Key, int], dict[tuple[int, int], Dispatch]] = {}
-        """(epoch, base sequence) of what crosses a cut → the way by which it departed last."""
+        """(epoch, base sequence) of a batch that crosses a cut → its last dispatch."""
 
     def watches(self, topics: Iterable[bytes] | None, now: float) -> bool:
-        """Whether batches of these topics have to be looked at; None: of any, as far as is known yet."""
+        """True if batches of these topics have to be examined; None: of any topic."""
         if self.waited_for and now >= self._look_at:
             self._forget(now)
             self._look_at = now + FORGET_S
         return bool(self.topics) and (topics is None or not self.topics.keys().isdisjoint(topics))
 
     def refused(self, key: Key, batch: Batch, now: float) -> RefusedBatch | None:
-        """The batch is in no log, and its client sends it again when it is told so (`told`)."""
-        if not _ordered(batch) or len(key[0]) > MAX_NAME:  # no topic is called so, and a hundred thousand fill memory
+        """Notes a batch that is in no log; its client resends it once the refusal has reached it (`delivered`)."""
+        if (
+            not _ordered(batch) or len(key[0]) > MAX_NAME
+        ):  # no topic has such a name, and 100,000 of them fill the memory
             return None
         place, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
         known = _kept(self.waited_for.get(place, []), now)
@@ -100,53 +102,54 @@ class ProducerOrder:
             return None
         waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
         if len(waited_for) >= MAX_WAITED_FOR:
-            del waited_for[1]  # the latest are what the client has on its way now
+            del waited_for[1]  # the client has the latest ones in flight now
         refused = RefusedBatch(epoch, sequence, now + UNTOLD_S)
         waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
         self._wait_for(place, waited_for)
         if len(self.waited_for) > MAX_REMEMBERED:
-            self._wait_for(next(iter(self.waited_for)), [])  # refused longest ago
-        for sent, way in self.under_way.get(place, {}).items():
-            way.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
+            self._wait_for(next(iter(self.waited_for)), [])  # the least recent one
+        for sent, dispatch in self.under_way.get(place, {}).items():
+            dispatch.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
 
-    def told(self, refused: Iterable[RefusedBatch], now: float) -> None:
-        """Their client knows, or asks again because its connection ends."""
+    def delivered(self, refused: Iterable[RefusedBatch], now: float) -> None:
+        """The client knows of the refusals, or retries because its connection ends."""
         for one in refused:
             one.until = now + FORGET_S
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
-        """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
+        """True if a batch may go on; the caller forwards it, or refuses it again. False: an earlier one has to come
+        first."""
         if self.waits(key, batch, now):
             return False
-        # No more than what it holds: it may come by a connection that its client has given up, and what was refused
-        # behind it by another one, with more on its way there.
-        self._came(key, batch)
+        # Release only the records that it holds: it may come over a connection that its client has given up, and later
+        # refused batches over another one, with more in flight there.
+        self._stop_waiting(key, batch)
         return True
 
     def waits(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether an earlier one has to come first."""
+        """True if an earlier batch has to come first."""
         place = (key, batch.producer_id)
         if place not in self.waited_for or not _ordered(batch) or not (known := self._known(place, now)):
             return False
         return batch.producer_epoch == known[0].epoch and not at_or_before(batch.base_sequence, known[0].sequence)
 
     def taken(self, key: Key, batch: Batch) -> None:
-        """A client is told that a batch is written. So are those before it, also where a broker said that it refused
-        one that it had appended: librdkafka takes them for acknowledged then, and does not send them again."""
-        self._came(key, batch)
+        """A client hears that a batch is written. Earlier ones then count as written, too, even if a broker reported a
+        refusal after appending one: librdkafka takes them for acknowledged, and does not resend them."""
+        self._stop_waiting(key, batch)
 
-    def _came(self, key: Key, batch: Batch) -> None:
-        """Neither the batch is waited for any more, nor what comes before it."""
+    def _stop_waiting(self, key: Key, batch: Batch) -> None:
+        """Stops waiting for the batch and for all earlier ones."""
         place, epoch = (key, batch.producer_id), batch.producer_epoch
         known = self.waited_for.get(place)
-        # Of an older epoch it is for its broker to refuse: what is waited for is still to come.
+        # A batch of an older epoch is for its broker to refuse: the awaited ones are still to come.
         if known and epoch >= known[0].epoch and _ordered(batch):
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
             self._wait_for(place, [one for one in known if one.epoch == epoch and not at_or_before(one.sequence, last)])
 
     def _known(self, place: tuple[Key, int], now: float) -> list[RefusedBatch]:
-        """What is waited for of a producer; what is not any more is forgotten."""
+        """Batches of a producer that are waited for; drops expired ones."""
         refused = self.waited_for[place]
         if now > refused[0].until:
             refused = _kept(refused, now)
@@ -169,67 +172,70 @@ class ProducerOrder:
         self.topics = Counter(topic for (topic, _), _ in self.waited_for)
 
     def forgets_all(self, now: float) -> bool:
-        """Forgets what is not waited for any more. Whether nothing is left."""
+        """Drops expired entries. True if none is left."""
         self._forget(now)
-        for place, ways in tuple(self.under_way.items()):
-            if all(now - way.departed_at > LOST_S for way in ways.values()):
+        for place, dispatches in tuple(self.under_way.items()):
+            if all(now - dispatch.dispatched_at > LOST_S for dispatch in dispatches.values()):
                 del self.under_way[place]
         return not self.waited_for and not self.under_way
 
-    def departed(self, key: Key, batch: Batch, now: float) -> Dispatch:
-        """The batch goes to one cluster, and maybe to another one afterwards."""
-        way = Dispatch(now)
+    def dispatched(self, key: Key, batch: Batch, now: float) -> Dispatch:
+        """The batch goes to one cluster, and possibly to another one afterwards."""
+        dispatch = Dispatch(now)
         if _ordered(batch):
             self._waiting.add(self)
             where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
             place = self.under_way.pop(where, {})
             place.pop(sent, None)
-            place[sent] = way
+            place[sent] = dispatch
             self.under_way[where] = place
-            # The latest stand last. What is never answered stands first, and is all that goes.
+            # The latest stand last. Those that are never answered stand first, and are dropped first.
             if len(place) > MAX_UNDER_WAY:
                 del place[next(iter(place))]
             if len(self.under_way) > MAX_REMEMBERED:
                 del self.under_way[next(iter(self.under_way))]
-        return way
+        return dispatch
 
     def is_under_way(self, key: Key, batch: Batch) -> bool:
-        """Whether it has departed, and has not been answered since, by whatever connection."""
+        """True if it was dispatched, and has not been answered since, over any connection."""
         return (batch.producer_epoch, batch.base_sequence) in self.under_way.get((key, batch.producer_id), ())
 
-    def arrived(self, key: Key, batch: Batch, way: Dispatch) -> None:
-        """It is answered, by the way by which it departed last: what an older one says ends nothing. What is never
-        answered, because its connection broke, arrives by a retry, or is forgotten."""
-        if self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence)) is way:
-            self._is_there(key, batch)
+    def answered(self, key: Key, batch: Batch, dispatch: Dispatch) -> None:
+        """The batch is answered. Only its last dispatch counts: an answer to an older one ends nothing. A batch without
+        an answer, because its connection broke, is settled by a retry, or forgotten."""
+        if (
+            self.under_way.get((key, batch.producer_id), {}).get((batch.producer_epoch, batch.base_sequence))
+            is dispatch
+        ):
+            self._settle(key, batch)
 
-    def _is_there(self, key: Key, batch: Batch) -> None:
+    def _settle(self, key: Key, batch: Batch) -> None:
         place = self.under_way[key, batch.producer_id]
         place.pop((batch.producer_epoch, batch.base_sequence), None)
         if not place:
             del self.under_way[key, batch.producer_id]
 
     def admit_to_target(self, key: Key, batch: Batch, now: float) -> bool:
-        """Lets a batch go straight to the target. False: one that has to come first is on its way across the cut.
+        """True if a batch may go straight to the target. False: an earlier one is in flight across the cut.
 
-        If this one itself is on its way, it is a retry: the target takes the second for the duplicate that it is.
+        If this batch itself is in flight, this is a retry: the target takes the second one for a duplicate.
         """
         crossing = self._crossing(key, batch, now)
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
             return False
         if crossing:
-            self._is_there(key, batch)
+            self._settle(key, batch)
         return True
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether one before this one is on its way: it was refused, and its client has sent it again."""
+        """True if an earlier batch is in flight: it was refused, and its client has sent it again."""
         return _earlier(self._crossing(key, batch, now), batch)
 
     def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], Dispatch]:
         place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
         if place is None:
             return {}
-        for lost in [sent for sent, way in place.items() if now - way.departed_at > LOST_S]:
+        for lost in [sent for sent, dispatch in place.items() if now - dispatch.dispatched_at > LOST_S]:
             del place[lost]
         if not place:
             del self.under_way[key, batch.producer_id]
@@ -243,11 +249,11 @@ class ProducerOrders:
         self._of_user: WeakValueDictionary[str | None, ProducerOrder] = WeakValueDictionary()
         """Held by the sessions of each user."""
         self._waiting: set[ProducerOrder] = set()
-        """Those that know of a batch: it may come again by a connection that its client is yet to open."""
+        """Orders that know of a batch: it may be retried over a connection that its client has yet to open."""
         self._look_at = 0.0
 
     def of(self, user: str | None, now: float = 0.0) -> ProducerOrder:
-        """The order of a user's producers. Clients that have not logged in (None) share one."""
+        """The order of a user's producers. Clients without a login (None) share one."""
         if now >= self._look_at:
             self._waiting -= {order for order in self._waiting if order.forgets_all(now)}
             self._look_at = now + FORGET_S

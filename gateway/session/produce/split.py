@@ -1,13 +1,14 @@
-"""Produce to topics whose cut lies ahead: to the origin first, and what comes to lie at or above the cut to the target.
+"""Produce to topics with a cut ahead: to the origin first, then batches at or above the cut to the target.
 
 Invariants:
-- A batch is acknowledged when it is where readers find it: in the origin if it ends below the cut, else in the target.
-  Which one follows from the origin's answer, so a retry through any gateway goes the same way.
-- What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
+
+- A batch is acknowledged when readers find it: in the origin if it ends below the cut, else in the target. The origin's
+  answer decides, so a retry through any gateway takes the same route.
+- A batch at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
   (`disposition`), for `PROPOSED_HOLD_S` at most.
-- One request of a connection at a time is on its way to targets, and is sent again before the next one where a leader
-  has changed. What is refused is waited for (`ProducerOrder`). So a target takes the batches of a producer in the order
-  in which the origin took them.
+- One request of a connection at a time is written to targets, and is resent before the next one if a leader has
+  changed. Refused batches are waited for (`ProducerOrder`). So a target gets a producer's batches in the order in which
+  the origin appended them.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import rewrite_producer_id
 
 PROPOSED_HOLD_S = 5.0
-"""Longest time from a request to its answer while a cut is only proposed, and at most half of the time that the request
-gives its brokers. Cuts are decided within some tenths of a second; only an executor that died leaves them."""
+"""Longest time from a request to its answer while a cut is only proposed, and at most half of the request's timeout.
+Cuts are decided within some tenths of a second; only an executor that died leaves one proposed."""
 AGAIN_S = 0.1
-"""How often the target's leader is looked for, where it is not known or has changed. The client is not told: a producer
-without idempotence would write a second time what the target may have taken."""
+"""Interval for finding the target's leader if it is unknown or has changed. The client gets no error: a producer
+without idempotence would write a second time the records that the target may have appended."""
 _LANE = 1
-"""A connection of its own: on that by which the client reads from the target, the answer to a write could stand after
-one that has to wait for it."""
+"""A connection of its own: on the client's read connection to the target, the answer to a write could queue behind one
+that has to wait for it."""
 _ALL = -1
-"""acks: every replica in sync. An answer that a leader change could take back would move the cut."""
+"""acks: all in-sync replicas. An answer that a leader change could revoke would move the cut."""
 _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
-"""Another broker is to be asked, as the client itself would do."""
+"""Another broker has to be asked, as the client itself would do."""
 _NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
-"""Stands for a target's broker that was lost: another one is looked for. Closed in its place, the client's connection
-would take all other partitions of the origin's broker with it, until the target has elected somebody."""
+"""Stands for a target's broker that was lost: another one is looked for. Closing the client's connection instead would
+take all other partitions of the origin's broker with it, until the target has elected a leader."""
 
 
 def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, routes: Routes) -> dict[Key, SentBatch]:
-    """What of a request has its cut ahead, before producer ids are changed for the origin."""
+    """Batches of a request with a cut ahead, before producer ids are rewritten for the origin."""
     ahead: dict[Key, SentBatch] = {}
     for key, batch in sent.items():
         topic = routes.topic(key[0]).topic
@@ -70,7 +71,7 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 
 
 def split(verdict: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
-    """Answers a request with batches for partitions whose cut lies ahead."""
+    """Answers a request with batches for partitions that have a cut ahead."""
     session, request = verdict.session, verdict.request
     answer = yield from write_across(verdict, scan.timeout_ms, crossing, decided_by(session, scan.timeout_ms))
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
@@ -79,7 +80,7 @@ def split(verdict: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, S
 
 
 def decided_by(session: ConnectionState, timeout_ms: int) -> float:
-    """The time until which a request that arrives now waits for the state to decide on a cut."""
+    """Time until which a request that arrives now waits for the state to decide on a cut."""
     return session.now + min(PROPOSED_HOLD_S, max(0, timeout_ms) / 2000)
 
 
@@ -95,13 +96,13 @@ def write_across(
     order = session.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.buffered_bytes += buffered_bytes
-    ways = {key: order.departed(key, sent.batch, session.now) for key, sent in crossing.items()}
+    dispatches = {key: order.dispatched(key, sent.batch, session.now) for key, sent in crossing.items()}
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), ways)
+    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), dispatches)
     targets.keep_order()
-    # After one that still waits it is decided in its order: what comes first may be refused by then.
+    # After a request that still waits it is decided in order: an earlier batch may be refused by then.
     if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
         yield from targets.write()
@@ -109,7 +110,7 @@ def write_across(
     session.buffered_bytes -= buffered_bytes
     written = acknowledged(answer)
     for key, sent in crossing.items():
-        order.arrived(key, sent.batch, ways[key])
+        order.answered(key, sent.batch, dispatches[key])
         if key in written and session.life.connected:
             order.taken(key, sent.batch)
     return answer
@@ -117,12 +118,12 @@ def write_across(
 
 @dataclass(slots=True, eq=False)
 class _Targets:
-    """What one request writes to targets.
+    """Writes of one request to targets.
 
-    :ivar until: what the state has not decided by then is refused.
-    :ivar entries: of the answer so far, in client offsets; what targets say is taken over into them.
-    :ivar open_writes: what no target has taken yet.
-    :ivar ways: on which each batch departed.
+    :ivar until: batches on which the state has not decided by then are refused.
+    :ivar entries: the answer so far, in client offsets; answers of targets are merged into it.
+    :ivar open_writes: batches that no target has appended yet.
+    :ivar dispatches: dispatch of each batch.
     """
 
     session: ConnectionState
@@ -132,13 +133,15 @@ class _Targets:
     until: float
     entries: dict[Key, Message]
     open_writes: dict[Key, SentBatch]
-    ways: Mapping[Key, Dispatch]
+    dispatches: Mapping[Key, Dispatch]
 
     def keep_order(self) -> None:
-        """A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
-        order. librdkafka raises its epoch then, and sends again what is in the log (confluentinc/librdkafka#4953). So
-        what comes behind such a batch is refused like it, also while that one is on its way again, or has come
-        meanwhile: both are sent again, the first one first.
+        """Refuses later batches like an earlier retriable one, so that both are resent in order.
+
+        A broker that is about to lead refuses a batch, and a moment later calls the next one of its producer out of
+        order. librdkafka then raises its epoch, and resends batches that are in the log (confluentinc/librdkafka#4953).
+        So batches after a refused one are refused like it, also while that one is in flight again, or has arrived
+        meanwhile.
         """
         order, now = self.session.producer_order, self.session.now
         for key, sent in self.open_writes.items():
@@ -146,24 +149,24 @@ class _Targets:
                 continue
             error = self.entries[key]["error_code"]
             if error in RETRIABLE:
-                # Also where it may have been appended, above the cut: were the next one acknowledged by the target,
-                # librdkafka would take both for written.
+                # Also if it may have been appended, above the cut: if the target acknowledged the next one, librdkafka
+                # would take both for written.
                 self.verdict.has_to_come_first(key, sent.batch)
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
                 order.waits(key, sent.batch, now)
                 or order.earlier_under_way(key, sent.batch, now)
-                or self.ways[key].behind_refused
+                or self.dispatches[key].behind_refused
             ):
                 self._refuse(key, Refusal.ORDER)
 
     def _counts(self, key: Key) -> bool:
-        """Whether its client hears what becomes of it here. If not, it has sent it again by another connection, and
-        heard there what became of it."""
+        """True if the client learns the outcome here. Otherwise it has resent the batch over another connection, and
+        learns the outcome there."""
         order = self.session.producer_order
         return self.session.life.connected or order.is_under_way(key, self.open_writes[key].batch)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
-        """What becomes of each partition that the origin has taken, by the newest state."""
+        """Outcome of each partition that the origin has appended, by the newest state."""
         routes = self.session.routes(self.request.client_id)
         lease = leased(self.session)
         return {
@@ -173,7 +176,7 @@ class _Targets:
         }
 
     def write(self) -> Exchange:
-        """Writes what belongs to targets, as soon as the state has decided, and as often as leaders change."""
+        """Writes batches to targets once the state has decided, and again when leaders change."""
         session, until = self.session, self.until
         not_before = 0.0
         while True:
@@ -193,9 +196,9 @@ class _Targets:
                 return None
             frames = yield Send({lane: self._frame(targets) for lane, targets in writes.items()}, survives_loss=True)
             for lane, frame in frames.items():
-                said = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
+                answered = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
                 for key, target in writes[lane].items():
-                    outcome = said.get(key, _NO_ANSWER)
+                    outcome = answered.get(key, _NO_ANSWER)
                     if outcome["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
                         not_before = session.now + AGAIN_S
                         session.emit(Refresh())
@@ -208,7 +211,7 @@ class _Targets:
     def _sort(
         self, decided: dict[Key, Disposition | Extent], lanes: Mapping[Key, BrokerLane | None]
     ) -> dict[BrokerLane, dict[Key, Extent]]:
-        """What is to be written, by broker; what can neither be written nor is taken is refused."""
+        """Batches to write, by broker; batches that can neither be written nor acknowledged are refused."""
         writes: dict[BrokerLane, dict[Key, Extent]] = {}
         order, now = self.session.producer_order, self.session.now
         for key, disposition in decided.items():
@@ -216,7 +219,7 @@ class _Targets:
                 continue
             batch = self.open_writes[key].batch
             in_order = order.admit(key, batch, now) and not order.earlier_under_way(key, batch, now)
-            early = not in_order or self.ways[key].behind_refused
+            early = not in_order or self.dispatches[key].behind_refused
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)
@@ -249,23 +252,23 @@ class _Targets:
         body = {"transactional_id": None, "acks": _ALL, "timeout_ms": self.timeout_ms, "topic_data": data}
         return self.request.rewritten(body)
 
-    def _take_over(self, key: Key, target: Extent, said: Message) -> None:
-        """What a target said goes into the answer, in client offsets."""
-        error, producer_id = said["error_code"], self.open_writes[key].batch.producer_id
+    def _take_over(self, key: Key, target: Extent, answered: Message) -> None:
+        """Merges a target's answer into the answer, in client offsets."""
+        error, producer_id = answered["error_code"], self.open_writes[key].batch.producer_id
         if error not in LOGGED:
-            # The client asked the right broker, and its retry meets a target that is known better by then.
+            # The client asked the right broker, and its retry finds the target better known by then.
             retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             self._refuse(key, Refusal.CROSSING if retriable else error)
             self.session.emit(Refresh())
             return
         self.session.shared.terms.opened(key, target.term, producer_id)
-        offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else target.extrapolate(said["base_offset"])
+        offset = UNKNOWN_OFFSET if answered["base_offset"] < 0 else target.extrapolate(answered["base_offset"])
         unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
         self.entries[key].update(error_code=int(error), base_offset=offset, log_start_offset=-1)
 
     def _refuse(self, key: Key, why: Refusal | int) -> None:
-        """:param why: a number is an error of the target, for the client."""
+        """:param why: a number is a target's error code, for the client."""
         if isinstance(why, Refusal):
             self.session.count_refused((why,))
             why = why.code(self.request.api)

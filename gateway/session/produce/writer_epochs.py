@@ -1,13 +1,13 @@
-"""Which producers have opened the newest term of a partition: shared by all sessions of a gateway.
+"""Tracks producers that have opened the newest writer epoch of a partition: shared by all sessions of a gateway.
 
-A broker takes *any* first sequence from a producer that it does not know, and a new term begins without the state of
-the old one. So where a client pipelines, and a batch is refused at the fence while a later one already reaches the new
-cluster, the later one would be taken, and the earlier one acknowledged as a duplicate, in no log: lost.
+A broker accepts *any* first sequence from a producer that it does not know, and a new writer epoch begins without the
+old one's producer state. So if a pipelined batch is refused at the fence while a later one already reaches the new
+cluster, the later one would be appended, and the earlier one acknowledged as a duplicate without being in a log: lost.
 
-Invariant: the first batch of a producer that a new term takes is the one that follows its last in the terms before.
-All others are refused until that one is acknowledged, here or, as the target's own list of producers tells, through
-another gateway. The rule ends `WINDOW_S` after the cut: by then nothing refused at the fence is on its way any more,
-and a producer whose state has expired everywhere must not be shut out.
+Invariant: the first batch of a producer in a new writer epoch follows its last one in earlier writer epochs. All others
+are refused until that one is acknowledged, here or, as the target's list of producers shows, through another gateway.
+The rule ends `WINDOW_S` after the cut: by then no batch refused at the fence is in flight any more, and a producer
+whose state has expired everywhere must not be shut out.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from ha_core.wire.sequences import following
 WINDOW_S = 60.0
 """Longer than a client waits for an answer (30 s by default), shorter than it tries to deliver a record (120 s)."""
 _MANY_NEWS = 8
-"""Of one topic: enough to be gone through although nobody has written to it."""
+"""Pending changes of one topic that are processed even if no client has written to it."""
 
 
 class WriterEpochs:
-    """The newest term of each mapped partition, since when it is known here, and the producers that have opened it.
+    """The newest writer epoch of each mapped partition, when this gateway learned of it, and the producers that opened
+    it.
 
-    A new view is only noted by topic; partitions are gone through when somebody writes to the topic. One revision may
+    A new view is only noted by topic; its partitions are processed when a client writes to the topic. One revision may
     bring tens of thousands of them.
     """
 
     def __init__(self) -> None:
         self._view: View | None = None
         self._news: dict[bytes, list[tuple[Topic, float]]] = {}
-        """Topic → what it became, and when that was known here."""
+        """Topic → its new states, and when they became known here."""
         self._began: dict[Key, tuple[int, float]] = {}
         self._crossing: dict[str, Topic] = {}
         self._opened: dict[Key, set[int]] = {}
 
     def follow(self, view: View, now: float, changed: Iterable[str] | None = None) -> list[bytes]:
-        """A new view. Terms of the first one are old: their windows began before this gateway did.
+        """A new view. Writer epochs of the first one are old: their windows began before this gateway did.
 
-        :param changed: the topics that differ from the view before, where they are known already.
-        :return: topics with so much news that somebody has to `catch_up` with them soon.
+        :param changed: topics that differ from the view before, if known already.
+        :return: topics with so many pending changes that the caller has to `catch_up` with them soon.
         """
         before, self._view = self._view, view
         if changed is None:
@@ -62,9 +63,9 @@ class WriterEpochs:
         return many
 
     def catch_up(self, name: bytes) -> None:
-        """Goes through what a topic has become, in order."""
+        """Processes a topic's pending changes, in order."""
         for topic, now in self._news.pop(name, ()):
-            # Where a cut lay ahead, clients write to the term from the end of the crossing on.
+            # With a cut ahead, clients write to the writer epoch from the end of the crossing on.
             crossed = self._crossing.pop(topic.name, None)
             if topic.crossing is not None:
                 self._crossing[topic.name] = topic
@@ -79,7 +80,7 @@ class WriterEpochs:
                     self._began[key] = (term, now)
 
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
-        """Whether the producer has yet to open the term, as far as is known here."""
+        """True if the producer has yet to open the writer epoch, as far as this gateway knows."""
         self.catch_up(key[0])
         began = self._began.get(key)
         if began is None or began[0] != term:
@@ -90,14 +91,14 @@ class WriterEpochs:
         return producer_id not in self._opened.get(key, ())
 
     def opened(self, key: Key, term: int, producer_id: int) -> None:
-        """The target has taken a batch of the producer."""
+        """The target has appended a batch of the producer."""
         self.catch_up(key[0])
         if self._began.get(key, (-1, 0.0))[0] == term:
             self._opened.setdefault(key, set()).add(producer_id)
 
 
 def changed_topics(before: View | None, after: View) -> list[str]:
-    """The topics of a view that are not what they were. Goes through all of them."""
+    """Topics of a view that have changed. Iterates over all of them."""
     if before is None:
         return list(after.topics)
     known = before.topics
@@ -109,9 +110,9 @@ def changed_topics(before: View | None, after: View) -> list[str]:
 
 
 def opens(batch: Batch, last: tuple[int, int] | None) -> bool:
-    """Whether a batch may be the first of its producer in a term.
+    """True if a batch may be the first of its producer in a writer epoch.
 
-    :param last: (epoch, last sequence) in the terms before; None if it had written nothing there.
+    :param last: (epoch, last sequence) in earlier writer epochs; None if the producer wrote nothing there.
     """
     if last is None or batch.producer_epoch > last[0]:
         return batch.base_sequence == 0

@@ -1,4 +1,4 @@
-"""Clusters that answer METADATA, and the questions for it."""
+"""Clusters that answer METADATA, and requests for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN_TOPIC = 3
 
 
 def cluster(name: str, **topics: int) -> Any:
-    """A cluster that holds these topics, one partition led by the given broker, and answers what it is asked."""
+    """A cluster that holds these topics, one partition with the given leader each, and answers questions."""
 
     def answer(ask: Ask) -> dict[str, Any]:
         wanted = ask.message["topics"]

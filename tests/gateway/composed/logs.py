@@ -1,4 +1,4 @@
-"""Clusters with logs, and the questions for their offsets."""
+"""Clusters with logs, and requests for their offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, moved, only_partition, requested, world
 
 LATEST, EARLIEST, MAX = -1, -2, -3
-"""Timestamps that ask for an end."""
+"""Timestamps of log ends."""
 HOLDS = {"orders": {0: 1, 1: 1}}
 
 
@@ -28,7 +28,7 @@ def ask(timestamp: int, topic: str = "orders", partition: int = 0, isolation: in
 
 
 def log(start: int = 0, end: int = 0, times: Mapping[int, int] | None = None) -> Any:
-    """A cluster whose logs run from start to end; `times`: offset → timestamp of what they hold."""
+    """A cluster whose logs run from start to end; `times`: offset → timestamp of the record there."""
     held = dict(times or {})
 
     def answer(ask: Ask) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Plays a composed handler: expects what it asks, feeds it what clusters answer, shows what it returns.
+"""Plays a composed handler: expects its questions, feeds it the clusters' answers, shows its result.
 
 play = Playbook(metadata(context(), 9, request))
 play.asked(Ask(...)).answers(reply)
@@ -38,13 +38,13 @@ class Playbook:
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """What the handler asks now."""
+        """The handler's present questions."""
         assert isinstance(self._step, tuple), f"the handler asks nothing: {self._step or self._result}"
         return self._step
 
     @property
     def step(self) -> Step | None:
-        """What the handler waits for; None: it is done."""
+        """The step that the handler waits for; None: it is done."""
         return self._step
 
     @property
@@ -65,7 +65,7 @@ class Playbook:
     def answers(self, replies: Mapping[str, Any], version: int | None = None) -> Playbook:
         """Feeds a reply per cluster: the fields of a response, an exception, or a function of the `Ask`.
 
-        :param version: that the gateway and the broker have in common; the newest that the gateway knows.
+        :param version: common version of gateway and broker; default: the newest that the gateway knows.
         """
         sent: list[Reply] = []
         for ask in self.asks:
@@ -76,19 +76,19 @@ class Playbook:
         return self
 
     def wants(self, *expected: BrokerKey) -> Playbook:
-        """Expects a wish for exactly these virtual nodes and grants it."""
+        """Expects a request for exactly these virtual nodes and grants it."""
         assert isinstance(self._step, NeedNodes), f"the handler wants no nodes: {self._step or self._result}"
         assert sorted(self._step.brokers) == sorted(expected)
         self._go({broker: address(broker) for broker in self._step.brokers})
         return self
 
     def gives(self, sent: Any) -> Playbook:
-        """Feeds what a wish of another kind is answered with."""
+        """Feeds the answer to a step of another kind."""
         self._go(sent)
         return self
 
     def answers_all(self, replies: Mapping[str, Any]) -> Playbook:
-        """Feeds the same replies to every question, until the handler asks nothing any more."""
+        """Feeds the same replies to every question, until the handler is done."""
         while isinstance(self._step, tuple):
             self.answers(replies)
         return self
@@ -99,7 +99,7 @@ class Playbook:
         return self._result
 
     def encodes(self, api_key: int, version: int) -> dict[str, Any]:
-        """The result as a client of this version reads it."""
+        """The result as a client of this version decodes it."""
         _writable(api_key, version, "response", self.result)
         return codec.decode(api_key, version, "response", codec.encode(api_key, version, "response", self.result))
 
@@ -112,7 +112,7 @@ class Playbook:
             for ask in self._step if isinstance(self._step, tuple) else ():
                 versions = codec.supported(ask.api_key)
                 assert versions is not None
-                # The oldest supported broker offers version 1 of whatever has one.
+                # The oldest supported broker offers version 1 of each API that has one.
                 for version in range(max(versions[0], min(1, versions[1])), versions[1] + 1):
                     _writable(ask.api_key, version, "request", ask.message)
 
@@ -147,7 +147,7 @@ def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, A
 
 
 def decoded(api_key: int, fields: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
-    """A response with all of its fields, as the codec gives it."""
+    """A response with all of its fields, as decoded by the codec."""
     versions = codec.supported(api_key)
     assert versions is not None
     spoken = versions[1] if version is None else version
@@ -155,7 +155,7 @@ def decoded(api_key: int, fields: Mapping[str, Any], version: int | None = None)
 
 
 def requested(api_key: int, version: int, **fields: Any) -> dict[str, Any]:
-    """A request as the session decodes it."""
+    """A request as decoded by the session."""
     return codec.decode(api_key, version, "request", codec.encode(api_key, version, "request", fields))
 
 
@@ -224,7 +224,7 @@ def world(
 
 
 def moved(name: str = "orders", fence: bool = False) -> Topic:
-    """A topic of which east holds client offsets 0 to 99 and west those from 100 on, at its own offset 40."""
+    """A topic with client offsets 0 to 99 in east, and from 100 on in west, from west's own offset 40."""
     extents = (
         Extent(cluster="east", start=0, end=100, base=0, term=0),
         Extent(cluster="west", start=100, end=None, base=40, term=1),

@@ -1,4 +1,4 @@
-"""Access rules as Kafka's own tools change them, where the platform has them."""
+"""Access rules as Kafka's own tools change them, with rules kept in the platform."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def deleting(*filters: dict[str, Any]) -> Playbook:
     return Playbook(delete_acls(CONTEXT, 3, request))
 
 
-def test_rules_are_wanted_in_the_name_of_who_has_authenticated_and_each_is_told_what_became_of_it() -> None:
+def test_rules_are_created_for_the_authenticated_user_with_one_result_each() -> None:
     play = creating({}, {"operation": 99}, {"operation": 4})
     assert play.step == CreateRules("ops", (READS, READS._replace(operation=AclOperation.WRITE)))
 
@@ -77,14 +77,14 @@ def test_rules_are_wanted_in_the_name_of_who_has_authenticated_and_each_is_told_
         ({"permission_type": 0}, "permission_type 0"),
     ],
 )
-def test_what_no_rule_can_be_is_told_without_asking_anybody(creation: dict[str, Any], words: str) -> None:
+def test_an_impossible_rule_is_refused_without_a_question(creation: dict[str, Any], words: str) -> None:
     (said,) = creating(creation).encodes(ApiKey.CREATE_ACLS, 3)["results"]
 
     assert said["error_code"] == ErrorCode.INVALID_REQUEST
     assert words in said["error_message"]
 
 
-def test_filters_are_told_the_rules_that_are_gone() -> None:
+def test_filters_get_the_deleted_rules() -> None:
     play = deleting({}, {"resource_type_filter": 6}, {"permission_type": 0})
     assert play.step == DeleteRules("ops", (RuleFilter(ResourceType.TOPIC, "orders", PatternType.LITERAL),))
 
@@ -97,7 +97,7 @@ def test_filters_are_told_the_rules_that_are_gone() -> None:
     assert (unknown["error_code"], unknown["matching_acls"]) == (ErrorCode.INVALID_REQUEST, [])
 
 
-def test_where_the_platform_is_away_nothing_is_told_to_be_gone() -> None:
+def test_no_rule_is_reported_deleted_while_the_platform_is_unavailable() -> None:
     play = deleting({"pattern_type_filter": 2})
     assert isinstance(play.step, DeleteRules)
     assert play.step.filters[0].matching
@@ -108,7 +108,7 @@ def test_where_the_platform_is_away_nothing_is_told_to_be_gone() -> None:
     assert (said["error_code"], said["matching_acls"]) == (ErrorCode.REQUEST_TIMED_OUT, [])
 
 
-def test_many_rules_are_gone_through_beside_the_event_loop() -> None:
+def test_many_rules_are_searched_off_the_event_loop() -> None:
     rights = Rights((), [READS._replace(name=f"orders-{number}") for number in range(MANY_RULES + 1)])
     request = requested(ApiKey.DESCRIBE_ACLS, 3, **FILTER | {"resource_name_filter": None})
     play = Playbook(describe_acls(replace(CONTEXT, rights=rights), 3, request))
@@ -120,7 +120,7 @@ UNJUDGED = replace(world(), user="ops", identity=Identity("u", ""))
 
 
 @pytest.mark.parametrize("field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"])
-def test_a_filter_on_which_brokers_hang_up_is_refused_where_a_cluster_has_the_rules(field: str) -> None:
+def test_a_filter_that_brokers_hang_up_on_is_refused_for_rules_in_a_cluster(field: str) -> None:
     play = Playbook(describe_acls(UNJUDGED, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **FILTER | {field: 0})))
 
     told = play.encodes(ApiKey.DESCRIBE_ACLS, 3)
@@ -130,7 +130,7 @@ def test_a_filter_on_which_brokers_hang_up_is_refused_where_a_cluster_has_the_ru
 
 
 @pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
-def test_a_rule_on_which_brokers_hang_up_is_refused_and_the_others_reach_the_cluster(field: str) -> None:
+def test_a_rule_that_brokers_hang_up_on_is_refused_and_the_others_reach_the_cluster(field: str) -> None:
     creations = [CREATION | {"resource_name": "a"}, CREATION | {field: 0}, CREATION | {"resource_name": "b"}]
     play = Playbook(create_acls(UNJUDGED, 3, requested(ApiKey.CREATE_ACLS, 3, creations=creations)))
 
@@ -141,7 +141,7 @@ def test_a_rule_on_which_brokers_hang_up_is_refused_and_the_others_reach_the_clu
     assert codes == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_filters_of_rules_to_delete_on_which_brokers_hang_up_are_refused_without_asking() -> None:
+def test_deletion_filters_that_brokers_hang_up_on_are_refused_without_a_question() -> None:
     filters = [FILTER | {field: 0} for field in ("resource_type_filter", "pattern_type_filter", "operation")]
     play = Playbook(delete_acls(UNJUDGED, 3, requested(ApiKey.DELETE_ACLS, 3, filters=filters)))
 

@@ -1,4 +1,4 @@
-"""Whatever a composed request says, its handler makes an answer or calls it wrong: it never fails."""
+"""A composed handler answers every request or refuses it: it never fails."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ KNOWN = {"t": {0: 1}, "t" * 9: {0: 2}}
 
 @given(st.sampled_from(OFFERED), seeds, st.sampled_from(["", "east", "west"]), st.booleans(), st.booleans())
 @settings(deadline=None, max_examples=800)
-def test_a_request_with_any_values_in_it(
+def test_a_handler_answers_a_request_with_any_values(
     api: tuple[int, int], seed: int, down: str, at_broker: bool, direct: bool
 ) -> None:
-    # Given a request of any values, and clusters that do not answer
+    # Given a request with any values, and clusters that do not answer
     key, version = api
     body = requested(key, version, **message(SCHEMAS[key].fields("request"), version, random.Random(seed)))
     context = world(east=KNOWN, west=KNOWN, down=down, port=("east", 1) if at_broker else None)

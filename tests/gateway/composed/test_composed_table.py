@@ -14,7 +14,7 @@ FILES = sorted(Path(gateway.composed.__file__).parent.glob("*.py"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
-def test_handlers_know_no_clock_no_network_and_no_loop(file: Path) -> None:
+def test_handlers_use_no_clock_no_network_and_no_loop(file: Path) -> None:
     imported: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):

@@ -42,7 +42,7 @@ def coordinator(broker: int) -> Any:
 
 
 @pytest.mark.parametrize(("group", "cluster", "node"), [("g", "west", 22), ("special", "east", 12)])
-def test_a_groups_coordinator_is_that_of_the_cluster_it_is_bound_to(group: str, cluster: str, node: int) -> None:
+def test_a_groups_coordinator_is_in_its_bound_cluster(group: str, cluster: str, node: int) -> None:
     play = find(world(bindings=(BOUND,)), group)
 
     play.asked((cluster, AnyBroker(), FIND)).answers({cluster: coordinator(2)}).wants((cluster, 2))
@@ -57,7 +57,7 @@ def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
     play.asked(("west", AnyBroker(), FIND)).message("west", key="special", key_type=1)
 
 
-def test_when_a_gateway_has_gone_a_transactional_producer_is_told_once_of_a_node_that_no_metadata_lists() -> None:
+def test_a_transactional_producer_gets_an_unlisted_node_once_after_a_gateway_has_gone() -> None:
     # Given
     context = world()
     context.letting_go.gone(context.now)
@@ -68,21 +68,21 @@ def test_when_a_gateway_has_gone_a_transactional_producer_is_told_once_of_a_node
     assert places == [(0, UNLISTED + 12, 20_012), (0, 12, 20_012)]
 
 
-def test_groups_are_told_their_coordinator_at_once_when_a_gateway_has_gone() -> None:
+def test_groups_get_their_coordinator_at_once_after_a_gateway_has_gone() -> None:
     context = world()
     context.letting_go.gone(context.now)
     play = find(context).answers({"east": coordinator(2)}).wants(("east", 2))
     assert (play.result["error_code"], play.result["node_id"]) == (0, 12)
 
 
-def test_a_group_that_is_being_moved_has_no_coordinator_and_the_operation_is_named() -> None:
+def test_a_group_under_a_fence_has_no_coordinator_and_the_error_names_the_operation() -> None:
     answer = find(world(groups=(FENCED,))).encodes(FIND, 3)
 
     assert (answer["error_code"], answer["node_id"]) == (NOT_AVAILABLE, -1)
     assert answer["error_message"] == "group g is being moved by operation op-7"
 
 
-def test_the_coordinator_of_a_cluster_that_is_away_is_not_available() -> None:
+def test_the_coordinator_in_an_unreachable_cluster_is_not_available() -> None:
     play = find(world())
 
     play.answers({"east": away("east")})
@@ -132,14 +132,14 @@ def test_groups_are_described_by_their_own_coordinators() -> None:
 COORDINATORS = {"__consumer_offsets": dict.fromkeys(range(0, 50, 2), 1) | dict.fromkeys(range(1, 50, 2), 2)}
 
 
-def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None:
-    # Given who leads the partitions of __consumer_offsets, and 340 groups
+def test_many_groups_are_described_by_one_question_per_coordinator() -> None:
+    # Given the leaders of the partitions of __consumer_offsets, and 340 groups
     names = [f"group-{number}" for number in range(340)]
     request = requested(ApiKey.DESCRIBE_GROUPS, 5, groups=names)
     play = Playbook(describe_groups(world(east=COORDINATORS), 5, request))
     # Then two brokers are asked once each
     play.asked(*(("east", OneBroker(broker), ApiKey.DESCRIBE_GROUPS) for broker in (1, 2)))
-    # And a group that has just gone to another coordinator is asked for there
+    # And a group that has just moved to another coordinator is asked for there
 
     def answer(ask: Ask) -> dict[str, Any]:
         found = described(ask)
@@ -156,14 +156,14 @@ def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None
     ]
 
 
-def test_many_groups_whose_coordinators_nobody_knows_are_asked_for_in_bounded_portions() -> None:
-    # Given 340 groups, and nothing known of who leads __consumer_offsets
+def test_many_groups_with_unknown_coordinators_are_asked_for_in_bounded_portions() -> None:
+    # Given 340 groups, and unknown leaders of __consumer_offsets
     names = [f"group-{number}" for number in range(340)]
     left = names
     for _ in range(6):
         # When they are described
         play = Playbook(describe_groups(world(), 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=left)))
-        # Then so many questions are asked, and of the others the client is told to ask again
+        # Then a bounded number of questions is asked, and the other groups get a retriable error
         assert len(play.asks) == min(len(left), MAX_ALONE)
         play.answers({"east": described})
         groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
@@ -171,13 +171,13 @@ def test_many_groups_whose_coordinators_nobody_knows_are_asked_for_in_bounded_po
         assert [g["error_code"] for g in groups] == [0] * len(left[:MAX_ALONE]) + [NOT_AVAILABLE] * len(
             left[MAX_ALONE:]
         )
-        # And it is told of all of them so
+        # And each group gets a result
         left = left[MAX_ALONE:]
     assert not left
 
 
-def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_topic_ids() -> None:
-    # Given a group of KIP-848 in the west, which the east, where whoever asks is at home, knows nothing of
+def test_a_kip_848_group_of_direct_clients_is_described_without_topic_ids() -> None:
+    # Given a KIP-848 group in the west, unknown in the east, where the asking user is bound
     context = world(east=COORDINATORS, west=COORDINATORS)
     key = ApiKey.CONSUMER_GROUP_DESCRIBE
     play = Playbook(describe_consumer_groups(context, 1, requested(key, 1, group_ids=["g", "g"])))
@@ -187,7 +187,7 @@ def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_top
     assert [(ask.cluster, ask.message["group_ids"]) for ask in play.asks] == [("east", ["g"])]
     play.answers({"east": {"groups": [{"group_id": "g", "error_code": ErrorCode.UNSUPPORTED_VERSION}]}})
     play.answers({"west": {"groups": [{"group_id": "g", "group_state": "Stable", "members": [member]}]}})
-    # Then it is there, and topics have names but no ids, which METADATA does not tell either
+    # Then it has topic names but no ids, which METADATA does not return either
     group, again = play.encodes(key, 1)["groups"]
     assert group["group_state"] == "Stable"
     assert again == group
@@ -196,8 +196,8 @@ def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_top
         assert (one["topic_id"], one["topic_name"], one["partitions"]) == (bytes(16), "t", [0, 2])
 
 
-def test_a_group_is_described_where_it_is_if_the_cluster_that_it_is_bound_to_has_none() -> None:
-    # Given a group that is listed, because the west has it, for one who is bound to the east
+def test_a_group_is_described_from_another_cluster_if_its_bound_cluster_lacks_it() -> None:
+    # Given a group that is listed, because the west has it, for a user who is bound to the east
     def states(**known: str) -> Any:
         def answer(ask: Ask) -> dict[str, Any]:
             return {"groups": [{"group_id": g, "group_state": known.get(g, "Dead")} for g in ask.message["groups"]]}
@@ -210,7 +210,7 @@ def test_a_group_is_described_where_it_is_if_the_cluster_that_it_is_bound_to_has
     # When it is described with others
     while play.waits:
         play.answers(clusters)
-    # Then the west's is shown, and of one that both have the bound cluster's
+    # Then the west's is shown, and for a group in both clusters the bound cluster's
     groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
     assert [(g["group_id"], g["group_state"]) for g in groups] == [
         ("here", "Stable"),
@@ -219,14 +219,14 @@ def test_a_group_is_described_where_it_is_if_the_cluster_that_it_is_bound_to_has
     ]
 
 
-def test_a_coordinator_that_is_away_costs_one_question_however_many_groups_it_has() -> None:
+def test_an_unreachable_coordinator_costs_one_question_for_all_its_groups() -> None:
     names = [f"group-{number}" for number in range(340)]
     play = Playbook(delete_groups(world(east=COORDINATORS), 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=names)))
     play.answers({"east": away("east")})
     assert [(r["group_id"], r["error_code"]) for r in play.result["results"]] == [(n, NOT_AVAILABLE) for n in names]
 
 
-def test_a_group_that_is_being_moved_can_be_described_but_not_deleted() -> None:
+def test_a_group_under_a_fence_can_be_described_but_not_deleted() -> None:
     context = world(groups=(FENCED,))
     describing = Playbook(describe_groups(context, 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])))
     deleting = Playbook(delete_groups(context, 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=["g", "h"])))
@@ -252,7 +252,7 @@ def test_offsets_are_deleted_in_the_groups_cluster() -> None:
 
 
 def has(errors: Mapping[str, int], partitions: Mapping[str, list[int]] | None = None) -> Any:
-    """A cluster's coordinators. `errors`: group → the error code that they answer."""
+    """A cluster's coordinators. `errors`: group → error code of the answer."""
 
     def answer(ask: Ask) -> dict[str, Any]:
         unknown = int(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -291,12 +291,12 @@ def test_groups_are_deleted_where_listings_show_them() -> None:
 
     clusters = {"east": seen(has({"old": 0, "both": 0, "used": NON_EMPTY})), "west": seen(has({"own": 0, "both": 0}))}
     codes = told(context, ["own", "old", "both", "used", "none"], clusters)
-    # Then east deletes its own; a group of both is deleted in west alone, since listings show that one
+    # Then east deletes its own; a group in both is deleted in west alone, since listings show that one
     assert codes == {"own": 0, "old": 0, "both": 0, "used": NON_EMPTY, "none": NOT_FOUND}
     assert sorted(name for cluster, name in asked if cluster == "east") == ["none", "old", "used"]
 
 
-def test_a_group_that_an_unreachable_cluster_may_have_is_not_called_unknown() -> None:
+def test_a_group_that_an_unreachable_cluster_may_have_is_not_reported_unknown() -> None:
     down = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), down="east")
     masked = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,), masked="east")
     up = world(east=COORDINATORS, west=COORDINATORS, bindings=(BOUND,))
@@ -304,7 +304,7 @@ def test_a_group_that_an_unreachable_cluster_may_have_is_not_called_unknown() ->
     assert told(down, ["old"], {"west": has({})}) == {"old": NOT_AVAILABLE}
     assert told(up, ["old"], {"west": has({}), "east": away("east")}) == {"old": NOT_AVAILABLE}
     assert told(masked, ["old"], {"west": has({})}) == {"old": NOT_FOUND}
-    # Nor do others delete it while the cluster that it is bound to does not answer
+    # And no other cluster deletes it while its bound cluster does not answer
     assert told(up, ["old"], {"west": away("west")}) == {"old": NOT_AVAILABLE}
 
 
@@ -363,14 +363,14 @@ def lists(brokers: Mapping[int, list[str]]) -> Any:
 
 CLUSTERS = {"east": lists({1: ["g", "special"], 2: ["old"]}), "west": lists({2: ["g", "special"]})}
 LISTING_NODES: tuple[BrokerKey | None, ...] = (None, None, ("east", 1), ("east", 2), ("west", 1), ("west", 2))
-"""What an admin client asks where two gateways run: their nodes, and those of all brokers."""
+"""Nodes that an admin client asks when two gateways run: their own, and those of all brokers."""
 
 
 def listing(context: Context, version: int = 5, **filters: Any) -> Playbook:
     return Playbook(list_groups(context, version, requested(ApiKey.LIST_GROUPS, version, **filters)))
 
 
-def test_an_admin_client_that_asks_every_node_sees_each_group_once_in_the_cluster_that_it_is_bound_to() -> None:
+def test_an_admin_client_that_asks_every_node_sees_each_group_once_in_its_bound_cluster() -> None:
     # Given two gateways, and old copies of `g` in the east and of `special` in the west
     found = []
     for port in LISTING_NODES:
@@ -379,11 +379,11 @@ def test_an_admin_client_that_asks_every_node_sees_each_group_once_in_the_cluste
         while play.waits:
             play.answers(CLUSTERS)
         found += [(g["group_id"], g["group_state"]) for g in play.encodes(ApiKey.LIST_GROUPS, 5)["groups"]]
-    # Then none comes twice, and none is missing
+    # Then no group comes twice, and none is missing
     assert sorted(found) == [("g", "west"), ("old", "east"), ("special", "east")]
 
 
-def test_a_broker_whose_groups_all_belong_to_its_cluster_is_the_only_one_asked() -> None:
+def test_only_the_broker_is_asked_if_all_its_groups_belong_to_its_cluster() -> None:
     play = listing(world(port=("east", 1)), states_filter=["Stable"], types_filter=["classic"])
     play.asked(("east", OneBroker(1), ApiKey.LIST_GROUPS))
     play.message("east", states_filter=["Stable"], types_filter=["classic"])
@@ -392,7 +392,7 @@ def test_a_broker_whose_groups_all_belong_to_its_cluster_is_the_only_one_asked()
     assert [(g["group_id"], g["group_type"]) for g in groups] == [("g", "classic"), ("special", "classic")]
 
 
-def test_a_node_whose_broker_is_away_says_so_with_a_retriable_error_and_the_others_list_what_they_have() -> None:
+def test_an_unreachable_brokers_node_returns_a_retriable_error_and_other_nodes_list_their_groups() -> None:
     failing = listing(world(port=("east", 1)))
     failing.answers({"east": away("east")})
     down = listing(world(down="west", port=("west", 1)))

@@ -1,4 +1,4 @@
-"""The listener for discovery names the real brokers of one cluster, and nothing that they cannot serve."""
+"""The listener for discovery names the real brokers of one cluster, and only topics that they can serve."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def errors(result: dict[str, Any]) -> dict[str, int]:
     return {topic["name"]: topic["error_code"] for topic in result["topics"]}
 
 
-def test_topics_come_with_the_numbers_and_addresses_of_their_cluster() -> None:
+def test_topics_have_the_ids_and_addresses_of_their_cluster() -> None:
     play = Playbook(metadata(direct(east={"a": {0: 1}}), 9, ask("a")))
     play.asked(EAST).message("east", allow_auto_topic_creation=False).answers({"east": cluster("east", a=2)})
 
@@ -41,14 +41,14 @@ def test_topics_come_with_the_numbers_and_addresses_of_their_cluster() -> None:
     assert (partition["leader_id"], partition["leader_epoch"]) == (2, -1), "as without a topic id"
 
 
-def test_a_user_is_shown_the_cluster_that_he_is_bound_to() -> None:
+def test_a_user_sees_the_bound_cluster() -> None:
     bound = UserBindings(user="alice", cluster="west")
     play = Playbook(metadata(direct(west={"w": {0: 1}}, bindings=(bound,)), 9, ask("w")))
     play.asked(WEST).answers({"west": cluster("west", w=1)})
     assert errors(play.result) == {"w": 0}
 
 
-def test_a_topic_with_a_map_and_one_that_is_elsewhere_are_refused_and_the_rest_goes_on() -> None:
+def test_topics_with_a_map_or_in_another_cluster_are_refused_and_others_are_served() -> None:
     context = direct(east={"a": {0: 1}, "moved": {0: 1}}, west={"w": {0: 1}}, topics=(MAPPED,))
     play = Playbook(metadata(context, 9, ask("a", "moved", "w")))
     play.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
@@ -56,14 +56,14 @@ def test_a_topic_with_a_map_and_one_that_is_elsewhere_are_refused_and_the_rest_g
     assert errors(play.result) == {"a": 0, "moved": DENIED, "w": DENIED}
 
 
-def test_lists_of_all_topics_leave_out_what_is_not_served() -> None:
+def test_lists_of_all_topics_omit_topics_that_are_not_served() -> None:
     context = direct(east={"a": {0: 1}, "moved": {0: 1}}, west={"w": {0: 1}}, topics=(MAPPED,))
     play = Playbook(metadata(context, 9, everything()))
     play.asked(EAST).answers({"east": cluster("east", a=1, moved=1)})
     assert errors(play.result) == {"a": 0}
 
 
-def test_nothing_that_the_cluster_said_is_changed_for_it() -> None:
+def test_a_clusters_shared_answer_is_not_modified() -> None:
     said: list[dict[str, Any]] = []
 
     def answer(one: Ask) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_nothing_that_the_cluster_said_is_changed_for_it() -> None:
     assert [topic["name"] for topic in said[0]["topics"]] == ["a", "moved"]
 
 
-def test_while_the_cluster_does_not_answer_what_was_last_known_is_told_with_its_leaders() -> None:
+def test_the_last_known_state_with_leaders_is_returned_while_the_cluster_does_not_answer() -> None:
     play = Playbook(metadata(direct(east={"a": {0: 2, 1: -1}}), 9, ask("a", "b")))
     play.asked(EAST).answers({"east": away("east")})
     found = play.encodes(METADATA, 8)
@@ -84,7 +84,7 @@ def test_while_the_cluster_does_not_answer_what_was_last_known_is_told_with_its_
     assert [(p["leader_id"], p["error_code"]) for p in found["topics"][0]["partitions"]] == [(2, 0), (-1, NO_LEADER)]
 
 
-def test_a_long_answer_is_made_beside_the_event_loop_whether_topics_are_listed_or_named() -> None:
+def test_a_long_answer_is_made_off_the_event_loop_whether_topics_are_listed_or_named() -> None:
     for names in (("many",), None):
         request = everything() if names is None else ask(*names)
         play = Playbook(metadata(direct(east={"many": dict.fromkeys(range(500), 1)}), 9, request))
@@ -93,7 +93,7 @@ def test_a_long_answer_is_made_beside_the_event_loop_whether_topics_are_listed_o
         assert len(topic["partitions"]) == 500
 
 
-def test_of_a_masked_cluster_nobody_is_named() -> None:
+def test_a_masked_clusters_brokers_are_not_named() -> None:
     found = Playbook(metadata(direct(east={"a": {0: 1}}, masked="east"), 9, ask("a"))).result
     assert found["brokers"] == []
     assert errors(found) == {"a": NO_LEADER}
@@ -104,14 +104,14 @@ def find(context: Context, key: str = "g", kind: int = 0) -> Playbook:
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_a_coordinator_is_named_as_its_cluster_names_it(kind: int) -> None:
+def test_a_coordinator_has_its_clusters_own_id(kind: int) -> None:
     play = find(direct(), kind=kind)
     found = {"error_code": 0, "error_message": None, "node_id": 2, "host": "east-2", "port": 9092}
     play.asked(("east", AnyBroker(), FIND)).answers({"east": {"coordinators": [{"key": "g", **found}]}})
     assert play.encodes(FIND, 2).items() >= found.items()
 
 
-def test_a_group_of_another_cluster_is_refused_and_one_that_is_moved_asks_again() -> None:
+def test_a_group_of_another_cluster_is_refused_and_one_that_is_moved_gets_a_retriable_error() -> None:
     bound = UserBindings(user="alice", cluster="east", groups={"g": "west"})
     assert find(direct(bindings=(bound,))).result["error_code"] == GROUP_DENIED
     fenced = Group(name="g", fence=Fence(operation="op"))
@@ -120,7 +120,7 @@ def test_a_group_of_another_cluster_is_refused_and_one_that_is_moved_asks_again(
     assert find(direct(masked="east")).result["error_code"] == AWAY
 
 
-def test_the_last_known_coordinator_is_named_while_its_cluster_does_not_answer() -> None:
+def test_the_last_known_coordinator_is_returned_while_its_cluster_does_not_answer() -> None:
     play = find(direct(east={"__consumer_offsets": {0: 2}}))
     play.asked(("east", AnyBroker(), FIND)).answers({"east": away("east")})
     assert (play.result["error_code"], play.result["node_id"]) == (0, 2)

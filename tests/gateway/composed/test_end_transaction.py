@@ -1,4 +1,4 @@
-"""Transactions that began in a cluster which their user, or a topic that they write to, has left."""
+"""Ends of transactions that began in a cluster which their user, or a topic of theirs, has left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AWAY, BEGIN_ANEW = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_PRODUC
 
 
 def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bound: UserBindings = WEST) -> Playbook:
-    """Alice ends what she began in the east."""
+    """Alice ends a transaction that she began in the east."""
     request = requested(
         ApiKey.END_TXN,
         3,
@@ -36,7 +36,7 @@ def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bou
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED])
-def test_the_coordinator_that_issued_the_producer_id_is_asked_and_its_answer_counts(error: ErrorCode) -> None:
+def test_the_coordinator_that_issued_the_producer_id_answers(error: ErrorCode) -> None:
     found = play(True)
     found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN))
     found.message("east", producer_id=7, producer_epoch=2, committed=True)
@@ -67,8 +67,8 @@ def test_when_the_cluster_of_the_coordinator_is_masked_the_producer_begins_anew(
     assert play(committed, masked="east").result["error_code"] == error
 
 
-def test_while_the_coordinator_is_away_no_abort_is_granted_to_who_would_commit_it_with_the_next_transaction() -> None:
-    # Given Alice, who is not bound to another cluster: under the same id she goes on in the east when it is back
+def test_no_abort_is_confirmed_without_the_coordinator_if_the_next_transaction_would_commit_it() -> None:
+    # Given Alice, who is not bound to another cluster: under the same id she continues in the east when it is back
     assert play(False, masked="east", bound=EAST).result["error_code"] == AWAY
     assert play(False, bound=EAST).answers({"east": away("east")}).result["error_code"] == AWAY
 
@@ -77,17 +77,17 @@ def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:
     assert play(True, node=99).result["error_code"] == BEGIN_ANEW
 
 
-# -- behind a forced cut ----------------------------------------------------------------------------------------------
+# -- after a forced cut -----------------------------------------------------------------------------------------------
 
 FORCED = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
-"""East died, and its copy in the west had nothing yet."""
+"""East died, and its copy in the west was empty."""
 ELSEWHERE = Topic(name="payments", writer="east", partitions={0: identity("east")})
 DIES = Topic(name="orders", writer="east", partitions={0: identity("east")})
 OWN, EPOCH = 7, 2
 
 
 def read(*producers: tuple[int, int, int]) -> LastSequences:
-    """What is read behind the cut of these producers of the east: (id, epoch, last sequence)."""
+    """Records of the east's producers that are read after the cut: (id, epoch, last sequence)."""
     return LastSequences(
         name="orders", left_by_force={"east": {0: {one: (epoch, last) for one, epoch, last in producers}}}
     )
@@ -107,7 +107,7 @@ def forced(
     offered: dict[int, tuple[int, int]] | None = None,
     committed: bool = True,
 ) -> Playbook:
-    """Alice asks for the end of what she began in the east, which `orders` has left by force."""
+    """Alice asks for the end of a transaction begun in the east, which `orders` has left by force."""
     fields = {"transactional_id": "tx", "producer_id": issued_id(OWN, NODES["east", 2]), "producer_epoch": EPOCH}
     request = requested(ApiKey.END_TXN, 3, **fields, committed=committed) | {
         EVIDENCE: TransactionEvidence(True, writes)
@@ -124,7 +124,7 @@ def state(phase: str, *topics: str, own: int = OWN, epoch: int = EPOCH, error: i
 
 
 def ended(found: Playbook, code: int = 0, **expected: Any) -> int:
-    """Its coordinator is asked for the end with these fields, and answers; what the client is told."""
+    """The coordinator is asked for the end with these fields, and answers; returns the client's error code."""
     found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN)).message("east", **expected)
     result = found.answers({"east": {"error_code": code}}).encodes(ApiKey.END_TXN, 3)
     return int(result["error_code"])
@@ -137,19 +137,19 @@ def described(found: Playbook, said: dict[str, Any]) -> Playbook:
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 @pytest.mark.parametrize("bound", [WEST, EAST])
-def test_a_commit_of_records_that_lie_in_no_extent_is_aborted_where_it_began(code: int, bound: UserBindings) -> None:
+def test_a_commit_of_records_in_no_extent_is_aborted_where_it_began(code: int, bound: UserBindings) -> None:
     found = described(forced(bound=bound), state("Ongoing", "payments", "orders"))
     assert ended(found, code, committed=False, producer_id=OWN, producer_epoch=EPOCH) == BEGIN_ANEW
 
 
-def test_a_commit_that_came_first_by_another_gateway_is_judged_when_the_client_asks_again() -> None:
+def test_a_commit_that_another_gateway_forwarded_first_is_judged_when_the_client_retries() -> None:
     found = described(forced(wrote(4)), state("Ongoing", "orders"))
     assert ended(found, ErrorCode.INVALID_TXN_STATE, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
     again = described(forced(wrote(4)), state("CompleteCommit"))
     assert again.result["error_code"] == BEGIN_ANEW
 
 
-def test_the_coordinator_that_dies_between_the_question_and_the_abort_ends_nothing() -> None:
+def test_a_coordinator_that_dies_between_question_and_abort_ends_nothing() -> None:
     found = described(forced(wrote(4)), state("Ongoing", "orders")).answers({"east": away("east")})
     assert found.result["error_code"] == BEGIN_ANEW
     found = described(forced(), state("Ongoing", "orders")).answers({"east": away("east")})
@@ -157,15 +157,15 @@ def test_the_coordinator_that_dies_between_the_question_and_the_abort_ends_nothi
 
 
 @pytest.mark.parametrize("topics", [(), ("payments",), ("never-moved",)])
-def test_a_commit_of_what_has_not_left_by_force_is_passed_on(topics: tuple[str, ...]) -> None:
+def test_a_commit_to_topics_that_did_not_leave_by_force_is_forwarded(topics: tuple[str, ...]) -> None:
     assert ended(described(forced(), state("Ongoing", *topics)), committed=True) == ErrorCode.NONE
 
 
-def test_what_came_back_by_a_planned_move_is_committed_there_again() -> None:
+def test_a_commit_to_a_topic_that_came_back_by_a_planned_move_is_forwarded() -> None:
     assert ended(described(forced(topics=(DIES,)), state("Ongoing", "orders")), committed=True) == ErrorCode.NONE
 
 
-def test_a_commit_of_what_readers_skip_is_aborted() -> None:
+def test_a_commit_of_records_that_readers_skip_is_aborted() -> None:
     skipped = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
     topic = FORCED.changed(partitions={0: (skipped, *FORCED.partitions[0])})
     found = described(forced(topics=(topic,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
@@ -178,7 +178,7 @@ def test_a_commit_with_records_that_were_given_up_is_aborted() -> None:
     assert ended(found, committed=False) == BEGIN_ANEW
 
 
-def test_a_commit_under_the_fence_of_a_forced_move_is_neither_passed_on_nor_aborted() -> None:
+def test_a_commit_under_the_fence_of_a_forced_move_is_neither_forwarded_nor_aborted() -> None:
     fenced = DIES.changed(fence=Fence(operation="op", taken_for_dead="east"))
     nothing = LastSequences(name="orders")
     found = described(forced(topics=(fenced,), left=nothing), state("Ongoing", "orders"))
@@ -202,7 +202,7 @@ def test_a_commit_under_the_fence_of_a_forced_move_is_neither_passed_on_nor_abor
         (Writes(EPOCH, {(b"orders", 0): 4, (b"payments", 0): 1}), read(), ErrorCode.NONE),
     ],
 )
-def test_what_was_committed_before_is_confirmed_unless_nothing_of_it_is_read(
+def test_an_earlier_commit_is_confirmed_unless_none_of_its_records_is_read(
     writes: Writes | None, left: LastSequences, told: int
 ) -> None:
     found = described(forced(writes, left=left), state("CompleteCommit"))
@@ -210,24 +210,24 @@ def test_what_was_committed_before_is_confirmed_unless_nothing_of_it_is_read(
 
 
 @pytest.mark.parametrize("phase", ["PrepareAbort", "CompleteAbort"])
-def test_a_commit_that_another_gateway_has_aborted_already_makes_its_producer_begin_anew(phase: str) -> None:
+def test_a_commit_that_another_gateway_has_aborted_makes_the_producer_begin_anew(phase: str) -> None:
     assert described(forced(), state(phase, "orders")).result["error_code"] == BEGIN_ANEW
 
 
 def test_a_producer_whose_transaction_timed_out_in_the_dead_cluster_begins_anew_where_its_user_is() -> None:
     timed_out = state("CompleteAbort", epoch=EPOCH + 1)
     assert described(forced(), timed_out).result["error_code"] == BEGIN_ANEW
-    # But one whose user has not left is fenced, as by any coordinator
+    # But a producer whose user has not left is fenced, as by any coordinator
     fenced = ErrorCode.PRODUCER_FENCED
     assert ended(described(forced(bound=EAST), timed_out), fenced, committed=True) == fenced
 
 
 @pytest.mark.parametrize("error", [14, 15, 16])
-def test_a_coordinator_that_moves_is_looked_for_again(error: int) -> None:
+def test_a_coordinator_that_moves_is_looked_up_again(error: int) -> None:
     assert described(forced(), state("", error=error)).result["error_code"] == error
 
 
-def test_a_transaction_that_the_coordinator_does_not_know_ends_as_it_says() -> None:
+def test_a_transaction_that_the_coordinator_does_not_know_gets_its_answer() -> None:
     found = described(forced(), state("", error=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
     assert ended(found, ErrorCode.INVALID_PRODUCER_ID_MAPPING, committed=True) == BEGIN_ANEW
 
@@ -236,40 +236,40 @@ def test_a_transaction_that_the_coordinator_does_not_know_ends_as_it_says() -> N
     ("writes", "told"),
     [(None, BEGIN_ANEW), (wrote(4), BEGIN_ANEW), (wrote(4, b"payments"), ErrorCode.NONE)],
 )
-def test_a_coordinator_that_cannot_be_asked_what_it_has_is_judged_by_what_was_written(
+def test_a_coordinator_that_cannot_describe_transactions_is_judged_by_the_written_records(
     writes: Writes | None, told: int
 ) -> None:
     found = forced(writes, offered={ApiKey.END_TXN: (0, 3)})
     assert ended(found, committed=told == ErrorCode.NONE) == told
 
 
-def test_an_abort_behind_a_forced_cut_needs_no_question() -> None:
+def test_an_abort_after_a_forced_cut_needs_no_question() -> None:
     assert ended(forced(committed=False), committed=False) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
     ("writes", "left", "told"),
     [
-        # The copy has it, and a copy has committed records only.
+        # The copy has it, and a copy has only committed records.
         (wrote(4, commit_asked=True), read((OWN, EPOCH, 4)), ErrorCode.NONE),
-        # The copy lacks it: whatever became of it, nobody reads it.
+        # The copy lacks it: no reader gets it, whatever its outcome.
         (wrote(4, commit_asked=True), read((OWN, EPOCH, 3)), BEGIN_ANEW),
-        # Readers wait for what was written to another topic, and no commit of it has been passed on from here.
+        # Readers wait for the records of another topic, and this gateway has forwarded no commit.
         (wrote(4, b"payments"), read(), BEGIN_ANEW),
-        # It was: only the coordinator knows.
+        # It has forwarded one: only the coordinator knows the outcome.
         (wrote(4, b"payments", commit_asked=True), read(), AWAY),
-        # The coordinator has said so.
+        # The coordinator has reported the outcome.
         (wrote(4, b"payments", commit_asked=True, ended=True, committed=True), read(), ErrorCode.NONE),
         # Another gateway may know.
         (None, read(), AWAY),
     ],
 )
-def test_while_the_dead_cluster_is_away_a_commit_is_answered_by_what_is_known(
+def test_while_the_dead_cluster_is_unreachable_a_commit_is_answered_from_known_records(
     writes: Writes | None, left: LastSequences, told: int
 ) -> None:
     found = described_by_nobody(forced(writes, left=left))
     assert found.result["error_code"] == told
-    # Masked, where an operator has decided, it is never left open.
+    # Masked by an operator's decision, the commit is never left open.
     masked = forced(writes, left=left, masked="east").result["error_code"]
     assert masked == (BEGIN_ANEW if told == AWAY else told)
 

@@ -1,4 +1,4 @@
-"""Composed answers behind rights: clusters are asked for what may be asked, and what is told is what may be seen."""
+"""Composed answers behind rights: questions cover only allowed elements, and answers only visible ones."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ BOTH = {"a": {0: 1}, "b": {0: 1}}
 SEES = allow("topic", "a", "read")
 
 
-def test_no_cluster_is_asked_for_a_topic_that_may_not_be_seen() -> None:
+def test_no_cluster_is_asked_for_an_invisible_topic() -> None:
     # Given
     denied: list[Denied] = []
     one = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
     # When
     one.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
     one.answers({"east": cluster("east", a=1, b=1)})
-    # Then one that is there and one that is not have the same answer
+    # Then an existing topic and a missing one have the same answer
     answer = one.encodes(KEY, 9)
     assert topics(answer) == {"a": 0, "b": DENIED, "c": DENIED}
     assert [topic["partitions"] for topic in answer["topics"][1:]] == [[], []]
     assert denied == [Denied("DESCRIBE", "TOPIC", "b"), Denied("DESCRIBE", "TOPIC", "c")]
 
 
-def test_a_pattern_subscriber_sees_what_he_may_read_also_of_a_cluster_out_of_reach() -> None:
-    # Given topics that the west held when it was last seen
+def test_a_pattern_subscriber_sees_readable_topics_of_an_unreachable_cluster_too() -> None:
+    # Given topics that the west held when last seen
     context = world(east=BOTH, west={"a2": {0: 1}, "b2": {0: 1}}, down="west")
     one = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
     # When
@@ -73,15 +73,15 @@ def test_a_pattern_subscriber_sees_what_he_may_read_also_of_a_cluster_out_of_rea
 
 
 @pytest.mark.parametrize("version", [0, 1, 9])
-def test_who_names_only_topics_that_he_may_not_see_is_not_shown_all(version: int) -> None:
-    # Given the oldest version, in which no topic is all topics
+def test_a_request_for_invisible_topics_only_does_not_return_all_topics(version: int) -> None:
+    # Given the oldest version, in which an empty list asks for all topics
     one = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
 
     assert topics(one.encodes(KEY, version)) == {"b": DENIED}
 
 
-def test_a_topic_that_is_nowhere_is_created_for_who_may_create_it_only() -> None:
-    # Given two topics that may be seen, of which one may be created
+def test_a_missing_topic_is_created_only_for_users_who_may_create_it() -> None:
+    # Given two visible topics, one of which the user may create
     rules = (allow("topic", "new", "describe", pattern="prefixed"), allow("topic", "new-a", "create"))
     one = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
     # When no cluster has them
@@ -92,7 +92,7 @@ def test_a_topic_that_is_nowhere_is_created_for_who_may_create_it_only() -> None
     assert topics(one.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
 
 
-def test_while_a_cluster_is_away_nobody_is_told_that_he_may_not_create_what_it_may_hold() -> None:
+def test_no_creation_is_denied_while_an_unreachable_cluster_may_hold_the_topic() -> None:
     one = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
 
     one.answers({"east": cluster("east"), "west": away("west")})
@@ -100,8 +100,8 @@ def test_while_a_cluster_is_away_nobody_is_told_that_he_may_not_create_what_it_m
     assert topics(one.encodes(KEY, 9)) == {"new": NO_LEADER}
 
 
-def test_the_list_of_all_topics_is_kept_for_each_who_sees_another_one() -> None:
-    # Given the same answer of a cluster
+def test_the_list_of_all_topics_is_cached_per_view_of_it() -> None:
+    # Given one answer of a cluster
     listings, replies = Listings(), [cluster("east", a=1)(Asked())]
     context, other = world(), ruled(world(), SEES)
     other = replace(other, view=context.view, topology=context.topology)
@@ -117,7 +117,7 @@ class Asked:
     message = {"topics": None, "allow_auto_topic_creation": False}  # noqa: RUF012 - a question, and nothing else
 
 
-def test_who_creates_a_topic_is_shown_its_settings_only_with_the_right_to() -> None:
+def test_a_topics_creator_sees_its_settings_only_with_the_right_to() -> None:
     # Given
     made = {"name": "a", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     request = requested(ApiKey.CREATE_TOPICS, 6, topics=[made], timeout_ms=1000)
@@ -141,14 +141,14 @@ def test_who_creates_a_topic_is_shown_its_settings_only_with_the_right_to() -> N
         (("delete",), {"a": 0, "none": UNKNOWN}),
     ],
 )
-def test_of_a_topic_that_may_be_seen_it_is_told_whether_it_is_there_before_whether_it_may_be_deleted(
+def test_a_visible_topic_is_checked_for_existence_before_the_right_to_delete_it(
     rules: tuple[str, ...], said: dict[str, int]
 ) -> None:
     # Given
     allowed = [allow("topic", "*", operation) for operation in rules]
     request = requested(ApiKey.DELETE_TOPICS, 5, topic_names=["a", "none"], timeout_ms=1000)
     one = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
-    # When a controller is asked, where that is allowed
+    # When a controller is asked, if that is allowed
     if one.waits:
         known = [{"name": "a", "error_code": 0}, {"name": "none", "error_code": UNKNOWN}]
         one.answers({"east": {"responses": known}})
@@ -157,7 +157,7 @@ def test_of_a_topic_that_may_be_seen_it_is_told_whether_it_is_there_before_wheth
     assert {topic["name"]: topic["error_code"] for topic in answer["responses"]} == said
 
 
-def test_a_newer_group_is_not_told_to_who_may_not_see_a_topic_of_it() -> None:
+def test_a_kip_848_group_is_hidden_from_users_who_may_not_see_one_of_its_topics() -> None:
     # Given
     key = ApiKey.CONSUMER_GROUP_DESCRIBE
     rules = (allow("group", "g", "describe"), SEES)
@@ -209,7 +209,7 @@ ANY = {
         ({"permission_type": 2}, set()),
     ],
 )
-def test_rules_are_told_as_a_filter_describes_them(asked: dict[str, Any], found: set[str]) -> None:
+def test_rules_are_listed_as_a_filter_describes_them(asked: dict[str, Any], found: set[str]) -> None:
     one = play(ruled(world(), *RULES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **{**ANY, **asked}))
 
     answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
@@ -217,7 +217,7 @@ def test_rules_are_told_as_a_filter_describes_them(asked: dict[str, Any], found:
     assert {resource["resource_name"] for resource in answer["resources"]} == found
 
 
-def test_rules_are_told_to_who_may_describe_the_cluster_only() -> None:
+def test_rules_are_listed_only_for_users_who_may_describe_the_cluster() -> None:
     one = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
 
     answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
@@ -232,7 +232,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("key", "fields", "results"), CHANGES)
-def test_who_might_change_rules_is_told_where_they_are_kept_and_all_others_that_they_may_not(
+def test_users_who_may_change_rules_learn_where_they_are_kept_and_all_others_are_denied(
     key: ApiKey, fields: dict[str, Any], results: str
 ) -> None:
     # Given
@@ -246,13 +246,13 @@ def test_who_might_change_rules_is_told_where_they_are_kept_and_all_others_that_
     assert [one["error_code"] for one in denied] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
 
 
-def test_without_rules_a_handler_stands_by_itself() -> None:
+def test_without_rules_a_handler_runs_unguarded() -> None:
     one = Playbook(compose(world(east=BOTH), KEY, 9, ask("a", "b")))
 
     one.asked(EAST).message("east", topics=[{"name": name, "topic_id": bytes(16)} for name in ("a", "b")])
 
 
-def test_nothing_of_a_request_is_judged_before_its_first_step_which_may_be_beside_the_event_loop() -> None:
+def test_a_request_is_judged_after_its_first_step_which_may_run_off_the_event_loop() -> None:
     denied: list[Denied] = []
     context = ruled(world(east=BOTH), SEES, denied=denied)
     assert context.verdicts is not None

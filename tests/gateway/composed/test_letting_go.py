@@ -1,4 +1,4 @@
-"""A producer that holds on to a gateway that has gone lets go of it, and no other is disturbed for long."""
+"""A producer drops a dead gateway as coordinator, and no other producer is disturbed for long."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pytest
 from gateway.composed.coordinator_release import ECHO_S, LASTS_S, MAX_OF_USER, MAX_REMEMBERED, CoordinatorRelease
 
 RETRY_S = 0.5
-"""After which librdkafka asks for its coordinator (`rd_kafka_txn_coord_timer_start`)."""
+"""Time after which librdkafka asks for its coordinator (`rd_kafka_txn_coord_timer_start`)."""
 PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
 """`reconnect.backoff.ms` and `reconnect.backoff.max.ms`."""
 
 
 @dataclass
 class Librdkafka:
-    """Its transactional producer, as far as it looks for its coordinator, which is one and the same node for ever.
+    """librdkafka's transactional producer, as far as it looks for its coordinator, which keeps its node id.
 
-    It dials the address that METADATA gave the node before it last had no coordinator. Whenever that connection ends,
-    for another address too, it asks half a second later.
+    It dials the address that METADATA gave for the node before it last had no coordinator. Whenever that connection
+    ends, also for a new address, it asks half a second later.
     """
 
     letting_go: CoordinatorRelease
     lives: set[str]
     node_at: str
-    """As gateways say."""
+    """As gateways report."""
     metadata: str = ""
-    """The same, as it has heard last."""
+    """As the producer last heard."""
     at: str | None = None
     asks: float | None = None
     dials: float | None = None
@@ -63,7 +63,7 @@ class Librdkafka:
 
 
 def play(producer: Librdkafka, begins: float, lasts_s: float) -> float | None:
-    """When it was up for good; None: it is not at the end."""
+    """Time from which it was up for good; None: it is down at the end."""
     since: float | None = None
     for step in range(round(lasts_s * 20)):
         now = begins + step / 20
@@ -80,22 +80,22 @@ def at_a_gateway(letting_go: CoordinatorRelease) -> Librdkafka:
 
 
 def killed(producer: Librdkafka, now: float, other: str) -> None:
-    """Its gateway, and no request of its own has it ask for METADATA."""
+    """Kills its gateway; no request of its own makes it ask for METADATA."""
     producer.lives.discard(producer.node_at)
     producer.node_at = other
     producer.end(now)
 
 
-def test_without_a_word_it_stays_at_the_dead_gateway() -> None:
+def test_without_an_unknown_node_it_stays_at_the_dead_gateway() -> None:
     producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     assert play(producer, 10.0, 120.0) is None
-    # Even where it has heard of the other one
+    # Even if it has heard of the other gateway
     producer.metadata = "b"
     assert play(producer, 130.0, 120.0) is None
 
 
-def test_it_goes_on_at_the_other_gateway_within_two_seconds_and_is_left_in_peace() -> None:
+def test_it_continues_at_the_other_gateway_within_two_seconds_and_is_not_disturbed_again() -> None:
     # Given
     producer = at_a_gateway(CoordinatorRelease())
     asked = producer.asked
@@ -106,11 +106,11 @@ def test_it_goes_on_at_the_other_gateway_within_two_seconds_and_is_left_in_peace
     up_at = play(producer, 10.0, LASTS_S)
     assert up_at is not None
     assert up_at - 10.0 <= 2.0
-    # Sent away, told, and the echo
+    # Sent away, answered, and the repeated question
     assert producer.asked == asked + 3
 
 
-def test_it_goes_on_soon_where_the_death_is_noticed_late() -> None:
+def test_it_continues_soon_after_a_late_notice_of_the_death() -> None:
     producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     assert play(producer, 10.0, 3.0) is None
@@ -120,7 +120,7 @@ def test_it_goes_on_soon_where_the_death_is_noticed_late() -> None:
     assert up_at - 13.0 <= 5.0
 
 
-def test_it_lets_go_of_the_second_gateway_that_dies_as_of_the_first() -> None:
+def test_it_drops_a_second_dead_gateway_like_the_first() -> None:
     producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     producer.letting_go.gone(10.0)
@@ -132,7 +132,7 @@ def test_it_lets_go_of_the_second_gateway_that_dies_as_of_the_first() -> None:
     assert up_at - 13.0 <= 2.0
 
 
-def test_one_that_begins_when_a_gateway_has_gone_is_sent_away_once_and_then_left_in_peace() -> None:
+def test_a_producer_that_begins_after_a_gateway_has_gone_is_sent_away_only_once() -> None:
     letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     producer = Librdkafka(letting_go, {"a"}, node_at="a", metadata="a")
@@ -141,7 +141,7 @@ def test_one_that_begins_when_a_gateway_has_gone_is_sent_away_once_and_then_left
     assert producer.asked == 3
 
 
-def test_nobody_is_sent_away_while_no_gateway_has_gone_nor_long_after_one_has() -> None:
+def test_no_producer_is_sent_away_before_or_long_after_a_gateway_has_gone() -> None:
     letting_go = CoordinatorRelease()
     assert not letting_go.sends_away("app", "t", 0.0)
     letting_go.gone(1.0)
@@ -149,21 +149,21 @@ def test_nobody_is_sent_away_while_no_gateway_has_gone_nor_long_after_one_has() 
 
 
 @pytest.mark.parametrize("pause_s", [0.02, 0.1, ECHO_S / 2])
-def test_who_asks_again_soon_is_told(pause_s: float) -> None:
+def test_a_producer_that_asks_again_soon_gets_the_coordinator(pause_s: float) -> None:
     letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     assert [letting_go.sends_away("app", "t", pause_s * n) for n in range(3)] == [True, False, False]
 
 
-def test_users_have_transactional_ids_of_their_own() -> None:
+def test_users_have_their_own_transactional_ids() -> None:
     letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     assert letting_go.sends_away("app", "t", 0.0)
     assert letting_go.sends_away("other", "t", 0.0)
 
 
-def test_who_makes_ids_up_takes_no_room_from_others_and_little_memory() -> None:
-    # Given one user with more ids than are remembered of one, each as long as an id may be
+def test_a_user_who_makes_up_ids_takes_no_room_from_others_and_little_memory() -> None:
+    # Given one user with more ids than are remembered per user, each as long as an id may be
     letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     tracemalloc.start()
@@ -172,11 +172,11 @@ def test_who_makes_ids_up_takes_no_room_from_others_and_little_memory() -> None:
     tracemalloc.stop()
     assert away == [True] * MAX_OF_USER + [False] * 10
     assert kept < 5_000_000
-    # Then another one's producers let go of the gateway that has gone
+    # Then another user's producers drop the dead gateway
     assert letting_go.sends_away("other", "t", 0.0)
 
 
-def test_of_many_users_ids_so_many_are_remembered_and_nobody_else_is_sent_away() -> None:
+def test_ids_of_many_users_are_remembered_up_to_a_bound() -> None:
     letting_go = CoordinatorRelease()
     letting_go.gone(0.0)
     away = [letting_go.sends_away(f"app-{n % 20}", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]

@@ -37,12 +37,12 @@ def test_the_latest_offset_before_the_first_record_of_a_stay_is_its_start() -> N
     assert listed(LATEST, log(), log(0, 12)) == (0, -1, 100)
 
 
-def test_the_earliest_offset_is_the_log_start_of_the_oldest_extent_that_still_holds_something() -> None:
+def test_the_earliest_offset_is_the_log_start_of_the_oldest_extent_with_records() -> None:
     assert listed(EARLIEST, log(30, 100), log(40, 55)) == (0, -1, 30)
 
 
 @pytest.mark.parametrize("start", [100, 250])
-def test_an_extent_whose_records_are_all_gone_is_passed_over(start: int) -> None:
+def test_an_extent_without_records_is_skipped(start: int) -> None:
     assert listed(EARLIEST, log(start, max(100, start)), log(0, 55)) == (0, -1, 100)
 
 
@@ -58,11 +58,11 @@ def test_a_time_after_the_old_extent_is_found_in_the_new_one() -> None:
     assert listed(2500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
 
 
-def test_records_that_the_origin_holds_beyond_the_cut_are_not_served() -> None:
+def test_records_of_the_origin_above_the_cut_are_not_served() -> None:
     assert listed(2500, log(0, 130, {20: 2000, 120: 2550}), log(40, 55, {42: 2600})) == (0, 2600, 102)
 
 
-def test_a_match_in_the_writers_cluster_below_its_stay_leads_to_the_start_of_the_stay() -> None:
+def test_a_match_in_the_writers_cluster_below_its_stay_returns_the_start_of_the_stay() -> None:
     assert listed(2500, log(0, 100), log(0, 55, {7: 2600})) == (0, 2600, 100)
 
 
@@ -76,22 +76,22 @@ def test_the_largest_timestamp_is_that_of_all_extents() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [EARLIEST, 1500, MAX])
-def test_an_old_cluster_that_is_away_makes_the_answer_wait_instead_of_a_guess(timestamp: int) -> None:
+def test_an_unreachable_old_cluster_makes_the_answer_wait_instead_of_a_guess(timestamp: int) -> None:
     assert listed(timestamp, away("east"), log(40, 55, {42: 2600})) == (NO_LEADER, -1, -1)
 
 
-def test_an_old_cluster_that_is_away_does_not_matter_to_the_latest_offset() -> None:
+def test_an_unreachable_old_cluster_does_not_affect_the_latest_offset() -> None:
     assert listed(LATEST, away("east"), log(40, 55)) == (0, -1, 115)
 
 
-def test_an_ignored_extent_is_passed_over_without_asking_its_cluster() -> None:
+def test_an_ignored_extent_is_skipped_without_asking_its_cluster() -> None:
     old, new = moved().partitions[0]
     topic = Topic(name="orders", writer="west", partitions={0: (old.changed(ignored=True), new)})
 
     assert listed(EARLIEST, away("east"), log(40, 55), topic) == (0, -1, 100)
 
 
-def test_two_extents_in_one_cluster_are_told_apart() -> None:
+def test_two_extents_in_one_cluster_are_distinguished() -> None:
     extents = (
         Extent(cluster="east", start=0, end=100, base=0, term=0),
         Extent(cluster="west", start=100, end=150, base=0, term=1),
@@ -115,7 +115,7 @@ def test_offsets_of_a_damaged_map_are_refused() -> None:
 
 
 def described(*partitions: int) -> Any:
-    """What a cluster says that does not know the leaders of a topic: it has these partitions."""
+    """The answer of a cluster without the leaders of a topic: it has these partitions."""
 
     def answer(ask: Ask) -> dict[str, Any]:
         if ask.api_key != ApiKey.METADATA:
@@ -131,7 +131,7 @@ def test_a_partition_that_neither_the_map_nor_the_writer_knows_is_unknown(partit
     # Given a moved topic whose map lists partition 0; the writer's cluster has partition 1, and lacks the listed one
     context = world(east={"orders": {0: 1}}, west={"orders": {}}, topics=(GROWN,), port=("west", 1))
     east, west = described(0), described(1)
-    # Then of the listed one nothing is concluded
+    # Then nothing is concluded about the listed one
     for timestamp in (LATEST, *((EARLIEST, MAX, 1000) if partition else ())):  # the old log answers the others, too
         play = Playbook(list_offsets(context, 7, ask(timestamp, partition=partition)))
         play.answers_all({"east": east, "west": west})
@@ -150,7 +150,7 @@ def test_a_partition_that_neither_the_map_nor_the_writer_knows_is_unknown(partit
         assert only_partition(play.encodes(key, 2))["error_code"] == error
 
 
-def test_a_partition_is_not_unknown_while_the_writers_cluster_is_away() -> None:
+def test_a_partition_is_not_unknown_while_the_writers_cluster_is_unreachable() -> None:
     context = world(east={"orders": {0: 1}}, west={"orders": {}}, topics=(GROWN,), port=("west", 1))
     play = Playbook(list_offsets(context, 7, ask(LATEST, partition=77)))
     play.answers_all({"west": away("west")})
@@ -161,8 +161,8 @@ def test_a_partition_is_not_unknown_while_the_writers_cluster_is_away() -> None:
     ("version", "timestamp", "error"),
     [(7, -3, 0), (6, -3, 35), (1, -3, 35), (7, -4, 35), (7, -5, 35), (7, -100, 35), (6, -2, 0), (1, -1, 0)],
 )
-def test_a_timestamp_that_the_version_does_not_know_is_unsupported(version: int, timestamp: int, error: int) -> None:
-    # Given a moved topic, one that is not, and one that does not exist: a broker says so before it looks for it
+def test_a_timestamp_that_the_version_lacks_is_unsupported(version: int, timestamp: int, error: int) -> None:
+    # Given a moved topic, an unmoved one, and a missing one: a broker refuses before it looks the topic up
     context = world(east=HOLDS | {"other": {0: 1}}, west=HOLDS, topics=(moved(),), port=("east", 1))
     for topic in ("orders", "other", "nowhere"):
         play = Playbook(list_offsets(context, version, ask(timestamp, topic)))
@@ -171,14 +171,14 @@ def test_a_timestamp_that_the_version_does_not_know_is_unsupported(version: int,
             assert only_partition(play.encodes(KEY, version))["error_code"] == error
 
 
-def test_a_topic_whose_name_is_not_valid_is_unknown() -> None:
+def test_a_topic_with_an_invalid_name_is_unknown() -> None:
     play = Playbook(list_offsets(world(port=("east", 1)), 7, ask(LATEST, "a b/")))
     invalid = {"topics": [{"name": "a b/", "error_code": 17, "partitions": []}]}
     play.answers({"east": invalid})
     assert only_partition(play.encodes(KEY, 7))["error_code"] == UNKNOWN
 
 
-def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_batch_each() -> None:
+def test_partitions_of_unmoved_topics_go_to_their_leaders_in_one_batch_each() -> None:
     context = world(east={"a": {0: 1, 1: 2, 2: 1}}, port=("east", 1))
     partitions = [{"partition_index": n, "current_leader_epoch": 4, "timestamp": -1} for n in (2, 1, 0)]
     request = requested(KEY, 7, isolation_level=1, topics=[{"name": "a", "partitions": partitions}])
@@ -204,7 +204,7 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
     assert {p["leader_epoch"] for p in answered} == {-1}, "no epoch is told without a topic id"
 
 
-def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
+def test_the_leader_of_a_topic_that_is_seconds_old_is_looked_up_first() -> None:
     play = Playbook(list_offsets(world(port=("east", 1)), 7, ask(LATEST, "new")))
 
     assert [a.api_key for a in play.asks] == [ApiKey.METADATA]
@@ -226,15 +226,15 @@ def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
 def test_unknown_partitions_and_partitions_without_a_leader_get_different_errors(
     said: Any, down: str, code: int
 ) -> None:
-    # Given a partition whose leader is not known
+    # Given a partition with an unknown leader
     play = Playbook(list_offsets(world(port=("east", 1), down=down), 7, ask(LATEST, "new", partition=7)))
-    # When the cluster says that there is no such topic, no such partition, or no leader
+    # When the cluster reports that there is no such topic, no such partition, or no leader
     play.answers({"east": {"topics": [{"name": "new", **said}]}})
-    # Then the client is told so, unless a cluster that is out of reach may hold the topic
+    # Then the client gets that error, unless an unreachable cluster may hold the topic
     assert only_partition(play.encodes(KEY, 7))["error_code"] == code
 
 
-def test_a_client_that_comes_by_the_port_of_a_cluster_it_is_no_longer_bound_to_has_to_look_again() -> None:
+def test_a_client_on_a_port_of_its_former_cluster_has_to_look_up_the_leader_again() -> None:
     bound = UserBindings(user="alice", cluster="west")
     both = {"a": {0: 1}}
     play = Playbook(list_offsets(world(both, both, bindings=(bound,), port=("east", 1)), 7, ask(LATEST, "a")))
@@ -260,7 +260,7 @@ def test_an_epoch_of_a_moved_topic_ends_at_the_client_end_so_that_no_consumer_se
     assert (answer["error_code"], answer["leader_epoch"], answer["end_offset"]) == (0, 2, 115)
 
 
-def test_an_epoch_is_not_answered_while_the_writer_is_away() -> None:
+def test_an_epoch_is_not_answered_while_the_writer_is_unreachable() -> None:
     answer = epochs(log(), away("west"))
 
     assert (answer["error_code"], answer["leader_epoch"], answer["end_offset"]) == (NO_LEADER, -1, -1)
@@ -293,7 +293,7 @@ def deleted(offset: int, east: tuple[int, int], west: tuple[int, int]) -> tuple[
     return upto, partition["error_code"], partition["low_watermark"]
 
 
-def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> None:
+def test_nothing_is_deleted_under_a_fence_while_a_copy_may_become_the_log() -> None:
     request = requested(
         ApiKey.DELETE_RECORDS,
         2,
@@ -302,7 +302,7 @@ def test_nothing_is_deleted_behind_a_fence_where_a_copy_may_become_the_log() -> 
     )
     fenced = moved().changed(fence=Fence(operation="op"))
     play = Playbook(delete_records(world(HOLDS, HOLDS, topics=(fenced,)), 2, request))
-    # Then no cluster is asked, and the client asks again
+    # Then no cluster is asked, and the client retries
     partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     assert (partition["error_code"], partition["low_watermark"]) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
@@ -323,7 +323,7 @@ COPIED = Topic(
 
 
 def deleting(topic: Topic, *mirrors: Mirror) -> Playbook:
-    """The broker deletes the records of both partitions below 60, and says so."""
+    """The broker deletes the records of both partitions below 60, and confirms."""
     request = requested(
         ApiKey.DELETE_RECORDS,
         2,
@@ -342,27 +342,27 @@ def deleting(topic: Topic, *mirrors: Mirror) -> Playbook:
     return Playbook(delete_records(context, 2, request)).answers_all({"east": answer, "west": answer})
 
 
-def test_a_deletion_is_acknowledged_after_it_is_written_down_for_the_copy() -> None:
+def test_a_deletion_is_acknowledged_after_it_is_stored_for_the_copy() -> None:
     # Given a mirrored topic whose source has deleted records
     play = deleting(PINNED, MIRROR)
-    # Then the client gets no answer before the deletion is written down
+    # Then the client gets no answer before the deletion is stored
     assert play.step == KeepDeleted((DeletedBelow(PINNED, {0: 60, 1: 60}),))
     answer = only_topic(play.gives([OK]).encodes(ApiKey.DELETE_RECORDS, 2))
     assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(0, 60), (0, 60)]
 
 
-def test_a_client_whose_deletion_cannot_be_written_down_gets_a_retriable_error() -> None:
+def test_a_client_whose_deletion_cannot_be_stored_gets_a_retriable_error() -> None:
     play = deleting(PINNED, MIRROR).gives([{"error_code": ErrorCode.LEADER_NOT_AVAILABLE}])
     answer = only_topic(play.encodes(ApiKey.DELETE_RECORDS, 2))
     assert [(p["error_code"], p["low_watermark"]) for p in answer["partitions"]] == [(NO_LEADER, -1), (NO_LEADER, -1)]
 
 
-def test_a_deletion_in_a_copy_that_became_the_writer_is_written_down_for_the_old_cluster() -> None:
+def test_a_deletion_in_a_copy_that_became_the_writer_is_stored_for_the_old_cluster() -> None:
     play = deleting(COPIED)
     assert play.step == KeepDeleted((DeletedBelow(COPIED, {0: 60}),))
 
 
-def test_a_deletion_in_a_topic_without_a_copy_is_not_written_down() -> None:
+def test_a_deletion_in_a_topic_without_a_copy_is_not_stored() -> None:
     assert deleting(PINNED).step is None
 
 
@@ -402,7 +402,7 @@ def test_a_deletion_that_a_move_may_have_missed_gets_a_retriable_error(
     assert (partition["error_code"], partition["low_watermark"]) == told
 
 
-def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:
+def test_records_below_the_cut_are_deleted_in_the_old_cluster_only() -> None:
     assert deleted(60, (0, 100), (40, 55)) == ({"east": 60}, 0, 60)
 
 
@@ -418,13 +418,13 @@ def test_records_that_do_not_exist_yet_cannot_be_deleted() -> None:
     assert deleted(116, (0, 100), (40, 55)) == ({}, 1, -1)
 
 
-def test_deleting_what_is_gone_answers_where_the_log_starts() -> None:
+def test_deleting_missing_records_returns_the_log_start() -> None:
     assert deleted(0, (30, 100), (40, 55)) == ({"east": 0}, 0, 30)
 
 
 @pytest.mark.parametrize("handler", [list_offsets, offset_for_leader_epoch])
-def test_brokers_are_asked_as_by_a_consumer_whatever_replica_the_client_claims_to_be(handler: Any) -> None:
-    # Given a client that says it is broker 2, which would be shown the end of what is not committed yet
+def test_brokers_get_consumer_requests_whatever_replica_the_client_claims_to_be(handler: Any) -> None:
+    # Given a client that claims to be broker 2, which would see the end of uncommitted records
     entry = {"partition_index": 0, "timestamp": LATEST}
     key, topic = KEY, {"name": "orders", "partitions": [entry]}
     if handler is offset_for_leader_epoch:

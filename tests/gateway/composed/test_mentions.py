@@ -1,4 +1,4 @@
-"""What a request names several times is answered as brokers of 3.9.2 and 4.3.1 do."""
+"""Repeated names in a request are answered as by brokers of 3.9.2 and 4.3.1."""
 
 from __future__ import annotations
 
@@ -47,12 +47,10 @@ def done(ask: Ask) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("key", "handler"), ALTERS)
-def test_a_resource_that_is_to_be_altered_twice_is_not_altered_at_all(
-    key: ApiKey, handler: Callable[..., Handler]
-) -> None:
+def test_a_resource_named_twice_is_not_altered(key: ApiKey, handler: Callable[..., Handler]) -> None:
     named = (2, "a", "retention.ms"), (2, "b", "retention.ms"), (2, "a", "cleanup.policy")
     play = altered(key, handler, *named)
-    # The other one is, and each of the two is told why
+    # The other one is altered, and each of the two gets the error
     assert [names_of(ask) for ask in play.asks] == [["b"]]
     play.answers({"east": done})
     told = play.encodes(key, 1)["responses"]
@@ -61,9 +59,7 @@ def test_a_resource_that_is_to_be_altered_twice_is_not_altered_at_all(
 
 
 @pytest.mark.parametrize(("key", "handler"), ALTERS)
-def test_a_broker_that_is_named_in_several_ways_is_altered_by_each(
-    key: ApiKey, handler: Callable[..., Handler]
-) -> None:
+def test_a_broker_named_in_several_ways_is_altered_by_each(key: ApiKey, handler: Callable[..., Handler]) -> None:
     play = altered(key, handler, (4, "12", "log.retention.ms"), (4, "012", "log.dirs"), (4, "+12", "log.dir"))
     (ask,) = play.asks
     assert ask.target == OneBroker(2)
@@ -96,7 +92,7 @@ def test_each_mention_of_a_resource_is_described_with_its_own_settings() -> None
     assert [(one["resource_type"], one["resource_name"], one["configs"][0]["name"]) for one in told] == list(named)
 
 
-def test_a_resource_that_is_named_very_often_is_not_described_each_time() -> None:
+def test_a_resource_named_very_often_is_not_described_each_time() -> None:
     play = described(*[(2, "a", "x")] * 1000)
     (ask,) = play.asks
     assert len(ask.message["resources"]) == MAX_MENTIONS
@@ -104,7 +100,7 @@ def test_a_resource_that_is_named_very_often_is_not_described_each_time() -> Non
     assert [one["error_code"] for one in told] == [0] * MAX_MENTIONS + [7] * (1000 - MAX_MENTIONS)
 
 
-def test_offsets_of_a_partition_that_is_named_twice_are_refused_each_time() -> None:
+def test_offsets_of_a_partition_named_twice_are_refused_each_time() -> None:
     for topic, end in (("orders", 5), ("moved", 120)):
         partitions = [
             {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
@@ -133,7 +129,7 @@ def epochs(ask: Ask) -> dict[str, Any]:
     return {"topics": [{"topic": topic["topic"], "partitions": ends}]}
 
 
-def test_each_mention_of_a_partition_is_told_the_end_of_its_own_epoch() -> None:
+def test_each_mention_of_a_partition_gets_the_end_of_its_own_epoch() -> None:
     named = [(0, 3), (1, 4), (0, 5), (0, 3)]
     partitions = [{"partition": p, "current_leader_epoch": -1, "leader_epoch": epoch} for p, epoch in named]
     key = ApiKey.OFFSET_FOR_LEADER_EPOCH
@@ -145,7 +141,7 @@ def test_each_mention_of_a_partition_is_told_the_end_of_its_own_epoch() -> None:
     ]
 
 
-def test_a_partition_that_is_named_very_often_is_not_answered_each_time() -> None:
+def test_a_partition_named_very_often_is_not_answered_each_time() -> None:
     partitions = [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}] * 1000
     key = ApiKey.OFFSET_FOR_LEADER_EPOCH
     request = requested(key, 4, topics=[{"topic": "orders", "partitions": partitions}])
@@ -167,7 +163,7 @@ def test_records_are_deleted_up_to_the_last_offset_that_a_request_names() -> Non
     assert [(one["partition_index"], one["low_watermark"]) for one in told] == [(0, 3), (1, 7)]
 
 
-def test_each_mention_of_a_partition_is_told_its_producers() -> None:
+def test_each_mention_of_a_partition_gets_its_producers() -> None:
     topics = [{"name": "orders", "partition_indexes": [0, 0]}, {"name": "orders", "partition_indexes": [1, 0]}]
     key = ApiKey.DESCRIBE_PRODUCERS
     play = Playbook(describe_producers(world(east=HOLDS, port=("east", 1)), 0, requested(key, 0, topics=topics)))

@@ -34,7 +34,7 @@ WEST = ("west", AnyBroker(), KEY)
 UNKNOWN, NO_LEADER = 3, 5
 
 
-def test_a_client_that_asks_for_no_topics_is_answered_without_asking_anyone() -> None:
+def test_a_request_for_no_topics_is_answered_without_a_question() -> None:
     play = NodesGranted(metadata(world(), 9, ask()))
 
     assert [b["node_id"] for b in play.result["brokers"]] == [1, 2, 11, 12, 21, 22]
@@ -42,7 +42,7 @@ def test_a_client_that_asks_for_no_topics_is_answered_without_asking_anyone() ->
     assert play.result["topics"] == []
 
 
-def test_every_answer_lists_every_broker_because_librdkafka_drops_the_connection_to_one_left_out() -> None:
+def test_every_answer_lists_every_broker_because_librdkafka_drops_connections_to_missing_ones() -> None:
     play = Playbook(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
 
     play.asked(EAST).answers({"east": cluster("east", a=1)})
@@ -50,7 +50,7 @@ def test_every_answer_lists_every_broker_because_librdkafka_drops_the_connection
     play.wants(("east", 1), ("east", 2), ("west", 1), ("west", 2))
 
 
-def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
+def test_all_node_ids_and_addresses_are_the_gateways() -> None:
     play = NodesGranted(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
 
     play.asked(EAST).answers({"east": cluster("east", a=1)})
@@ -71,7 +71,7 @@ def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
 
 
 @pytest.mark.parametrize("context", [world(east={"a": {0: 1}}), world(east={"a": {0: 1}}, west={"a": {0: 2}})])
-def test_neither_topic_ids_nor_leader_epochs_are_told_because_java_takes_a_lower_epoch_without_an_id_for_old_news(
+def test_answers_have_no_topic_ids_and_leader_epochs_because_java_ignores_lower_epochs_without_ids(
     context: Context,
 ) -> None:
     play = NodesGranted(metadata(context, 12, ask("a", version=12)))
@@ -83,7 +83,7 @@ def test_neither_topic_ids_nor_leader_epochs_are_told_because_java_takes_a_lower
     assert only_partition(answer)["leader_epoch"] == -1
 
 
-def test_named_topics_of_two_clusters_are_asked_at_once_and_answered_in_the_order_of_the_request() -> None:
+def test_named_topics_of_two_clusters_are_asked_in_parallel_and_answered_in_the_requests_order() -> None:
     play = NodesGranted(metadata(world(east={"a": {0: 1}, "c": {0: 1}}, west={"b": {0: 2}}), 9, ask("c", "b", "a")))
 
     play.asked(EAST, WEST)
@@ -96,7 +96,7 @@ def test_named_topics_of_two_clusters_are_asked_at_once_and_answered_in_the_orde
     ]
 
 
-def test_a_moved_topic_is_led_by_its_writers_brokers_and_has_no_leader_epoch() -> None:
+def test_a_moved_topic_is_led_by_its_writers_brokers_without_leader_epoch() -> None:
     play = NodesGranted(
         metadata(world(east={"orders": {0: 1}}, west={"orders": {0: 2}}, topics=(moved(),)), 9, ask("orders"))
     )
@@ -107,20 +107,20 @@ def test_a_moved_topic_is_led_by_its_writers_brokers_and_has_no_leader_epoch() -
     assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
 
 
-def test_partitions_that_a_topic_gets_while_it_crosses_over_are_shown_when_that_has_ended() -> None:
+def test_partitions_added_during_a_crossing_are_shown_after_it() -> None:
     def partitions(crossing: Crossing | None) -> list[tuple[int, int]]:
         topic = Topic(name="a", writer="east", partitions={7: identity("east")}, crossing=crossing)
         play = NodesGranted(metadata(world(east={"a": {0: 1}}, topics=(topic,)), 9, ask("a")))
         play.asked(EAST).answers({"east": cluster("east", a=1)})
         return [(one["partition_index"], one["leader_id"]) for one in only_topic(play.result)["partitions"]]
 
-    # A producer that knew of partition 0 would write to it, and be refused until the crossing has ended.
+    # A producer that saw partition 0 would write to it, and be refused until the crossing has ended.
     assert partitions(Crossing(operation="m-1", state="open", partitions=(7,))) == []
     assert partitions(None) == [(0, 11)]
 
 
 @pytest.mark.parametrize("version", [0, 9])
-def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(version: int) -> None:
+def test_all_topics_are_listed_once_from_the_cluster_that_serves_them(version: int) -> None:
     bound = UserBindings(user="alice", topics={"both": "west"})
     context = world(east={"both": {0: 1}, "e": {0: 1}}, west={"both": {0: 2}, "w": {0: 2}}, bindings=(bound,))
     request = requested(KEY, 0, topics=[]) if version == 0 else everything()
@@ -137,20 +137,20 @@ def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(versi
 
 
 @pytest.mark.parametrize("gone", ["down", "masked"])
-def test_topics_of_a_cluster_that_is_away_are_told_as_last_known_without_a_leader(gone: str) -> None:
+def test_topics_of_an_unreachable_cluster_have_their_last_known_partitions_without_leaders(gone: str) -> None:
     context = world(east={"e": {0: 1}}, west={"w": {0: 2, 1: -1}}, **{gone: "west"})  # type: ignore[arg-type]
     play = NodesGranted(metadata(context, 9, everything()))
 
     play.asked(EAST).answers({"east": cluster("east", e=1)})
 
-    # Then their partitions are all there: a consumer that lost them would give its own away
+    # Then all of their partitions are listed: a consumer that lost them would give its own away
     east, west = play.encodes(KEY, 9)["topics"]
     assert (east["name"], east["error_code"], west["name"], west["error_code"]) == ("e", 0, "w", 0)
     told = [(p["partition_index"], p["error_code"], p["leader_id"], p["replica_nodes"]) for p in west["partitions"]]
     assert told == [(0, NO_LEADER, -1, [22]), (1, NO_LEADER, -1, [])]
 
 
-def test_a_named_topic_of_a_cluster_that_is_away_has_no_leader_and_nobody_is_asked() -> None:
+def test_a_named_topic_of_an_unreachable_cluster_has_no_leader_and_no_cluster_is_asked() -> None:
     play = NodesGranted(metadata(world(west={"w": {0: 2}}, down="west"), 9, ask("w")))
 
     assert only_topic(play.result)["error_code"] == 0
@@ -158,7 +158,7 @@ def test_a_named_topic_of_a_cluster_that_is_away_has_no_leader_and_nobody_is_ask
 
 
 @pytest.mark.parametrize("names", [("w",), None])
-def test_a_long_answer_from_memory_is_made_beside_the_event_loop(names: tuple[str, ...] | None) -> None:
+def test_a_long_answer_from_memory_is_made_off_the_event_loop(names: tuple[str, ...] | None) -> None:
     # Given a topic of many partitions in a cluster that does not answer
     context = world(east={}, west={"w": dict.fromkeys(range(500), 2)}, down="west")
     play = Playbook(metadata(context, 9, everything() if names is None else ask(*names)))
@@ -170,7 +170,7 @@ def test_a_long_answer_from_memory_is_made_beside_the_event_loop(names: tuple[st
     assert len(only_topic(play.result)["partitions"]) == 500
 
 
-def test_a_topic_of_which_nothing_was_ever_known_is_asked_for_again_later() -> None:
+def test_a_topic_that_was_never_seen_gets_a_retriable_error() -> None:
     bound = UserBindings(user="alice", cluster="west")
     play = NodesGranted(metadata(world(down="west", bindings=(bound,)), 9, ask("w")))
     play.answers_all({"east": cluster("east")})
@@ -178,7 +178,7 @@ def test_a_topic_of_which_nothing_was_ever_known_is_asked_for_again_later() -> N
     assert [(t["name"], t["error_code"], t["partitions"]) for t in play.result["topics"]] == [("w", NO_LEADER, [])]
 
 
-def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the_topic() -> None:
+def test_a_cluster_that_fails_during_the_question_is_not_taken_for_one_without_the_topic() -> None:
     play = NodesGranted(metadata(world(east={"a": {0: 1}}), 9, ask("a", "new")))
 
     play.asked(EAST, WEST).answers({"east": away("east"), "west": cluster("west")})
@@ -187,18 +187,18 @@ def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the
     assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
 
 
-def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_another_cluster_has_it() -> None:
-    # Given a user who is bound to west, where the topic was when it was last looked at
+def test_a_topic_whose_copy_was_just_deleted_is_not_unknown_while_another_cluster_has_it() -> None:
+    # Given a user who is bound to west, where the topic was when last surveyed
     bound = UserBindings(user="alice", cluster="west")
     play = NodesGranted(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}, bindings=(bound,)), 9, ask("a")))
-    # When west does not have it any more
+    # When west no longer has it
     play.asked(WEST).answers({"west": cluster("west")})
-    # Then the client asks again, and is led to the other one: librdkafka fails all it holds for an unknown topic
+    # Then the client retries, and is routed to the other cluster: librdkafka fails all records for an unknown topic
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER)]
 
 
 @pytest.mark.parametrize("holders", [{}, {"east": {"orders": {0: 1, 1: 1}}}])
-def test_a_moved_topic_of_a_cluster_that_is_away_has_the_partitions_of_its_map_where_it_never_was_seen_there(
+def test_a_moved_topic_of_an_unreachable_cluster_that_never_had_it_has_the_partitions_of_its_map(
     holders: dict[str, Any],
 ) -> None:
     play = NodesGranted(metadata(world(**holders, topics=(moved(),), down="west"), 9, ask("orders")))
@@ -211,10 +211,10 @@ def test_a_moved_topic_of_a_cluster_that_is_away_has_the_partitions_of_its_map_w
     ]
 
 
-def test_a_moved_topic_of_which_its_brokers_have_not_heard_yet_keeps_its_partitions_without_leaders() -> None:
-    # Given a topic that went to west a moment ago, where a broker does not know it yet
+def test_a_moved_topic_that_brokers_do_not_know_yet_keeps_its_partitions_without_leaders() -> None:
+    # Given a topic that moved to west just now, where a broker does not know it yet
     play = NodesGranted(metadata(world(east={"orders": {0: 1, 1: 1}}, topics=(moved(),)), 9, ask("orders")))
-    # When that one is asked
+    # When that broker is asked
     play.asked(WEST).answers({"west": cluster("west")})
     # Then no consumer takes the topic's partitions for gone
     topic = only_topic(play.result)
@@ -222,7 +222,7 @@ def test_a_moved_topic_of_which_its_brokers_have_not_heard_yet_keeps_its_partiti
     assert [(p["partition_index"], p["leader_id"]) for p in topic["partitions"]] == [(0, -1), (1, -1)]
 
 
-def test_a_moved_topic_that_no_cluster_has_any_more_is_unknown() -> None:
+def test_a_moved_topic_that_no_cluster_has_is_unknown() -> None:
     play = NodesGranted(metadata(world(west={"orders": {0: 2, 1: 2}}, topics=(moved(),)), 9, ask("orders")))
 
     play.asked(WEST).answers({"west": cluster("west")})
@@ -230,7 +230,7 @@ def test_a_moved_topic_that_no_cluster_has_any_more_is_unknown() -> None:
     assert only_topic(play.result)["error_code"] == UNKNOWN
 
 
-def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
+def test_a_topic_is_unknown_when_every_cluster_reports_so() -> None:
     play = NodesGranted(metadata(world(), 9, ask("new")))
 
     play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
@@ -238,7 +238,7 @@ def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("new", UNKNOWN)]
 
 
-def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_out_of_reach() -> None:
+def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_unreachable() -> None:
     play = NodesGranted(metadata(world(down="west"), 9, ask("new", create=True)))
 
     play.asked(EAST).message("east", allow_auto_topic_creation=False).answers({"east": cluster("east")})
@@ -268,7 +268,7 @@ def test_a_topic_is_created_in_its_users_cluster_only_after_all_clusters_lacked_
     assert only_partition(play.result)["leader_id"] == 21
 
 
-def test_a_topic_that_came_to_be_elsewhere_a_moment_ago_is_found_there_and_not_created_again() -> None:
+def test_a_topic_just_created_in_another_cluster_is_found_there_and_not_created_again() -> None:
     play = NodesGranted(metadata(world(), 9, ask("new", create=True)))
 
     play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west", new=2)})
@@ -276,7 +276,7 @@ def test_a_topic_that_came_to_be_elsewhere_a_moment_ago_is_found_there_and_not_c
     assert only_partition(play.result)["leader_id"] == 22
 
 
-def test_a_topic_that_came_to_be_in_its_users_cluster_a_moment_ago_is_found_there() -> None:
+def test_a_topic_just_created_in_its_users_cluster_is_found_there() -> None:
     # Given the survey has seen it in east only, and alice is bound to west
     play = NodesGranted(
         metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
@@ -288,7 +288,7 @@ def test_a_topic_that_came_to_be_in_its_users_cluster_a_moment_ago_is_found_ther
     assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
 
 
-def test_a_topic_that_its_users_cluster_lacks_is_served_where_it_is() -> None:
+def test_a_topic_that_its_users_cluster_lacks_is_served_from_the_cluster_that_has_it() -> None:
     play = NodesGranted(
         metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
     )
@@ -308,7 +308,7 @@ def test_a_partition_without_a_leader_stays_without_one() -> None:
 
 
 def single() -> Topic:
-    """Partition 0 of `orders` has stayed in east, 1 lives in west."""
+    """Partition 0 of `orders` has stayed in east, 1 is in west."""
     here = (Extent(cluster="east", start=0, end=None, base=0, term=0),)
     return Topic(name="orders", writer="east", partitions={0: here, 1: moved().partitions[1]})
 
@@ -326,7 +326,7 @@ def two(name: str, *leaders: int) -> Any:
     return answer
 
 
-def test_each_partition_is_led_by_the_cluster_that_it_is_written_in() -> None:
+def test_each_partition_is_led_by_its_writers_cluster() -> None:
     known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),))
     play = NodesGranted(metadata(known, 9, ask("orders")))
 
@@ -338,7 +338,7 @@ def test_each_partition_is_led_by_the_cluster_that_it_is_written_in() -> None:
 
 
 @pytest.mark.parametrize(("gone", "leaders"), [("east", [-1, 22]), ("west", [11, -1])])
-def test_partitions_of_a_cluster_that_is_away_have_no_leader_and_the_others_go_on(
+def test_partitions_of_an_unreachable_cluster_have_no_leader_and_the_others_are_served(
     gone: str, leaders: list[int]
 ) -> None:
     known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),), down=gone)

@@ -1,4 +1,4 @@
-"""Client quotas as Kafka's own tools ask for them."""
+"""Client quotas as requested by Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_quotas_are_found_by_name_default_and_type() -> None:
         ([("user", ANY, None), ("ip", ANY, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_filter_that_means_nothing_is_refused_as_by_a_broker(components: Any, code: ErrorCode) -> None:
+def test_a_meaningless_filter_is_refused_as_by_a_broker(components: Any, code: ErrorCode) -> None:
     answer = described(*components)
     assert answer["error_code"] == code
     assert answer["error_message"]
@@ -87,7 +87,7 @@ def altering(*entries: dict[str, Any], validate_only: bool = False, users: froze
     return Playbook(alter_client_quotas(replace(world(), quotas=STANDING, users=users), 1, request))
 
 
-def test_what_can_be_is_changed_and_the_rest_says_why_not() -> None:
+def test_valid_changes_are_made_and_the_others_get_errors() -> None:
     play = altering(
         entry({"user": "bob"}, ("producer_byte_rate", 5.0), ("consumer_byte_rate", None)),
         entry({"user": "bob", "client-id": None}, ("producer_byte_rate", 0.0)),
@@ -119,7 +119,7 @@ def test_what_can_be_is_changed_and_the_rest_says_why_not() -> None:
         (entry({"client-id": "alice.orders"}, ("request_percentage", 1.0)), "only bytes"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_changed(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_changes_are_refused_without_effect(wrong: dict[str, Any], words: str) -> None:
     play = altering(wrong)
     (said,) = play.result["entries"]
     assert said["error_code"] == ErrorCode.INVALID_REQUEST
@@ -135,7 +135,7 @@ def test_an_entity_that_comes_twice_is_refused_once() -> None:
     assert "duplicate entity" in said["error_message"]
 
 
-def test_a_look_whether_it_could_be_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     play = altering(entry({"user": "x"}, ("producer_byte_rate", 1.0)), validate_only=True)
     assert isinstance(play.step, ChangeQuotas)
     assert play.step.validate_only
@@ -152,7 +152,7 @@ def test_a_look_whether_it_could_be_changes_nothing() -> None:
         ("cn.shop.orders.eu", frozenset(), QuotaEntity(None, "cn.shop.orders.eu")),
     ],
 )
-def test_a_name_below_clients_is_what_it_was_or_what_known_users_say(
+def test_a_name_below_clients_keeps_its_meaning_or_gets_it_from_known_users(
     name: str, users: frozenset[str], expected: QuotaEntity
 ) -> None:
     play = altering(entry({"client-id": name}, ("producer_byte_rate", 1.0)), users=users)
@@ -160,7 +160,7 @@ def test_a_name_below_clients_is_what_it_was_or_what_known_users_say(
     assert play.step.changes[0].entity == expected
 
 
-def test_more_quotas_than_go_in_one_request_are_refused_together() -> None:
+def test_too_many_quotas_in_one_request_are_refused_together() -> None:
     entries = [entry({"user": f"u-{number}"}, ("producer_byte_rate", 1.0)) for number in range(MAX_CHANGES + 1)]
     play = altering(*entries)
     assert {said["error_code"] for said in play.result["entries"]} == {ErrorCode.INVALID_REQUEST}
@@ -169,7 +169,7 @@ def test_more_quotas_than_go_in_one_request_are_refused_together() -> None:
     assert altering(*entries[1:]).waits
 
 
-def test_many_quotas_are_told_beside_the_event_loop() -> None:
+def test_many_quotas_are_listed_off_the_event_loop() -> None:
     many = Quotas({QuotaEntity(f"u-{number}"): BYTES for number in range(MANY_QUOTAS + 1)})
     request: dict[str, Any] = {"components": [], "strict": False}
     play = Playbook(describe_client_quotas(replace(world(), quotas=many), 1, request))

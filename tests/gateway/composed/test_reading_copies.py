@@ -1,4 +1,4 @@
-"""What a reader of copies is told of logs and leaders: the log ends where the copy does."""
+"""Offsets and leaders for a reader of copies: the log ends with the copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PINNED = Topic(name="orders", writer="east", partitions={0: identity("east"), 1:
 def reads(
     read: str | None = "west", *, level: bool = True, down: str = "", masked: str = "", told: bool = True
 ) -> Context:
-    """A reader of the west's copy, of which [0, 30) of partition 0 is known."""
+    """A reader of the west's copy, which has [0, 30) of partition 0."""
     copies = Copies()
     known = {0: CopiedPartition.of(31, level, [Run(0, 7, 30)])}
     document = MirrorCopies(slot=0, job="j", mirrors=(CopiedMirror(mirror=MIRROR.key, link="l1", partitions=known),))
@@ -50,20 +50,20 @@ def answer(context: Context, timestamp: int, replies: dict[str, Any]) -> tuple[i
     return partition["error_code"], partition["offset"]
 
 
-def test_the_latest_offset_is_the_end_of_what_is_copied_and_nobody_is_asked() -> None:
+def test_the_latest_offset_is_the_end_of_the_copy_and_no_cluster_is_asked() -> None:
     assert answer(reads(), LATEST, {}) == (0, 30)
 
 
 @pytest.mark.parametrize(
     "context",
     [reads(None), reads(level=False), reads(down="west"), reads(masked="west"), reads(told=False)],
-    ids=["unbound", "lagging", "the copy is away", "the copy is masked", "nothing is told"],
+    ids=["unbound", "lagging", "the copy is away", "the copy is masked", "no report"],
 )
-def test_the_latest_offset_is_the_sources_where_its_end_is_read_there(context: Context) -> None:
+def test_the_latest_offset_is_the_sources_if_the_source_is_read(context: Context) -> None:
     assert answer(context, LATEST, {"east": log(0, 55)}) == (0, 55)
 
 
-def test_a_copy_that_lags_has_the_latest_offset_while_its_source_is_away() -> None:
+def test_a_lagging_copy_has_the_latest_offset_while_its_source_is_unreachable() -> None:
     assert answer(reads(level=False, down="east"), LATEST, {}) == (0, 30)
 
 
@@ -72,7 +72,7 @@ def test_the_earliest_offset_is_the_sources() -> None:
     assert answer(reads(), EARLIEST, {"east": away("east")})[0] != 0
 
 
-def test_no_position_is_taken_for_truncated_because_the_copy_ends_below_it() -> None:
+def test_no_position_is_taken_for_truncated_when_the_copy_ends_below_it() -> None:
     partitions = [{"partition": 0, "current_leader_epoch": 3, "leader_epoch": 3}]
     request = requested(ApiKey.OFFSET_FOR_LEADER_EPOCH, 3, topics=[{"topic": "orders", "partitions": partitions}])
     play = Playbook(offset_for_leader_epoch(reads(), 3, request))
@@ -80,7 +80,7 @@ def test_no_position_is_taken_for_truncated_because_the_copy_ends_below_it() -> 
     assert only_partition(play.result)["end_offset"] == 55
 
 
-def test_the_leader_is_the_sources_and_the_copys_while_the_source_is_away() -> None:
+def test_the_leader_is_the_sources_or_the_copys_while_the_source_is_unreachable() -> None:
     replies = {name: cluster(name, orders=1) for name in ("east", "west")}
 
     def leaders(context: Context) -> list[int]:

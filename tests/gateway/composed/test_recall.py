@@ -1,4 +1,4 @@
-"""Finding a batch in the logs of earlier terms, by its time first, in a bounded number of bytes."""
+"""Finding a batch in the logs of earlier writer epochs, by its timestamp first, in a bounded number of bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRODUCER = FIRST_CLIENT_ID + 5
 
 
 class Log:
-    """One partition in one cluster: batches of ten records, one fetch brings two of them."""
+    """One partition in one cluster: batches of ten records, one fetch returns two of them."""
 
     def __init__(self, start: int, end: int, found: dict[int, bytes]) -> None:
         self.start = start
@@ -72,7 +72,7 @@ def run(stays: tuple[Extent, ...], **logs: Log) -> int | None:
         replies = [logs[ask.cluster].answer(ask) for ask in asks]
 
 
-def test_a_batch_is_found_by_its_time_at_its_client_offset() -> None:
+def test_a_batch_is_found_by_its_timestamp_at_its_client_offset() -> None:
     log = Log(0, 600, written(430, 0))
     log.by_time = 400
     assert run((EAST,), east=log) == 330
@@ -80,19 +80,19 @@ def test_a_batch_is_found_by_its_time_at_its_client_offset() -> None:
 
 
 @pytest.mark.parametrize("by_time", [-1, 550, 100])
-def test_a_batch_is_found_where_its_time_says_nothing_of_its_place(by_time: int) -> None:
+def test_a_batch_is_found_despite_a_misleading_timestamp(by_time: int) -> None:
     log = Log(0, 600, written(330, 0))
     log.by_time = by_time
     assert run((EAST,), east=log) == 230
 
 
-def test_the_terms_before_the_last_one_are_searched_too() -> None:
+def test_earlier_writer_epochs_are_searched_too() -> None:
     west, east = Log(0, 400, {}), Log(0, 600, written(590, 0))
     west.by_time, east.by_time = 390, 580
     assert run((EAST, WEST), west=west, east=east) == 490
 
 
-def test_batches_of_other_producers_or_terms_or_beyond_the_cut_do_not_match() -> None:
+def test_batches_of_other_producers_or_writer_epochs_or_above_the_cut_do_not_match() -> None:
     west = Log(0, 420, written(100, 0) | written(110, 1, 41) | written(400, 1))
     assert run((WEST,), west=west) is None
 
@@ -111,7 +111,7 @@ def test_a_log_that_retention_has_shortened_is_searched_no_further() -> None:
     assert run((EAST,), east=log) is None
 
 
-def test_a_batch_is_neither_found_nor_missing_while_its_cluster_is_away() -> None:
+def test_a_batch_is_neither_found_nor_missing_while_its_cluster_is_unreachable() -> None:
     log = Log(0, 600, written(430, 0))
     log.away = True
     with pytest.raises(ClusterUnavailableError):
@@ -125,9 +125,9 @@ class Forgetful(Log):
         return {"topics": []}
 
 
-def test_an_answer_without_the_partition_has_the_client_ask_again() -> None:
-    # Given a broker that leaves the partition out of what it says of times
+def test_an_answer_without_the_partition_makes_the_client_retry() -> None:
+    # Given a broker that leaves the partition out of its answer about timestamps
     log = Forgetful(0, 600, written(430, 0))
-    # When it is asked, then the client has to ask again
+    # When it is asked, then the client has to retry
     with pytest.raises(ClusterUnavailableError):
         run((EAST,), east=log)

@@ -69,7 +69,7 @@ def test_a_topic_is_created_by_the_controller_of_its_users_cluster() -> None:
     assert only_topic(play.encodes(CREATE, 6))["configs"] == []
 
 
-def test_a_topic_that_another_cluster_holds_exists_and_the_cluster_is_named() -> None:
+def test_a_topic_in_another_cluster_exists_and_the_error_names_the_cluster() -> None:
     play = creating(world(west={"t": {0: 1}}), "t")
 
     play.answers({"east": NOTHING, "west": NOTHING})
@@ -78,7 +78,7 @@ def test_a_topic_that_another_cluster_holds_exists_and_the_cluster_is_named() ->
     assert only_topic(play.result)["error_message"] == "topic t exists in cluster west"
 
 
-def test_a_topic_that_came_to_be_a_moment_ago_elsewhere_exists() -> None:
+def test_a_topic_just_created_in_another_cluster_exists() -> None:
     play = creating(world(), "t")
     seen = {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
 
@@ -87,7 +87,7 @@ def test_a_topic_that_came_to_be_a_moment_ago_elsewhere_exists() -> None:
     assert outcomes(play) == [("t", EXISTS)]
 
 
-def test_nothing_is_created_while_a_cluster_was_never_seen() -> None:
+def test_no_topic_is_created_while_a_cluster_was_never_seen() -> None:
     context = world(down="west")
     unseen = dict(context.topology.clusters)
     del unseen["west"]
@@ -102,7 +102,7 @@ def test_nothing_is_created_while_a_cluster_was_never_seen() -> None:
     assert "cluster west was not reached yet" in only_topic(play.result)["error_message"]
 
 
-def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
+def test_replicas_are_named_by_virtual_node_and_arrive_as_brokers() -> None:
     play = creating(world(), "t", brokers=(12, 11))
 
     play.answers({"east": NOTHING, "west": NOTHING})
@@ -110,8 +110,8 @@ def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
     assert only_topic(play.asks[0].message)["assignments"] == [{"partition_index": 0, "broker_ids": [2, 1]}]
 
 
-@pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is no broker")])
-def test_replicas_on_nodes_outside_of_the_topics_cluster_are_refused(node: int, why: str) -> None:
+@pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is not a broker")])
+def test_replicas_on_nodes_outside_the_topics_cluster_are_refused(node: int, why: str) -> None:
     play = creating(world(), "t", brokers=(11, node))
 
     play.answers({"east": NOTHING, "west": NOTHING})
@@ -129,7 +129,7 @@ def test_a_cluster_that_does_not_answer_is_a_timeout_that_clients_retry() -> Non
 
 
 @pytest.mark.parametrize("key", [CREATE, DELETE, GROW])
-def test_a_topic_that_a_request_names_twice_is_refused_as_controllers_do_and_the_others_are_served(key: int) -> None:
+def test_a_topic_named_twice_is_refused_as_by_controllers_and_the_others_are_served(key: int) -> None:
     # Given a request that names a topic twice, with another one
     context = world(east={} if key == CREATE else {"t": {0: 1}, "u": {0: 1}})
     if key == CREATE:
@@ -146,7 +146,7 @@ def test_a_topic_that_a_request_names_twice_is_refused_as_controllers_do_and_the
     assert [topic["name"] for topic in play.asks[0].message["topics"]] == ["u"]
     field = {CREATE: "topics", DELETE: "responses", GROW: "results"}[ApiKey(key)]
     play.answers({"east": {field: [{"name": "u", "error_message": None}]}})
-    # Then it is told once that this makes no sense, and the other one is served
+    # Then it is refused once, and the other one is served
     assert outcomes(play, field) == [("t", INVALID_REQUEST), ("u", 0)]
     play.encodes(key, {CREATE: 6, DELETE: 5, GROW: 3}[ApiKey(key)])
 
@@ -155,14 +155,14 @@ def deleting(context: Context, *names: str) -> Playbook:
     return Playbook(delete_topics(context, 5, requested(DELETE, 5, topic_names=list(names), timeout_ms=5000)))
 
 
-def test_topics_are_deleted_where_they_are_and_moved_or_fenced_ones_are_refused_with_a_reason() -> None:
+def test_topics_are_deleted_in_their_cluster_and_moved_or_fenced_ones_are_refused_with_a_reason() -> None:
     context = world(east={"a": {0: 1}, "t": {0: 1}}, west={"b": {0: 1}}, topics=(moved(), BEING_MOVED))
     play = deleting(context, "b", "orders", "t", "a")
 
     play.asked(("east", Controller(), DELETE), ("west", Controller(), DELETE))
     play.message("east", topic_names=["a"]).message("west", topic_names=["b"])
     play.answers({c: {"responses": [{"name": n}]} for c, n in (("east", "a"), ("west", "b"))})
-    # One that was moved is deleted by an operation, whose outcome is the answer
+    # A moved topic is deleted by an operation, whose outcome is the answer
     assert play.step == DeleteMoved("anonymous", ("orders",), 5000)
     play.gives([failed(ErrorCode.REQUEST_TIMED_OUT, "cluster west does not answer")])
 
@@ -172,7 +172,7 @@ def test_topics_are_deleted_where_they_are_and_moved_or_fenced_ones_are_refused_
     assert "topic t is being moved by operation op-9" in texts[2]
 
 
-def test_a_topic_that_was_moved_is_not_deleted_while_an_operation_works_on_it() -> None:
+def test_a_moved_topic_is_not_deleted_during_an_operation() -> None:
     crossing = moved().changed(crossing=Crossing(operation="op-7", state="open"))
     play = deleting(world(topics=(crossing,)), "orders")
 
@@ -184,7 +184,7 @@ STILL_THERE = {"orders": {0: 1}}
 
 
 def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[str, str]]:
-    """(API, what it says of the topic, without a question to a cluster)."""
+    """(API, its error for the topic, without a question to a cluster)."""
     epochs = {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 3}]}
     log = {"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}
     resource = {"resource_type": 2, "resource_name": name}
@@ -207,14 +207,14 @@ def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[st
 
 
 @pytest.mark.parametrize("name", ["orders", COPY_LOG])
-def test_a_topic_that_is_deleted_or_a_copy_log_is_unknown_and_no_cluster_is_asked(name: str) -> None:
+def test_a_topic_under_deletion_or_a_copy_log_is_unknown_and_no_cluster_is_asked(name: str) -> None:
     there = {name: {0: 1}}
 
     for api, answer in asked_of_a_concealed_topic(name, world(east=there, west=there, topics=(DELETED,))):
         assert "'error_code': 3" in answer, f"{api} answers {answer}"
 
 
-def test_a_topic_that_is_being_deleted_and_a_copy_log_are_in_no_list_of_all_topics() -> None:
+def test_a_topic_under_deletion_and_a_copy_log_are_in_no_list_of_all_topics() -> None:
     context = world(east={**STILL_THERE, "a": {0: 1}}, west=STILL_THERE, topics=(DELETED,))
     play = NodesGranted(metadata(context, 9, everything()))
 
@@ -223,20 +223,20 @@ def test_a_topic_that_is_being_deleted_and_a_copy_log_are_in_no_list_of_all_topi
     assert [topic["name"] for topic in play.result["topics"]] == ["a"]
 
 
-def test_a_name_whose_topic_is_being_deleted_can_be_created_a_little_later() -> None:
+def test_a_name_whose_topic_is_being_deleted_gets_a_retriable_error() -> None:
     play = creating(world(east=STILL_THERE, topics=(DELETED,)), "orders").answers({"east": NOTHING, "west": NOTHING})
 
     assert outcomes(play) == [("orders", TIMED_OUT)]
     assert "is being deleted" in only_topic(play.result)["error_message"]
 
 
-def test_nobody_creates_a_copy_log() -> None:
+def test_a_copy_log_cannot_be_created() -> None:
     play = creating(world(), COPY_LOG).answers({"east": NOTHING, "west": NOTHING})
 
     assert outcomes(play) == [(COPY_LOG, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
-def test_who_creates_a_moved_topic_that_no_cluster_has_any_more_is_told_how_its_name_becomes_free() -> None:
+def test_creating_a_moved_topic_that_no_cluster_has_explains_how_to_free_the_name() -> None:
     play = creating(world(topics=(moved(),)), "orders").answers({"east": NOTHING, "west": NOTHING})
 
     assert outcomes(play) == [("orders", POLICY)]
@@ -272,7 +272,7 @@ def test_a_moved_topic_grows_in_its_writers_cluster() -> None:
         {"writer": "east", "crossing": Crossing(operation="op-9", state="open")},
     ],
 )
-def test_a_topic_does_not_grow_while_it_is_being_moved(how: dict[str, Any]) -> None:
+def test_a_topic_does_not_grow_during_a_move(how: dict[str, Any]) -> None:
     play = growing(world(topics=(moved().model_copy(update=how),)), "orders")
 
     assert outcomes(play, "results") == [("orders", POLICY)]
@@ -294,7 +294,7 @@ def grown(code: int = 0, text: str | None = None) -> dict[str, Any]:
 
 def test_a_mirrored_topic_grows_on_its_standby_before_its_source() -> None:
     play = growing(mirrored_in_west(), "t", [{"broker_ids": [12]}])
-    # First the source is asked whether it would
+    # First the source is asked whether it would accept
     play.asked(("east", Controller(), GROW)).message("east", validate_only=True).answers({"east": grown()})
     # Then the standby gets the partitions, wherever its brokers place them
     play.asked(("west", Controller(), GROW)).message("west", validate_only=False)
@@ -307,20 +307,20 @@ def test_a_mirrored_topic_grows_on_its_standby_before_its_source() -> None:
     assert outcomes(play, "results") == [("t", 0)]
 
 
-def test_what_the_source_would_refuse_leaves_the_standby_as_it_is() -> None:
+def test_a_change_that_the_source_would_refuse_leaves_the_standby_unchanged() -> None:
     play = growing(mirrored_in_west(), "t")
     play.answers({"east": grown(37, "it has 8")})
     assert outcomes(play, "results") == [("t", 37)]
     assert "cluster east: it has 8" in play.encodes(GROW, 3)["results"][0]["error_message"]
 
 
-def test_a_standby_that_has_the_partitions_already_holds_nobody_up() -> None:
+def test_a_standby_that_has_the_partitions_already_delays_nothing() -> None:
     play = growing(mirrored_in_west(), "t").answers({"east": grown()}).answers({"west": grown(37, "it has 6")})
     play.asked(("east", Controller(), GROW)).answers({"east": grown()})
     assert outcomes(play, "results") == [("t", 0)]
 
 
-def test_a_mirrored_topic_does_not_grow_without_its_standby_and_says_the_way_out() -> None:
+def test_a_mirrored_topic_does_not_grow_without_its_standby_and_the_error_has_a_way_out() -> None:
     play = growing(mirrored_in_west(), "t").answers({"east": grown()}).answers({"west": away("west")})
     assert outcomes(play, "results") == [("t", TIMED_OUT)]
     assert "Unlink it" in play.encodes(GROW, 3)["results"][0]["error_message"]
@@ -345,7 +345,7 @@ def config_of(ask: Ask) -> dict[str, Any]:
     return {"results": [result(resource) for resource in ask.message["resources"]]}
 
 
-def test_configurations_come_from_the_topics_cluster_and_from_the_broker_behind_the_node() -> None:
+def test_configurations_come_from_the_topics_cluster_and_from_the_nodes_broker() -> None:
     play = configs(world(west={"w": {0: 1}}), (4, "22"), (2, "w"), (2, "e"))
 
     play.asked(
@@ -522,7 +522,7 @@ def test_authorized_operations_of_the_cluster_are_those_of_the_users_brokers(
     context = world(bindings=(WEST,), offered=offered)
     version, fields = (9, NOTHING) if key == ApiKey.METADATA else (1, {})
     handle = metadata if key == ApiKey.METADATA else describe_cluster
-    # When it asks for that too
+    # When it asks for the operations, too
     request = requested(key, version, include_cluster_authorized_operations=True, **fields)
     play = Playbook(handle(context, version, request))
     while play.waits:
@@ -535,7 +535,7 @@ def test_authorized_operations_of_the_cluster_are_those_of_the_users_brokers(
     assert play.encodes(key, version)["cluster_authorized_operations"] == ALTER_AND_DESCRIBE
 
 
-def test_authorized_operations_of_an_unreachable_cluster_are_left_out() -> None:
+def test_authorized_operations_of_an_unreachable_cluster_are_omitted() -> None:
     request = requested(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
     play = Playbook(describe_cluster(world(), 1, request)).wants(("east", 1), ("east", 2))
     play.answers({"east": away("east")})
@@ -562,7 +562,7 @@ def creation(partitions: int, **more: Any) -> dict[str, Any]:
     ids=["one above the bound", "2^24", "two together", "assignments"],
 )
 @pytest.mark.parametrize("only_validate", [False, True])
-def test_more_partitions_than_a_controller_bears_are_refused_and_no_cluster_is_asked(
+def test_more_partitions_than_a_controller_can_create_are_refused_and_no_cluster_is_asked(
     topics: list[dict[str, Any]], only_validate: bool
 ) -> None:
     request = requested(CREATE, 6, topics=topics, timeout_ms=1_000, validate_only=only_validate)
@@ -576,7 +576,7 @@ def test_more_partitions_than_a_controller_bears_are_refused_and_no_cluster_is_a
 @pytest.mark.parametrize(
     ("count", "assigned"), [(10_003, 0), (1 << 24, 0), (5, 10_001)], ids=["above the bound", "2^24", "assignments"]
 )
-def test_a_topic_does_not_grow_by_more_partitions_than_a_controller_bears(count: int, assigned: int) -> None:
+def test_a_topic_does_not_grow_by_more_partitions_than_a_controller_can_create(count: int, assigned: int) -> None:
     topic = {"name": "orders", "count": count, "assignments": [{"broker_ids": [11]}] * assigned or None}
     request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
 
@@ -585,7 +585,7 @@ def test_a_topic_does_not_grow_by_more_partitions_than_a_controller_bears(count:
     assert told["error_code"] == ErrorCode.INVALID_PARTITIONS
 
 
-def test_a_topic_grows_by_as_many_partitions_as_may_be() -> None:
+def test_a_topic_grows_by_the_maximum_number_of_partitions() -> None:
     topic = {"name": "orders", "count": 10_002, "assignments": None}
     request = requested(GROW, 3, topics=[topic], timeout_ms=1_000, validate_only=True)
 
@@ -596,7 +596,7 @@ def test_a_topic_grows_by_as_many_partitions_as_may_be() -> None:
 
 @pytest.mark.parametrize("name", ["9" * 5000, "-1", "x", "9" * 20])
 @pytest.mark.parametrize("kind", [4, 8])
-def test_a_brokers_number_of_any_length_is_an_invalid_request(kind: int, name: str) -> None:
+def test_a_broker_id_of_any_length_is_an_invalid_request(kind: int, name: str) -> None:
     key, resource = ApiKey.DESCRIBE_CONFIGS, {"resource_type": kind, "resource_name": name}
     request = requested(key, 4, resources=[resource])
 

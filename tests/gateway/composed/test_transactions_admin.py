@@ -15,7 +15,7 @@ WEST = UserBindings(user="alice", cluster="west")
 LOADING, NOT_LEADER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_producers_of_a_moved_topic_are_those_of_the_writer_under_the_ids_that_clients_use() -> None:
+def test_producers_of_a_moved_topic_are_the_writers_under_the_clients_ids() -> None:
     context = world(west={"orders": {0: 2}}, topics=(moved(),), port=("east", 1))
     topics = [{"name": "orders", "partition_indexes": [0]}]
     play = Playbook(describe_producers(context, 0, requested(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)))
@@ -64,11 +64,11 @@ def test_an_admin_client_that_asks_every_node_sees_each_transaction_once() -> No
         while play.waits:
             play.answers({"east": lists, "west": lists})
         found += [s["transactional_id"] for s in play.encodes(ApiKey.LIST_TRANSACTIONS, 1)["transaction_states"]]
-    # Then those of the user's cluster are there, once
+    # Then those of the user's cluster are listed once
     assert found == [f"east-{OneBroker(1)}", f"east-{OneBroker(2)}"]
 
 
-def test_a_node_whose_broker_is_away_has_java_ask_for_its_transactions_again() -> None:
+def test_an_unreachable_brokers_node_makes_java_list_its_transactions_again() -> None:
     # COORDINATOR_NOT_AVAILABLE ends ListTransactionsHandler for all nodes
     request = requested(ApiKey.LIST_TRANSACTIONS, 1)
     failing = Playbook(list_transactions(world(port=("east", 2)), 1, request)).answers({"east": away("east")})
@@ -76,8 +76,8 @@ def test_a_node_whose_broker_is_away_has_java_ask_for_its_transactions_again() -
     assert failing.result["error_code"] == down.result["error_code"] == LOADING
 
 
-def test_producers_of_a_partition_whose_leader_is_away_are_asked_for_again_by_java() -> None:
-    # DescribeProducersHandler goes on after this one only
+def test_an_unreachable_leader_makes_java_list_the_partitions_producers_again() -> None:
+    # DescribeProducersHandler continues only after this error
     topics = [{"name": "orders", "partition_indexes": [0, 1]}]
     context = world(east={"orders": {0: 1, 1: -1}}, port=("east", 1))
     play = Playbook(describe_producers(context, 0, requested(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)))

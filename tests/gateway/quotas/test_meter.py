@@ -1,4 +1,4 @@
-"""Rates, and how long they make somebody wait."""
+"""Rates, and the waits that they demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sample:
 
 @dataclass
 class KafkasRate:
-    """As `Rate` and `SampledStat` say it, sample by sample: 11 samples of a second."""
+    """Kafka's `Rate` and `SampledStat`, sample by sample: 11 samples of a second."""
 
     samples: list[Sample] = field(default_factory=list)
 
@@ -40,88 +40,86 @@ class KafkasRate:
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 4.0), st.integers(1, 400)), min_size=1, max_size=80))
-def test_what_is_to_be_waited_is_what_a_broker_says_as_long_as_it_is_short(uses: list[tuple[float, int]]) -> None:
+def test_short_waits_equal_those_of_a_broker(uses: list[tuple[float, int]]) -> None:
     # Given a quota of 100 a second, and any use of it
     meter, broker, now = QuotaMeter(0.0), KafkasRate(), 0.0
     for pause_s, amount in uses:
         now += pause_s
-        # When it is counted here and there
+        # When it is counted by the meter and by Kafka's rate
         ours, theirs = meter.take(amount, 100.0, now), broker.take(amount, 100.0, now)
         if max(ours, theirs) > CARRIED_S:
-            return  # from here on more is remembered than by a broker
-        # Then both ask for the same
+            return  # from here on the meter remembers more than a broker
+        # Then both demand the same wait
         assert ours == pytest.approx(theirs, abs=1e-6)
 
 
-def test_whoever_begins_may_use_ten_seconds_at_once_and_then_waits_for_each_use() -> None:
+def test_a_new_client_may_use_ten_seconds_at_once_and_then_waits_for_each_use() -> None:
     meter = QuotaMeter(50.0)
     assert meter.take(1000.0, 100.0, 50.0) == 0.0
     assert meter.take(50.0, 100.0, 50.0) == pytest.approx(0.5)
 
 
-def test_what_is_owed_for_longer_than_samples_live_is_owed_still() -> None:
+def test_a_debt_that_outlasts_its_samples_remains() -> None:
     # Given a use of a minute's worth
     meter = QuotaMeter(0.0)
     assert meter.take(6000.0, 100.0, 0.0) == pytest.approx(50.0)
-    # When the samples have ended
-    # Then the next one waits for the rest of it
+    # When the samples have ended Then the next use waits for the rest of it
     assert meter.take(1.0, 100.0, 20.0) == pytest.approx(30.01)
 
 
-def test_nobody_owes_more_than_a_minute() -> None:
+def test_a_debt_is_one_minute_at_most() -> None:
     meter = QuotaMeter(0.0)
     assert meter.take(1e12, 1.0, 0.0) == MAX_OWED_S
     assert meter.owed_s(MAX_OWED_S + 1) == 0.0
 
 
-def test_another_quota_forgets_what_was_owed_by_the_old_one() -> None:
+def test_another_quota_clears_the_old_ones_debt() -> None:
     meter = QuotaMeter(0.0)
     meter.take(6000.0, 100.0, 0.0)
     assert meter.take(1.0, 1e6, 20.0) == 0.0
 
 
-def test_a_share_is_used_up_sooner() -> None:
+def test_a_smaller_share_is_used_up_sooner() -> None:
     # Given a third of a quota of 300
     meter = QuotaMeter(0.0, share=1 / 3)
-    # When what the share allows in ten seconds is used, and a tenth more
+    # When the share's amount for ten seconds is used, and a tenth more
     assert meter.take(999.0, 300.0, 0.0) == 0.0
-    # Then it is waited for
+    # Then there is a wait
     assert meter.take(101.0, 300.0, 0.0) == pytest.approx(1.0)
 
 
-def test_nobody_waits_longer_at_once_because_a_share_has_changed() -> None:
+def test_a_changed_share_does_not_lengthen_a_wait_at_once() -> None:
     meter = QuotaMeter(0.0)
     meter.settle(1.0, known=True)
     meter.take(1050.0, 100.0, 0.0)
     before = meter.owed_s(0.1)
     meter.settle(0.2, known=True)
     assert meter.owed_s(0.1) == before
-    # but for what he uses from then on
+    # but for later use
     assert meter.take(10.0, 100.0, 0.1) == pytest.approx(before + 0.5)
 
 
-def test_what_was_used_by_a_guess_counts_by_the_share_that_it_was() -> None:
-    # Given a third of the quota, because nobody knows yet who uses it
+def test_use_under_a_guessed_share_counts_by_the_real_one() -> None:
+    # Given a third of the quota, because its users are unknown
     meter = QuotaMeter(0.0, share=1 / 3)
     assert meter.take(600.0, 100.0, 0.0) == pytest.approx(8.0)
-    # When it is known that nobody else does
+    # When it is known that no other gateway uses it
     meter.settle(1.0, known=True)
-    # Then ten seconds' worth is what it is
+    # Then the use is ten seconds' worth
     assert meter.take(390.0, 100.0, 1.0) == 0.0
     assert meter.take(30.0, 100.0, 1.5) == 0.0
     assert meter.take(100.0, 100.0, 1.5) == pytest.approx(0.7)
 
 
-def test_whoever_comes_to_another_gateway_does_not_begin_anew_there() -> None:
-    # Given a quota of which all was used elsewhere
+def test_a_client_that_changes_gateways_does_not_begin_anew() -> None:
+    # Given a quota that was used up at another gateway
     meter = QuotaMeter(50.0, share=0.5, seed_s=10.0)
-    # When its user comes here
-    # Then he waits at once
+    # When its user comes to this one Then the user waits at once
     assert meter.take(50.0, 100.0, 50.0) == pytest.approx(1.0, abs=0.01)
 
 
-def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_nothing_at_once() -> None:
-    # Given meters of a third of a quota of 90, which have stood still
+def test_a_share_has_no_burst_if_others_may_have_used_the_quota() -> None:
+    # Given meters of a third of a quota of 90, which have paused
     steady, eager = QuotaMeter(0.0, share=1 / 3), QuotaMeter(0.0, share=1 / 3)
     for meter in (steady, eager):
         meter.take(500, 90.0, 1.0)
@@ -130,13 +128,13 @@ def test_where_others_may_have_used_all_of_a_quota_the_share_may_be_used_but_not
     assert max(steady.take(27.0, 90.0, 60.0 + second) for second in range(1, 31)) < 0.1
     # and not ten seconds' worth at once
     assert eager.take(90.0, 90.0, 60.5) > 2.0
-    # and what is owed is not forgotten
+    # and debt is not forgotten
     owed_s = eager.owed_s(61.0)
     eager.presume(61.0)
     assert eager.owed_s(61.0) == pytest.approx(owed_s)
 
 
-def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
+def test_a_meter_without_state_is_idle() -> None:
     meter = QuotaMeter(0.0)
     assert meter.idle(0.0)
     meter.take(1.0, 100.0, 1.0)
@@ -144,7 +142,7 @@ def test_a_meter_is_idle_when_there_is_nothing_to_remember() -> None:
     assert meter.idle(12.1)
 
 
-def test_the_smallest_quota_that_can_be_comes_to_finite_numbers() -> None:
+def test_the_smallest_possible_quota_gives_finite_numbers() -> None:
     meter = QuotaMeter(0.0)
     for second in range(30):
         wait_s = meter.take(100.0, MIN_PERCENTAGE, float(second))

@@ -28,14 +28,14 @@ SIZE = 20
         min_size=1,
     )
 )
-def test_shares_make_the_whole_and_none_is_nothing(rates: dict[str, ScopeUse]) -> None:
+def test_shares_sum_to_one_and_none_is_zero(rates: dict[str, ScopeUse]) -> None:
     shares = divided(rates)
     assert shares.keys() == rates.keys()
     assert sum(shares.values()) == pytest.approx(1.0)
     assert min(shares.values()) > 0.04 / len(rates)
 
 
-def test_whose_clients_wait_share_by_how_much_waits() -> None:
+def test_gateways_with_waiting_clients_share_by_the_waiting_amount() -> None:
     shares = divided({"a": ScopeUse(0.3, 0.5), "b": ScopeUse(0.3, 1.0), "c": ScopeUse(0.2, 0.0)})
     assert shares["c"] == pytest.approx(0.25)
     assert shares["b"] == pytest.approx(2 * shares["a"])
@@ -43,7 +43,7 @@ def test_whose_clients_wait_share_by_how_much_waits() -> None:
 
 @dataclass
 class World:
-    """Gateways with clients that write as fast as they are let, time by hundredths of a second."""
+    """Gateways with clients that write as fast as allowed, in steps of 10 ms."""
 
     clients: dict[str, int]
     now: float = 0.0
@@ -99,7 +99,7 @@ class World:
         return sum(self.waits[name]) / len(self.waits[name])
 
 
-def test_shares_follow_use_so_that_all_clients_wait_alike_wherever_they_are() -> None:
+def test_shares_follow_use_so_that_all_clients_wait_equally_long() -> None:
     # Given three gateways with 1, 2 and 5 clients
     world = World({"gw-1": 1, "gw-2": 2, "gw-3": 5})
     world.run(30)
@@ -107,12 +107,12 @@ def test_shares_follow_use_so_that_all_clients_wait_alike_wherever_they_are() ->
     world.run(100)
     # Then together they use what the quota allows
     assert sum(world.rates(100).values()) == pytest.approx(RATE, rel=0.03)
-    # and each client waits as at one broker: for all eight
+    # and each client waits as at one broker with all eight
     for name in world.clients:
         assert world.mean_wait_s(name) == pytest.approx(8 * SIZE / RATE, rel=0.1)
 
 
-def test_one_gateway_with_clients_has_all_of_the_quota() -> None:
+def test_the_only_gateway_with_clients_has_all_of_the_quota() -> None:
     world = World({"gw-1": 3, "gw-2": 0, "gw-3": 0})
     world.run(30)
     world.run(60)
@@ -125,25 +125,25 @@ def test_clients_that_come_to_another_gateway_get_their_part_and_not_more() -> N
     world.run(59)
     # When others come to the next one
     world.run(30)
-    # Then in that time no more was used than after a pause at one broker, where ten seconds' worth may go at once
+    # Then meanwhile no more was used than after a pause at one broker, where ten seconds' worth may go at once
     assert sum(world.used.values()) < (30 + 10) * RATE
     # and afterwards they share it
     world.run(60)
     assert world.rates(60)["gw-2"] == pytest.approx(RATE / 2, rel=0.15)
 
 
-def test_the_last_shares_stay_while_nobody_can_tell_anything() -> None:
+def test_the_last_shares_stay_while_gateways_cannot_publish() -> None:
     # Given shares that have settled
     world = World({"gw-1": 1, "gw-2": 3})
     world.run(60)
-    # When nothing is heard any more
+    # When no report is heard any more
     world.run(60, heard=False)
     # Then the quota holds
     assert sum(world.rates(60).values()) == pytest.approx(RATE, rel=0.05)
     assert world.rates(60)["gw-2"] == pytest.approx(RATE * 3 / 4, rel=0.1)
 
 
-def test_the_share_of_a_gateway_that_is_gone_goes_to_the_others() -> None:
+def test_the_share_of_a_dead_gateway_goes_to_the_others() -> None:
     shares = QuotaShares("a")
     for second in range(10):
         uses = {name: {KEY: ScopeUse(0.5 * second, 0.5 * second)} for name in "ab"}
@@ -154,7 +154,7 @@ def test_the_share_of_a_gateway_that_is_gone_goes_to_the_others() -> None:
     assert shares.own[KEY] == 1.0
 
 
-def test_a_gateway_that_counts_anew_has_not_used_less_than_nothing() -> None:
+def test_a_gateway_that_restarts_its_counts_has_no_negative_use() -> None:
     shares = QuotaShares("a")
     for second in range(5):
         shares.learn([UsageReport("b", "x", second, {KEY: ScopeUse(100.0 + second, 0.0)})], 2)

@@ -1,4 +1,4 @@
-"""Record batches of version 2 with a right checksum, made by hand."""
+"""Record batches of version 2 with a correct checksum, made by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def batch(
     leader_epoch: int = 0,
     payload: bytes = b"x" * 20,
 ) -> bytes:
-    """One batch whose records are opaque bytes: neither gateway nor test looks into them."""
+    """One batch whose records are opaque bytes: neither gateway nor test decodes them."""
     tail = struct.pack(">hiqqqhii", 0, count - 1, 1, 1, producer_id, epoch, sequence, count) + payload
     crc = google_crc32c.value(tail)
     return struct.pack(">qiibI", base_offset, 9 + len(tail), leader_epoch, 2, crc) + tail

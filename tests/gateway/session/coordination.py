@@ -1,4 +1,4 @@
-"""Requests of groups and transactions, and the snapshots that lead them to a cluster."""
+"""Requests of groups and transactions, and the snapshots that route them to a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EASTS, WESTS = issued_id(7, NODES.ids["east", 1]), issued_id(7, NODES.ids["west"
 
 
 def bound(cluster: str, *topics: Topic, group: Group | None = None, masked: str = "") -> Snapshot:
-    """Everybody is bound to `cluster`."""
+    """Every user is bound to `cluster`."""
     known = {name: c for name, c in CLUSTERS.items() if name != masked}
     bindings = {"anonymous": UserBindings(user="anonymous", cluster=cluster)}
     groups = {group.name: group} if group else {}
@@ -86,5 +86,5 @@ LATER = 9
 
 
 def quiet(*names: str) -> Snapshot:
-    """These topics are about to leave the east: no transaction begins in them."""
+    """These topics are about to leave the east: no transaction may begin in them."""
     return bound("east", *(Topic(name=name, transaction_fence=QUIET) for name in names))

@@ -1,4 +1,4 @@
-"""Produce at a cut that lies ahead: cut 100, and the target's log begins at 7."""
+"""Produce with a cut ahead: cut 100, and the target's log begins at 7."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ask(talk: Talk, data: bytes, acks: int = -1) -> None:
 
 
 def arrived(talk: Talk, node: Any) -> list[tuple[Any, Batch]]:
-    """(request, its one batch) of everything that reached a broker since the last look."""
+    """(request, its one batch) of everything that reached a broker since the last call."""
     found = []
     for asked in talk.asked(node):
         data = asked.records
@@ -73,13 +73,13 @@ def answer(talk: Talk, node: Any, asked: Any, offset: int, error: int = 0) -> No
 
 
 def outcome(talk: Talk) -> list[tuple[int, int]]:
-    """(error, client offset) of every request answered since the last look."""
+    """(error, client offset) of every request answered since the last call."""
     talk.wait(0.25)
     return [(e["error_code"], e["base_offset"]) for e in map(entry, talk.answers())]
 
 
 def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:
-    """The topic with another cut, or with one that has crossed over there."""
+    """The topic with another cut, or after a crossing there."""
     extents = (
         Extent(cluster="east", start=0, end=cut, base=0, term=0),
         Extent(cluster="west", start=cut, base=base, term=1),

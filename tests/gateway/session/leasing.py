@@ -1,4 +1,4 @@
-"""A lease that is lost and comes back."""
+"""A lease that is lost and regained."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tests.gateway.session.talk import Talk, snapshot
 
 
 def lose(talk: Talk) -> None:
-    """The process stands still for longer than its lease, or ZooKeeper does."""
+    """The process, or ZooKeeper, pauses for longer than the lease."""
     talk.lease.valid_until = talk.now
     talk.now += 10.0
 
 
 def regain(talk: Talk) -> None:
-    """ZooKeeper has confirmed the session again, and whoever waits for it is told."""
+    """ZooKeeper has confirmed the session again, and the waiting session is ticked."""
     talk.lease.renew(talk.now, 1e9)
     talk.wait(0.0)
 
 
 def at(revision: int, found: Snapshot) -> Snapshot:
-    """The same state, published again: something has changed, somewhere."""
+    """Republishes the state under another revision: a change elsewhere."""
     return snapshot(replace(found.view, revision=revision), found.topology)

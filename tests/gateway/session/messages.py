@@ -21,7 +21,7 @@ CLIENT_PID = (1 << 44) + 5
 
 
 def moved(cut: int = 100, base: int = 0, **fields: Any) -> Topic:
-    """`orders`, carried from east to west at `cut`."""
+    """`orders`, moved from east to west at `cut`."""
     extents = (
         Extent(cluster="east", start=0, end=cut, base=0, term=0),
         Extent(cluster="west", start=cut, base=base, term=1),
@@ -41,13 +41,13 @@ def state(*topics: Topic, sequences: LastSequences | None = None, revision: int 
 
 
 def limited(base: Snapshot | None = None, **quotas: float) -> Snapshot:
-    """The user of a client that nobody has authenticated has these limits."""
+    """The user of an anonymous client has these limits."""
     limits = {QuotaKind[kind.upper()]: value for kind, value in quotas.items()}
     return replace(base or state(), quotas=Quotas({QuotaEntity(user="anonymous"): limits}))
 
 
 def produce(*partitions: tuple[str, int, bytes | None], acks: int = -1) -> dict[str, Any]:
-    """Partitions of one topic that stand together are named together, as clients do."""
+    """Adjacent partitions of one topic are named together, as clients do."""
     return {
         "transactional_id": None,
         "acks": acks,

@@ -92,13 +92,13 @@ class Asked(NamedTuple):
 
     @property
     def records(self) -> bytes:
-        """Those of the first partition of a produce."""
+        """The records of the first partition of a produce."""
         records: bytes = self.body["topic_data"][0]["partition_data"][0]["records"]
         return records
 
     @property
     def partition(self) -> dict[str, Any]:
-        """The first partition that a fetch, or a question for offsets, names."""
+        """The first partition that a fetch, or a request for offsets, names."""
         partition: dict[str, Any] = self.body["topics"][0]["partitions"][0]
         return partition
 
@@ -124,7 +124,7 @@ class Talk:
         meters: Meters | None = None,
         fast: bool = True,
     ) -> None:
-        """:param fast: what can take the fast path does, as in the driver."""
+        """:param fast: use the fast path where possible, as in the driver."""
         self.fast = fast
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -169,7 +169,7 @@ class Talk:
         self.others: list[Command] = []
         self.works: list[OffloadWork] = []
         self.works_later = False
-        """What is to be done beside the event loop waits for `work`."""
+        """Offloaded work that waits for `work`."""
 
     # -- client -------------------------------------------------------------------------------------------------
 
@@ -254,12 +254,12 @@ class Talk:
         self.take(self.session.follow(state, self.now))
 
     def wait(self, seconds: float) -> None:
-        """Time passes; what was to be woken is."""
+        """Time passes; due wake-ups happen."""
         self.now += seconds
         self.take(self.session.tick(self.now))
 
     def work(self) -> None:
-        """What was to be done first beside the event loop is done."""
+        """Completes the first offloaded work."""
         command = self.works.pop(0)
         try:
             done = command.work()
@@ -269,7 +269,7 @@ class Talk:
             self.take(self.session.worked(command.token, done, self.now))
 
     def judge(self) -> None:
-        """What was asked of a claim is found out, and told."""
+        """Checks a claim, and passes the result to the session."""
         (asked,) = [command for command in self.others if isinstance(command, Judge)]
         self.others.remove(asked)
         assert isinstance(self.accounts, KnownAccounts)

@@ -1,4 +1,4 @@
-"""A broker's connection breaks: its client asks again, and what other brokers were sent is awaited first."""
+"""A broker's connection breaks: its client retries, and requests to other brokers are awaited first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOST = Close(Cause.UPSTREAM_LOST, "east:1: gone")
 
 
 def at_an_open_cut() -> Talk:
-    """A batch on its way to the target, and another one that the origin has not answered."""
+    """A batch in flight to the target, and another one that the origin has not answered."""
     talk = Talk(state(crossings.topic()))
     for sequence in (0, 10):
         crossings.ask(talk, crossings.records(sequence, 10))
@@ -45,8 +45,8 @@ def holds_back(talk: Talk) -> bool:
     return talk.session.holds_back(*crossings.SCOPE, since=2)
 
 
-def test_a_write_on_its_way_to_the_target_holds_a_fence_back_when_the_origin_is_lost() -> None:
-    # Given a cut across which a batch is on its way
+def test_a_write_in_flight_to_the_target_holds_a_fence_back_when_the_origin_is_lost() -> None:
+    # Given a cut across which a batch is in flight
     talk = at_an_open_cut()
     (write,) = talk.asked(TARGET_LANE)
     # When the origin's connection breaks
@@ -56,14 +56,14 @@ def test_a_write_on_its_way_to_the_target_holds_a_fence_back_when_the_origin_is_
     talk.follow(state(crossings.topic(fence=Fence(operation="op")), revision=2))
     assert holds_back(talk)
     assert talk.closed is None
-    # And no longer than until that has answered, of which nobody is told
+    # And only until the target has answered; no client gets that answer
     crossings.answer(talk, TARGET_LANE, write, BASE)
     assert not holds_back(talk)
     assert talk.closed == LOST
     assert talk.answers() == []
 
 
-def test_a_write_whose_target_is_lost_as_well_is_sent_again_as_for_any_client() -> None:
+def test_a_write_whose_target_is_lost_as_well_is_resent_as_for_any_client() -> None:
     talk = at_an_open_cut()
     talk.asked(TARGET_LANE)
     talk.lose(EAST)
@@ -74,7 +74,7 @@ def test_a_write_whose_target_is_lost_as_well_is_sent_again_as_for_any_client() 
     assert talk.closed == LOST
 
 
-def test_who_waits_for_the_lost_broker_alone_is_closed_at_once_and_gets_the_answers_that_are_on_their_way() -> None:
+def test_a_client_of_only_the_lost_broker_is_closed_at_once_and_gets_the_answers_in_flight() -> None:
     talk = Talk(state(crossings.topic()))
     crossings.ask(talk, crossings.records(0, 10))
     talk.lose(EAST)
@@ -82,19 +82,19 @@ def test_who_waits_for_the_lost_broker_alone_is_closed_at_once_and_gets_the_answ
     assert talk.session.life.connected
 
 
-def test_a_request_that_was_half_sent_to_the_lost_broker_is_given_up_with_it() -> None:
-    # Given a write on its way to the target, and the beginning of a request to the origin
+def test_a_request_half_sent_to_the_lost_broker_is_given_up() -> None:
+    # Given a write in flight to the target, and the beginning of a request to the origin
     talk = at_an_open_cut()
     half(talk, ("other", 0, LARGE), acks=-1)
     talk.lose(EAST)
-    # Then what was half sent is not awaited, and not what is to follow it
+    # Then neither the half-sent request is awaited, nor its followers
     assert talk.session.reading is None
     crossings.answer(talk, TARGET_LANE, talk.asked(TARGET_LANE)[0], BASE)
     assert talk.closed == LOST
 
 
-def test_behind_a_torn_answer_nothing_is_said_while_the_client_takes_what_it_was_sent_before() -> None:
-    # Given an answer of which the broker has sent the beginning, and behind it one that is held for a fence
+def test_no_answer_follows_a_torn_one_while_the_client_reads_earlier_bytes() -> None:
+    # Given an answer whose beginning the broker has sent, and after it one that is held for a fence
     talk = Talk(state(Topic(name="orders", fence=Fence(operation="op"))))
     for name in ("other", "orders"):
         talk.ask(PRODUCE, 9, produce((name, 0, batch())))
@@ -104,7 +104,7 @@ def test_behind_a_torn_answer_nothing_is_said_while_the_client_takes_what_it_was
     )
     beginning = bytearray(answer[:-20])
     talk.take(talk.session.receive_upstream(EAST, beginning, len(beginning), talk.now))
-    # When the broker's connection breaks, and the fence goes before the client has taken all
+    # When the broker's connection breaks, and the fence is lifted before the client has read everything
     talk.lose(EAST)
     assert talk.closed == LOST
     talk.follow(state(Topic(name="orders"), revision=2))
@@ -139,7 +139,7 @@ def test_a_client_whose_coordinator_is_gone_gets_an_error_and_keeps_its_connecti
     (answer,) = talk.answers()
     assert answer["error_code"] == ErrorCode.NOT_COORDINATOR
     assert talk.closed is None
-    # And the gateway sends on the next request of that connection
+    # And the gateway forwards the next request of that connection
     talk.ask(api_key, 3, request_)
     assert talk.asked(EAST)
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a client sends, its session answers or ends: it never fails, and lets go of what it held."""
+"""Whatever bytes a client sends, its session answers or ends: it never fails, and releases what it held."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RIGHT |= {Cause.REFUSED_WITHOUT_ANSWER}
 
 
 def played(data: bytes, cuts: list[int], port: Port, users: dict[str, str] | None = None) -> Talk:
-    """A session that was sent these bytes, in pieces."""
+    """A session that got these bytes, in pieces."""
     talk = Talk(STATE, port, users=users, chunks=lambda whole: list(pieces(whole, cuts)))
     talk.send(data)
     for command in talk.others:
@@ -55,16 +55,16 @@ def is_right(talk: Talk) -> None:
 
 @given(st.binary(max_size=300), cut_lists, st.booleans(), st.booleans())
 @settings(deadline=None, max_examples=300)
-def test_random_bytes(data: bytes, cuts: list[int], known: bool, at_broker: bool) -> None:
+def test_random_bytes_never_fail_a_session(data: bytes, cuts: list[int], known: bool, at_broker: bool) -> None:
     is_right(played(data, cuts, Port("east", 1) if at_broker else Port(), None if known else {"app": "secret"}))
 
 
 @given(st.sampled_from(OFFERED), seeds, st.booleans(), cut_lists, st.booleans())
 @settings(deadline=None, max_examples=600)
-def test_requests_of_every_api_with_bytes_that_were_changed(
+def test_changed_bytes_in_requests_of_every_api_never_fail_a_session(
     api: tuple[int, int], seed: int, is_damaged: bool, cuts: list[int], at_broker: bool
 ) -> None:
-    # Given a request as it may be, of which some bytes are other ones, or are missing
+    # Given a valid request with changed or missing bytes
     key, version = api
     chance = random.Random(seed)
     body = encode(key, version, "request", message(SCHEMAS[key].fields("request"), version, chance))
@@ -76,7 +76,7 @@ def test_requests_of_every_api_with_bytes_that_were_changed(
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 2**31 - 1, 104_857_601])
-def test_sizes_that_are_none_end_the_connection(size: int) -> None:
+def test_invalid_sizes_end_the_connection(size: int) -> None:
     talk = played(size.to_bytes(4, "big", signed=True) + bytes(20), [], Port())
     assert talk.closed is not None
     is_right(talk)

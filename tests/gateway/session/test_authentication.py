@@ -1,4 +1,4 @@
-"""Who may enter, in which order of steps (SASL/PLAIN)."""
+"""Logins and the order of their steps (SASL/PLAIN)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def is_turned_away(talk: Talk) -> bool:
         b"app\0secret",
         b"\0app\0" + b"x" * 100_000,
     ],
-    ids=["password", "user", "for somebody else", "unreadable", "too long"],
+    ids=["password", "user", "for another user", "unreadable", "too long"],
 )
-def test_a_wrong_claim_is_told_the_same_whatever_is_wrong_and_the_connection_ends(token: bytes) -> None:
+def test_a_wrong_claim_gets_the_same_answer_whatever_is_wrong_and_the_connection_ends(token: bytes) -> None:
     talk = Talk(users=USERS)
     assert log_in(talk, token) == [0, FAILED]
     assert is_turned_away(talk)
@@ -51,7 +51,7 @@ def test_a_wrong_claim_is_told_the_same_whatever_is_wrong_and_the_connection_end
 
 
 @pytest.mark.parametrize(("user", "error"), [("app", ErrorCode.NONE), ("other", FAILED)])
-def test_a_client_may_authenticate_anew_but_not_as_somebody_else(user: str, error: ErrorCode) -> None:
+def test_a_client_may_re_authenticate_but_not_as_another_user(user: str, error: ErrorCode) -> None:
     talk = Talk(users=USERS)
     assert log_in(talk, plain_token("app", "secret")) == [0, 0]
     assert log_in(talk, plain_token(user, "secret")) == [0, error]
@@ -74,14 +74,14 @@ def test_steps_out_of_turn_end_the_connection(steps: tuple[int, ...]) -> None:
     assert is_turned_away(talk)
 
 
-def test_after_a_mechanism_that_is_not_offered_another_one_may_be_named() -> None:
+def test_another_mechanism_may_be_named_after_one_that_is_not_offered() -> None:
     talk = Talk(users=USERS)
     talk.ask(HANDSHAKE, 1, {"mechanism": "SCRAM-SHA-512"})
     assert talk.answers()[0]["error_code"] == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert log_in(talk, plain_token("app", "secret")) == [0, 0]
 
 
-def test_where_anybody_may_enter_a_client_that_begins_to_log_in_has_to_go_through_with_it() -> None:
+def test_a_client_that_begins_a_login_has_to_complete_it_where_anonymous_clients_may_enter() -> None:
     talk = Talk()
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(3, 8, {"topics": []})
@@ -93,18 +93,18 @@ CHUNKINGS = {"whole": 1_000, "byte by byte": 1}
 
 
 @pytest.mark.parametrize("size", CHUNKINGS.values(), ids=CHUNKINGS)
-def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_goes_on(size: int) -> None:
+def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_continues(size: int) -> None:
     # Given a handshake of version 0, after which tokens have no header
     talk = Talk(users=USERS, chunks=lambda data: [data[at : at + size] for at in range(0, len(data), size)])
     talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
     assert talk.answers()[0]["error_code"] == 0
-    # When the token comes, and a request right behind it
+    # When the token comes, directly followed by a request
     token = plain_token("app", "secret")
     talk.correlation += 1
     talk.versions.append((talk.correlation, VERSIONS, 0))
     request = encode_request(VERSIONS, 0, talk.correlation, "app", b"")
     talk.send(len(token).to_bytes(4, "big") + token + request)
-    # Then an empty frame says that it was right, as a broker does, and the request is answered
+    # Then an empty frame confirms it, as a broker's does, and the request is answered
     assert talk.to_client[:4] == bytes(4)
     del talk.to_client[:4]
     assert talk.answers()[0]["error_code"] == 0
@@ -115,7 +115,7 @@ def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_goes_on(size: int
 @pytest.mark.parametrize(
     "token", [plain_token("app", "wrong"), b"app", b""], ids=["password", "unreadable", "none at all"]
 )
-def test_a_bare_token_that_is_wrong_ends_the_connection_without_an_answer(token: bytes) -> None:
+def test_a_wrong_bare_token_ends_the_connection_without_an_answer(token: bytes) -> None:
     talk = Talk(users=USERS)
     talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
     talk.answers()
@@ -125,7 +125,7 @@ def test_a_bare_token_that_is_wrong_ends_the_connection_without_an_answer(token:
     assert talk.session.entry.user is None
 
 
-def test_a_bare_token_that_is_too_long_is_not_waited_for() -> None:
+def test_an_oversized_bare_token_is_not_awaited() -> None:
     talk = Talk(users=USERS)
     talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
     talk.send((1_000_000).to_bytes(4, "big"))
@@ -133,47 +133,47 @@ def test_a_bare_token_that_is_too_long_is_not_waited_for() -> None:
     assert talk.closed.cause is Cause.MALFORMED
 
 
-def test_a_version_that_a_newly_found_cluster_lacks_is_sent_to_nobody_and_the_client_asks_for_versions_anew() -> None:
-    # Given a client that has read what is offered, and one request on its way
+def test_a_version_that_a_newly_found_cluster_lacks_is_not_forwarded_and_the_client_asks_for_versions_again() -> None:
+    # Given a client that has read the offered versions, and one request in flight
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     (earlier,) = talk.asked(EAST)
-    # When a cluster of an older version is found, which a crossing may lead to
+    # When a cluster of an older version is found, to which a crossing may lead
     clusters = dict(topology().clusters)
     clusters["west"] = replace(clusters["west"], api_versions={**APIS, PRODUCE: (0, 8)})
     talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    # Then what comes in the newer version goes nowhere, and ends the connection when the earlier one is answered
+    # Then requests in the newer version are not forwarded, and end the connection when the earlier one is answered
     assert not talk.asked(EAST)
     assert talk.closed is None
     talk.answer(EAST, earlier, produced(("orders", 0, 0, 5)))
     assert len(talk.answers()) == 1
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
-    # And on a new connection the client is offered what both have
+    # And on a new connection the client gets the common versions
     again = Talk(snapshot(talk.session.snapshot.view, Topology(clusters)))
     again.ask(VERSIONS, 0, {})
     offered = {line["api_key"]: line["max_version"] for line in again.answers()[0]["api_keys"]}
     assert offered[PRODUCE] == 8
 
 
-def test_an_api_that_a_newly_found_cluster_lacks_altogether_is_sent_to_nobody_either() -> None:
-    # Given a client that has read that it is offered
+def test_an_api_that_a_newly_found_cluster_lacks_is_not_forwarded_either() -> None:
+    # Given a client that has read that the API is offered
     talk = Talk(state())
     clusters = dict(topology().clusters)
     lacking = {key: span for key, span in APIS.items() if key != LIST_TRANSACTIONS}
     clusters["west"] = replace(clusters["west"], api_versions=lacking)
     talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
-    # When it asks for it: an error that says that a coordinator is away would have it ask again until its time is up
+    # When it uses it: COORDINATOR_NOT_AVAILABLE would make it retry until its timeout
     talk.ask(LIST_TRANSACTIONS, 0, {"state_filters": [], "producer_id_filters": []})
-    # Then no cluster is asked, and the client asks for versions anew
+    # Then no cluster is asked, and the client asks for the versions again
     assert not talk.others
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
 
 
 @pytest.mark.parametrize(("api_key", "name", "version", "oldest"), [(PRODUCE, "PRODUCE", 2, 3), (FETCH, "FETCH", 2, 4)])
-def test_a_client_that_is_too_old_is_closed_with_the_oldest_version_that_is_served(
+def test_a_client_that_is_too_old_is_closed_and_the_reason_names_the_oldest_served_version(
     api_key: int, name: str, version: int, oldest: int
 ) -> None:
     talk = Talk(state())
@@ -184,7 +184,7 @@ def test_a_client_that_is_too_old_is_closed_with_the_oldest_version_that_is_serv
     assert talk.closed.detail.startswith(said)
 
 
-def test_a_version_that_is_too_new_is_not_called_too_old() -> None:
+def test_a_version_that_is_too_new_is_not_reported_as_too_old() -> None:
     talk = Talk(state())
     talk.send(encode_request(PRODUCE, 99, 1, "new", b"\0" * 14))
     assert talk.closed is not None

@@ -1,4 +1,4 @@
-"""What one client can make the gateway hold or do at once is bounded, whatever it sends in one piece."""
+"""Bounds on memory and work that one client can cause by one piece of bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def goes_on(talk: Talk) -> bool:
     return True
 
 
-def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_answered_in_order() -> None:
+def test_many_composed_requests_in_one_piece_run_a_few_at_a_time_and_are_answered_in_order() -> None:
     # Given a client that asks for metadata a thousand times in one piece
     talk = Talk()
     talk.versions = [(n, METADATA, 8) for n in range(1000)]
@@ -52,7 +52,7 @@ def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_an
         answered(talk, waiting.pop(0))
         while goes_on(talk):
             waiting += questions(talk)
-    # Then no more than a few were ever under way, and nothing is missing
+    # Then only a few were ever in flight, and no answer is missing
     assert most == MAX_QUESTIONS
     assert len(talk.answers()) == 1000
     assert not talk.session.paused
@@ -104,20 +104,20 @@ def test_answers_that_wait_for_a_slow_one_are_bounded_and_arrive_in_order() -> N
     assert not talk.session.queue
 
 
-def test_answers_made_here_stop_at_a_bound_until_the_driver_asks_for_more() -> None:
-    # Given one read's worth of the smallest request there is
+def test_answers_made_here_stop_at_a_bound_until_the_driver_continues() -> None:
+    # Given one read's worth of the smallest request
     talk = Talk()
     piece = b"".join(encode_request(VERSIONS, 0, n, None, b"") for n in range(15_000))
-    # When it is taken in
+    # When it is handled
     buf = bytearray(piece)
     told = sum(len(c.data) for c in talk.session.receive(buf, len(buf), talk.now) if isinstance(c, ToClient))
-    # Then what is answered at once fits a socket's buffers, and the rest is not lost
+    # Then the immediate answers fit a socket's buffers, and the rest is not lost
     assert told < MAX_GIVEN_BYTES + 2_000
     assert talk.session.waits_for
     assert talk.session.may_go_on
 
 
-def test_a_piece_of_refusals_asks_to_be_woken_once() -> None:
+def test_many_refusals_in_one_piece_request_one_wake_up() -> None:
     talk = Talk(lease=False)
     beat = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     buf = bytearray(b"".join(request(HEARTBEAT, 3, n, **beat) for n in range(90)))
@@ -125,14 +125,14 @@ def test_a_piece_of_refusals_asks_to_be_woken_once() -> None:
     assert sum(isinstance(command, Wake) for command in commands) == 1
 
 
-def test_who_has_not_logged_in_cannot_announce_more_than_a_login_needs() -> None:
+def test_an_unauthenticated_client_cannot_announce_more_than_a_login_needs() -> None:
     talk = Talk(users={"app": "secret"})
     talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 8, 1, topics=[])[4:])
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
 
 
-def test_a_long_composed_request_is_not_read_by_the_session() -> None:
+def test_a_long_composed_request_is_not_decoded_by_the_session() -> None:
     talk = Talk()
     talk.ask(METADATA, 8, {"topics": [{"name": f"topic-{n}"} for n in range(5_000)]})
     (command,) = (command for command in talk.others if isinstance(command, Compose))
@@ -141,21 +141,21 @@ def test_a_long_composed_request_is_not_read_by_the_session() -> None:
     assert talk.answers()[0]["controller_id"] == 1
 
 
-def test_each_partition_of_a_produce_that_is_judged_holds_one_batch() -> None:
-    # Given a topic with a map, and a client that puts a hundred batches where there has to be one
+def test_each_judged_partition_of_a_produce_holds_one_batch() -> None:
+    # Given a topic with a map, and a client that sends a hundred batches instead of one
     extents = (Extent(cluster="east", start=0, base=0, term=0),)
     view = View(1, CLUSTERS, topics={"orders": Topic(name="orders", writer="east", partitions={0: extents})})
     talk = Talk(snapshot(view))
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]
     talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
-    # Then nothing of it is forwarded
+    # Then none of it is forwarded
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
     assert talk.asked(EAST) == []
 
 
-def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_turn() -> None:
-    # Given ten thousand of them fit into what is read at once, and nothing is ever awaited for them
+def test_many_requests_without_an_answer_in_one_piece_leave_others_their_turn() -> None:
+    # Given a read that holds ten thousand of them, with no answers to await
     talk = Talk()
     one = request(PRODUCE, 3, 1, acks=0, timeout_ms=1000, transactional_id=None, topic_data=[])
     talk.send(one * 1000)
@@ -168,7 +168,7 @@ def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_tu
     assert not talk.session.paused
 
 
-def test_groups_of_long_names_that_a_client_makes_up_are_not_kept() -> None:
+def test_long_group_names_that_a_client_makes_up_are_not_kept() -> None:
     # Given a client that names another group with each request, as long as names can be
     talk = Talk(snapshot(found=topology(east={"__consumer_offsets": dict.fromkeys(range(50), 1)})))
 
@@ -183,13 +183,13 @@ def test_groups_of_long_names_that_a_client_makes_up_are_not_kept() -> None:
 
     names(0, 50)
     tracemalloc.start()
-    # When it goes on so
+    # When it continues
     try:
         names(1000, 500)
         grown, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Then of 15 MB of names nothing is left
+    # Then none of 15 MB of names is kept
     assert grown < 2 << 20
 
 

@@ -1,4 +1,4 @@
-"""One request cannot hold up everybody else, and what it names is not kept without end."""
+"""One request cannot block other connections, and its names are not kept without bound."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def fetch_of(names: list[bytes], partitions: int, epoch: int = -1) -> bytes:
         ),
     ],
 )
-def test_a_request_that_would_hold_up_everybody_else_ends_its_connection(request_: bytes) -> None:
-    # Given a gateway that has to look at what it is asked, because it may forward nothing
+def test_a_request_that_would_block_others_ends_its_connection(request_: bytes) -> None:
+    # Given a gateway that has to examine requests, because it may forward none
     talk = Talk(snapshot(found=topology(east={"__consumer_offsets": {0: 1}})), lease=False)
-    # When a client names more in one request than can be gone through in between
+    # When a client names more in one request than the event loop may examine
     talk.send(request_)
-    # Then it is not gone through
+    # Then the request is not examined
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
 
 
-def test_what_a_client_can_name_in_one_request_passes() -> None:
+def test_as_many_names_as_clients_send_in_one_request_pass() -> None:
     talk = Talk()
     talk.send(fetch_of([b"%d" % n for n in range(5_000)], 4))
     assert talk.closed is None
     assert len(talk.session.queue) == 1
 
 
-def test_a_fetch_session_of_names_without_end_is_begun_anew() -> None:
+def test_a_fetch_session_with_an_unbounded_number_of_names_has_to_begin_again() -> None:
     # Given a client that adds other topics to its fetch session with every request
     talk = Talk()
     session = talk.session
@@ -75,14 +75,14 @@ def test_a_fetch_session_of_names_without_end_is_begun_anew() -> None:
         talk.broker_sends(EAST, encode_response(FETCH, 11, 1, struct.pack(">ihii", 0, 0, 1, 0)))
     # When the session has more of them than one request can name
     talk.send(fetch_of([b"one-more"], 1, epoch=5))
-    # Then it has to begin anew, and nothing of it is kept
+    # Then it has to begin a new one, and none of the names is kept
     assert session.fetch_session is None
     talk.send(fetch_of([b"a"], 1, epoch=0))
     assert session.fetch_session is not None
     assert list(session.fetch_session.topics) == [b"a"]
 
 
-def test_names_that_no_topic_can_have_are_not_kept() -> None:
+def test_impossible_topic_names_are_not_kept() -> None:
     talk = Talk()
     talk.send(fetch_of([b"x" * 32_000], 1, epoch=0))
     assert talk.session.fetch_session is not None

@@ -1,4 +1,4 @@
-"""From the certificate that a client shows to its user: subjects, rules, and what a session makes of it."""
+"""From a client's certificate to its user: subjects, rules, and sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 
 
 def certificate(*attributes: tuple[str, str]) -> dict[str, Any]:
-    """As ssl tells it: one attribute after the other, the widest first."""
+    """As returned by ssl: one attribute after the other, the widest first."""
     return {"subject": tuple(((kind, text),) for kind, text in attributes), "notAfter": "Jan  1 00:00:00 2100 GMT"}
 
 
@@ -35,7 +35,7 @@ def user(*rules: str, shown: dict[str, Any] | None = ORDERS) -> str | None:
     return user_of([parse_rule(rule) for rule in rules], shown)
 
 
-def test_a_subject_is_written_as_brokers_write_it() -> None:
+def test_a_subject_is_written_as_by_brokers() -> None:
     assert distinguished_name(ORDERS["subject"]) == "CN=orders,O=Example,C=CH"
     assert distinguished_name(((("commonName", "a"), ("userId", "7")),)) == "CN=a+UID=7"
 
@@ -59,14 +59,14 @@ def test_the_first_rule_that_matches_decides(rules: list[str], expected: str | N
 
 
 @pytest.mark.parametrize("pattern", ["CN=orders", "O=Example", "orders", "CN=orders,O=Example", "(CN=orders|x)"])
-def test_a_rule_that_matches_a_part_of_a_subject_maps_nobody(pattern: str) -> None:
+def test_a_rule_that_matches_a_part_of_a_subject_maps_no_user(pattern: str) -> None:
     assert user(f"RULE:{pattern}/admin/") is None
 
 
-def test_what_stands_in_a_value_is_not_taken_for_an_attribute() -> None:
+def test_text_in_a_value_is_not_taken_for_an_attribute() -> None:
     # Given a certificate whose common name pretends to belong to another organisation
     forged = certificate(("organizationName", "Guests"), ("commonName", "eve,O=Example"))
-    # Then a rule for that organisation does not speak of it
+    # Then a rule for that organisation does not match it
     assert distinguished_name(forged["subject"]) == "CN=eve\\,O=Example,O=Guests"
     assert user(r"RULE:CN=([^,\\]*),O=Example/$1/", shown=forged) is None
 
@@ -88,10 +88,10 @@ def test_special_characters_of_a_value_are_escaped(text: str, written: str) -> N
 
 
 @given(st.lists(st.tuples(st.sampled_from(["CN", "O"]), st.text(string.printable + "\0ü", max_size=9)), max_size=4))
-def test_no_two_subjects_are_written_alike(attributes: list[tuple[str, str]]) -> None:
+def test_different_subjects_are_written_differently(attributes: list[tuple[str, str]]) -> None:
     # Given a subject
     text = distinguished_name([[one] for one in attributes])
-    # When what was written is read back, as RFC 2253 reads it
+    # When its text is parsed again, by RFC 2253
     read, at = [], 0
     while at < len(text):
         kind, _, _ = text[at:].partition("=")
@@ -117,7 +117,7 @@ def test_without_a_usable_subject_there_is_no_user(shown: dict[str, Any] | None)
     assert user("DEFAULT", shown=shown) is None
 
 
-def test_a_rule_that_leaves_no_name_maps_nobody() -> None:
+def test_a_rule_that_leaves_no_name_maps_no_user() -> None:
     assert user("RULE:CN=(x?).*/$1/") is None
     assert user("RULE:.*/a\0b/") is None
 
@@ -132,15 +132,15 @@ def test_a_rule_that_leaves_no_name_maps_nobody() -> None:
         ("RULE:CN=(.*)/$2/", r"\$2 names a group, and the pattern has 1"),
     ],
 )
-def test_a_rule_that_cannot_be_read_says_why(text: str, why: str) -> None:
+def test_an_invalid_rule_has_a_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_rule(text)
 
 
-def test_a_client_with_a_certificate_is_in_without_a_login() -> None:
-    # Given a gateway that wants a login
+def test_a_client_with_a_certificate_is_authenticated_without_a_login() -> None:
+    # Given a gateway that demands a login
     talk = Talk(users={"orders": "secret"})
-    # When a client comes whose certificate says who it is
+    # When a client comes whose certificate names a user
     talk.session.recognise("orders")
     # Then it is served
     talk.ask(METADATA, 8, {"topics": []})
@@ -149,37 +149,37 @@ def test_a_client_with_a_certificate_is_in_without_a_login() -> None:
 
 
 @pytest.mark.parametrize(("name", "let_in"), [("orders", True), ("billing", False)])
-def test_a_client_with_a_certificate_may_log_in_as_itself_only(name: str, let_in: bool) -> None:
-    # Given a client whose certificate has said that it is "orders"
+def test_a_client_with_a_certificate_may_log_in_only_as_its_user(name: str, let_in: bool) -> None:
+    # Given a client whose certificate names "orders"
     talk = Talk(users={"orders": "secret", "billing": "secret"})
     talk.session.recognise("orders")
     # When it logs in, too
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": f"\0{name}\0secret".encode()})
-    # Then the two have to be one
+    # Then both users have to be equal
     assert (talk.closed is None) is let_in
     if talk.closed is not None:
         assert talk.closed.cause is Cause.AUTHENTICATION_FAILED
 
 
-def test_a_client_with_a_certificate_may_do_what_its_user_may() -> None:
-    # Given a rule for the user whose certificate a client has shown
+def test_a_client_with_a_certificate_has_its_users_rights() -> None:
+    # Given a rule for the user of a client's certificate
     rule = {"principal": "User:orders", "resource_type": "topic", "name": "other", "operation": "write"}
     talk = Talk(replace(state(), rights=Rights((), (access_rule(rule | {"effect": "allow"}),))), users={})
     talk.session.recognise("orders")
-    # When it writes to what it may, and to what it may not
+    # When it writes to an allowed topic, and to a denied one
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
-    # Then the one goes on, without a login
+    # Then the former write is forwarded, without a login
     (asked,) = talk.asked(EAST)
     assert asked.topics == ["other"]
 
 
-def test_a_login_takes_the_place_of_the_certificate() -> None:
-    # Given a client whose certificate has said who it is, and that has logged in as well
+def test_a_login_replaces_the_certificate() -> None:
+    # Given a client whose certificate names its user, and that has logged in as well
     talk = Talk(users={"orders": "secret"})
     talk.session.recognise("orders")
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": b"\0orders\0secret"})
-    # Then it is known by that login from there on, as everybody else (KIP-368)
+    # Then that login counts from then on, as for every other client (KIP-368)
     assert talk.closed is None
     assert talk.session.entry == Authenticated("orders", "PLAIN", math.inf)

@@ -1,4 +1,5 @@
-"""Commits in a cluster that a topic has left by force are judged before they are passed on, and when they are told."""
+"""Commits in a cluster that a topic has left by force are judged before they are forwarded, and before their
+answers."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_a_commit_is_judged_in_a_cluster_left_by_force_or_given_up(
 ) -> None:
     # Given a producer whose user is still bound to that cluster
     talk = Talk(doubted(bound("east"), known, *topic), EAST_PORT)
-    # When it commits, then its coordinator does not hear of it before it is judged
+    # When it commits, then the commit is judged before its coordinator gets it
     talk.ask(END, 3, end(EASTS))
     assert (len(composed(talk)), len(talk.asked(EAST))) == ((1, 0) if judged else (0, 1))
 
@@ -86,20 +87,20 @@ def test_an_abort_goes_to_the_coordinator_at_once() -> None:
 
 
 @pytest.mark.parametrize("cut", [doubted(bound("west")), doubted(bound("east"), None, DIES)], ids=["cut", "fence"])
-def test_a_commit_that_was_on_its_way_during_the_cut_is_not_told_as_a_success(cut: Snapshot) -> None:
-    # Given a commit that was passed on before the cut
+def test_a_commit_in_flight_during_the_cut_is_not_confirmed(cut: Snapshot) -> None:
+    # Given a commit that was forwarded before the cut
     talk = Talk(bound("east"), EAST_PORT)
     talk.ask(END, 3, end(EASTS))
     (ending,) = talk.asked(EAST)
-    # When the old cluster carries it out behind the cut
+    # When the old cluster executes it after the cut
     talk.follow(cut)
     talk.answer(EAST, ending, {"error_code": 0})
-    # Then the client asks again, and is judged
+    # Then the client retries, and the commit is judged
     assert errors(talk.answers()[0]) == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
 @pytest.mark.parametrize(("before", "told"), [(bound("west"), 51), (doubted(bound("west")), 0)])
-def test_a_composed_commit_is_told_unless_a_forced_cut_came_between(before: Snapshot, told: int) -> None:
+def test_a_composed_commit_is_confirmed_unless_a_forced_cut_came_between(before: Snapshot, told: int) -> None:
     talk = Talk(before, WEST_PORT)
     talk.ask(END, 3, end(EASTS))
     (asked,) = composed(talk)
@@ -117,7 +118,7 @@ def writes_orders(talk: Talk) -> None:
     talk.answers()
 
 
-def test_what_was_written_is_evidence_for_the_end() -> None:
+def test_writes_are_evidence_for_the_end() -> None:
     talk = Talk(doubted(bound("east")), EAST_PORT)
     writes_orders(talk)
     talk.ask(END, 3, end(EASTS))
@@ -130,12 +131,12 @@ def ends(talk: Talk, committed: bool = True) -> None:
     talk.answers()
 
 
-def test_a_commit_whose_answer_the_client_has_lost_is_known_to_have_happened() -> None:
+def test_a_commit_whose_answer_was_lost_is_known_to_have_succeeded() -> None:
     # Given a commit that was confirmed
     talk = Talk(bound("east"), EAST_PORT)
     writes_orders(talk)
     ends(talk)
-    # When it is asked for again behind a forced cut
+    # When the client retries it after a forced cut
     talk.follow(doubted(bound("east")))
     talk.ask(END, 3, end(EASTS))
     # Then
@@ -143,7 +144,7 @@ def test_a_commit_whose_answer_the_client_has_lost_is_known_to_have_happened() -
 
 
 @pytest.mark.parametrize("api_key", [ADD_PARTITIONS, ADD_OFFSETS])
-def test_nothing_of_the_last_transaction_is_evidence_for_the_next_one(api_key: int) -> None:
+def test_writes_of_the_last_transaction_are_no_evidence_for_the_next_one(api_key: int) -> None:
     talk = Talk(bound("east"), EAST_PORT)
     writes_orders(talk)
     ends(talk)
@@ -154,7 +155,7 @@ def test_nothing_of_the_last_transaction_is_evidence_for_the_next_one(api_key: i
     assert evidence(talk).writes is None
 
 
-def test_a_batch_that_is_refused_is_no_evidence() -> None:
+def test_a_refused_batch_is_no_evidence() -> None:
     talk = Talk(doubted(bound("west")), WEST_PORT)
     talk.ask(PRODUCE, 9, produce(written(EASTS)))
     talk.ask(END, 3, end(EASTS))
@@ -177,12 +178,12 @@ def test_a_new_epoch_has_written_nothing() -> None:
     assert known.of(1, 1) == Writes(1, {(b"other", 0): 0})
 
 
-def test_what_clients_make_up_is_kept_up_to_a_number() -> None:
+def test_evidence_from_made_up_ids_is_bounded() -> None:
     known = Written()
     for producer in range(MAX_PRODUCERS + 2):
         known.wrote(producer, KEY, one_batch(producer, 0))
     assert [known.of(one, 0) is None for one in (0, 1, 2)] == [True, True, False]
     for partition in range(MAX_PARTITIONS + 1):
         known.wrote(2, (b"orders", partition), one_batch(2, 0))
-    # Of one that writes to too many partitions nothing is known
+    # A producer that writes to too many partitions has no evidence
     assert known.of(2, 0) is None

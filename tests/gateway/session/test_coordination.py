@@ -30,7 +30,7 @@ def grouped(group: Group | None, bound: str = "west", found: Topology | None = N
 
 
 def offsets_led_by(broker: int) -> Topology:
-    """Both clusters' coordinators of every group are this broker."""
+    """This broker coordinates every group in both clusters."""
     leaders = {"__consumer_offsets": dict.fromkeys(range(50), broker)}
     return topology(east=leaders, west=leaders)
 
@@ -61,7 +61,7 @@ def test_a_group_request_reaches_the_coordinators_cluster(api_key: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 5, 7])
 @pytest.mark.parametrize("api_key", REQUESTS)
-def test_a_group_request_is_sent_to_look_for_a_coordinator_that_is_not_known_here(api_key: int, version: int) -> None:
+def test_a_group_request_whose_coordinator_is_unknown_makes_the_client_look_for_it(api_key: int, version: int) -> None:
     version = min(
         max(version, {COMMIT: 2, OFFSETS: 1}.get(api_key, 0)), {HEARTBEAT: 4, LEAVE: 5, SYNC: 5}.get(api_key, 7)
     )
@@ -74,15 +74,15 @@ def test_a_group_request_is_sent_to_look_for_a_coordinator_that_is_not_known_her
 
 @pytest.mark.parametrize("port", [Port("east", 1), Port()])
 @pytest.mark.parametrize("api_key", REQUESTS)
-def test_a_group_request_by_another_nodes_port_reaches_the_coordinator_under_the_members_new_name(
+def test_a_group_request_on_another_nodes_port_reaches_the_coordinator_under_the_members_new_name(
     api_key: int, port: Port
 ) -> None:
-    # Given a member whose group has moved, and who has not noticed
+    # Given a member whose group has moved, and that has not noticed
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk = Talk(grouped(carried, found=offsets_led_by(3)), port)
-    # When it goes on at the node of before
+    # When it continues at its former node
     talk.ask(api_key, 3, REQUESTS[api_key])
-    # Then the coordinator is asked, about the member that it knows
+    # Then the coordinator gets the request, under the member id that it knows
     ((asked, _, _, body),) = talk.asked(BrokerLane("west", 3))
     assert asked == api_key
     if api_key != OFFSETS:
@@ -90,16 +90,16 @@ def test_a_group_request_by_another_nodes_port_reaches_the_coordinator_under_the
     assert not talk.asked(EAST)
 
 
-def test_a_stopping_member_whose_group_moved_behind_its_back_commits_and_leaves_in_the_target() -> None:
+def test_a_stopping_member_whose_group_has_moved_commits_and_leaves_in_the_target() -> None:
     # Given a member that stops while its group is fenced: its last commit is held
     talk = Talk(grouped(Group(name="billing", fence=Fence(operation="move")), bound="east", found=offsets_led_by(1)))
     talk.ask(COMMIT, 2, commit())
-    # When the group has been moved, and the member repeats the commit at the same node, as it was told
+    # When the group has moved, and the member repeats the commit at the same node
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk.follow(grouped(carried, found=offsets_led_by(1)))
     assert error_of(talk.answers()[0]) == LOADING
     talk.ask(COMMIT, 2, commit())
-    # Then the target takes it, and the farewell after it
+    # Then the target accepts it, and the LEAVE_GROUP after it
     (request,) = talk.asked(WEST)
     assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99), "the way back has to wait for it"
     talk.answer(WEST, request, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]})
@@ -110,7 +110,7 @@ def test_a_stopping_member_whose_group_moved_behind_its_back_commits_and_leaves_
     assert [error_of(answer) for answer in talk.answers()] == [0, 0]
 
 
-def test_no_group_request_is_passed_on_to_a_masked_cluster() -> None:
+def test_no_group_request_is_forwarded_to_a_masked_cluster() -> None:
     masked = CLUSTERS | {"west": CLUSTERS["west"].model_copy(update={"masked": Mask(since="t", by="me", reason="x")})}
     state = grouped(None, found=offsets_led_by(1))
     talk = Talk(replace(state, view=replace(state.view, clusters=masked)))
@@ -123,10 +123,10 @@ def test_a_fenced_group_keeps_its_members_and_makes_commits_wait_for_the_cut() -
     # Given a group that is being moved out of the east
     fenced = Group(name="billing", fence=Fence(operation="op-1"))
     talk = Talk(grouped(fenced, bound="east"))
-    # When a member says that it lives, and commits
+    # When a member sends a heartbeat, and commits
     talk.ask(HEARTBEAT, 3, heartbeat())
     talk.ask(COMMIT, 7, commit())
-    # Then its heartbeat is answered, and its commit is held: a lost one would be read again
+    # Then its heartbeat is answered, and its commit is held: a lost one would mean duplicates
     assert error_of(talk.answers()[0]) == 0
     talk.follow(grouped(Group(name="billing", cluster="west")))
     assert error_of(talk.answers()[0]) == LOADING
@@ -134,11 +134,11 @@ def test_a_fenced_group_keeps_its_members_and_makes_commits_wait_for_the_cut() -
 
 
 @pytest.mark.parametrize("api_key", [COMMIT, HEARTBEAT, SYNC, JOIN, LEAVE])
-def test_a_carried_member_is_known_in_the_target_by_its_alias(api_key: int) -> None:
+def test_an_adopted_member_is_known_in_the_target_by_its_alias(api_key: int) -> None:
     # Given a member m-1 of generation 4 that became w-9 of generation 1
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk = Talk(grouped(carried), WEST_PORT)
-    # When it goes on as if nothing had happened
+    # When it continues unchanged
     talk.ask(api_key, 3, REQUESTS[api_key])
     # Then the target knows it
     ((_, _, _, body),) = talk.asked(WEST)
@@ -148,7 +148,7 @@ def test_a_carried_member_is_known_in_the_target_by_its_alias(api_key: int) -> N
     assert generation in (None, 1)
 
 
-def test_a_member_of_a_later_generation_is_left_as_it_is() -> None:
+def test_a_member_of_a_later_generation_is_left_unchanged() -> None:
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk = Talk(grouped(carried), WEST_PORT)
     talk.ask(HEARTBEAT, 3, heartbeat("w-9", 2))
@@ -166,17 +166,17 @@ def test_a_commit_in_flight_holds_the_groups_fence_back() -> None:
 
 
 @pytest.mark.parametrize(("api_key", "error"), [(JOIN, LOADING), (SYNC, REBALANCING)])
-def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered_and_holds_no_fence_back(
+def test_a_member_that_waits_in_a_rebalance_is_answered_at_the_fence_and_does_not_hold_it_back(
     api_key: int, error: int
 ) -> None:
-    # Given a rebalance that the coordinator has not ended
+    # Given a rebalance that the coordinator has not completed
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(api_key, 3, REQUESTS[api_key])
     (request,) = talk.asked(WEST)
     assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
     # When the group is fenced, which keeps the others from joining
     talk.follow(grouped(Group(name="billing", fence=Fence(operation="move"))))
-    # Then the member is told to ask again, and what the coordinator says later is dropped
+    # Then the member gets a retriable error, and the coordinator's late answer is dropped
     (answer,) = talk.answers()
     assert error_of(answer) == error
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
@@ -185,15 +185,15 @@ def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered
 
 
 @pytest.mark.parametrize(("api_key", "error"), [(LEAVE, COORDINATOR_NOT_AVAILABLE), (HEARTBEAT, 0)])
-def test_what_a_member_sent_after_its_join_holds_no_fence_back_either(api_key: int, error: int) -> None:
-    # Given a member that leaves while the coordinator waits for others: it will not look at that before
+def test_a_request_after_a_members_join_does_not_hold_a_fence_back_either(api_key: int, error: int) -> None:
+    # Given a member that leaves while the coordinator waits for others, and handles no later request before
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(JOIN, 3, REQUESTS[JOIN])
     talk.ask(api_key, 3, REQUESTS[api_key])
     join, second = talk.asked(WEST)
     # When the group is fenced
     talk.follow(grouped(Group(name="billing", fence=Fence(operation="move"))))
-    # Then both are answered, and what the coordinator says later is dropped
+    # Then both requests are answered, and the coordinator's late answers are dropped
     assert [error_of(answer) for answer in talk.answers()] == [LOADING, error]
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
     talk.answer(WEST, join, {"member_id": "m-1"})
@@ -201,7 +201,7 @@ def test_what_a_member_sent_after_its_join_holds_no_fence_back_either(api_key: i
     assert talk.answers() == []
 
 
-def test_a_member_of_another_group_goes_on_waiting_for_its_own() -> None:
+def test_a_member_of_another_group_continues_to_wait() -> None:
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(JOIN, 3, REQUESTS[JOIN])
     talk.follow(grouped(Group(name="invoices", fence=Fence(operation="move"))))
@@ -214,7 +214,7 @@ def test_without_a_lease_no_group_request_is_forwarded() -> None:
     assert error_of(talk.answers()[0]) == COORDINATOR_NOT_AVAILABLE
 
 
-def test_producer_ids_come_from_the_gateways_own_range_and_keep_their_id_when_the_epoch_rises() -> None:
+def test_producer_ids_come_from_the_gateways_own_range_and_stay_when_the_epoch_rises() -> None:
     talk = Talk()
     ask = {"transactional_id": None, "transaction_timeout_ms": 1}
     talk.ask(INIT, 4, ask)
@@ -227,7 +227,7 @@ def test_producer_ids_come_from_the_gateways_own_range_and_keep_their_id_when_th
     assert (raised["producer_id"], raised["producer_epoch"]) == (first["producer_id"], 1)
 
 
-def test_a_transactional_producer_is_initialised_by_its_own_cluster_only() -> None:
+def test_a_transactional_producer_is_initialised_only_by_its_own_cluster() -> None:
     body = {"transactional_id": "tx", "transaction_timeout_ms": 1}
     away = Talk(grouped(None))
     away.ask(INIT, 4, body)
@@ -237,7 +237,7 @@ def test_a_transactional_producer_is_initialised_by_its_own_cluster_only() -> No
     assert len(here.asked(WEST)) == 1
 
 
-def test_what_a_client_uses_is_reported_once() -> None:
+def test_a_clients_use_of_topics_is_reported_once() -> None:
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(COMMIT, 7, commit(), client_id="app-1")
     talk.ask(COMMIT, 7, commit(), client_id="app-1")
@@ -259,7 +259,7 @@ def test_what_a_client_uses_is_reported_once() -> None:
         ("-java", "1", None),
     ],
 )
-def test_what_a_client_says_that_it_is_comes_with_what_it_uses_unless_a_broker_would_refuse_it(
+def test_a_clients_software_is_reported_with_its_use_unless_a_broker_would_refuse_the_name(
     name: str, version: str, software: str | None
 ) -> None:
     talk = Talk(grouped(None), WEST_PORT)
@@ -271,7 +271,7 @@ def test_what_a_client_says_that_it_is_comes_with_what_it_uses_unless_a_broker_w
 @pytest.mark.parametrize(
     ("name", "version"), [("java", "1 2\n"), ("", "1"), ("java", ""), ("-java", "1"), ("a/b", "1")]
 )
-def test_versions_are_not_told_to_software_with_a_name_that_no_broker_takes(name: str, version: str) -> None:
+def test_software_with_a_name_that_brokers_refuse_gets_no_versions(name: str, version: str) -> None:
     talk = Talk()
     talk.ask(VERSIONS, 3, {"client_software_name": name, "client_software_version": version})
     (answer,) = talk.answers()
@@ -279,7 +279,7 @@ def test_versions_are_not_told_to_software_with_a_name_that_no_broker_takes(name
     assert talk.closed is None
 
 
-def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> None:
+def test_only_versions_are_answered_before_a_login() -> None:
     talk = Talk(users={"app": "secret"})
     talk.ask(VERSIONS, 3, {"client_software_name": "x", "client_software_version": "1"})
     assert talk.answers()[0]["api_keys"]
@@ -288,7 +288,7 @@ def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> 
     assert talk.closed.cause is Cause.NOT_AUTHENTICATED
 
 
-def test_a_client_newer_than_the_gateway_learns_the_versions_in_version_0() -> None:
+def test_a_client_newer_than_the_gateway_gets_the_versions_in_version_0() -> None:
     talk = Talk()
     talk.correlation += 1
     talk.versions.append((1, VERSIONS, 4))
@@ -308,7 +308,7 @@ def test_a_user_logs_in_with_plain_and_is_known_by_that_name() -> None:
     assert question.identity.user == "app", "a client id never lends another user's bindings"
 
 
-def test_a_wrong_password_is_said_and_the_connection_ends() -> None:
+def test_a_wrong_password_is_refused_and_the_connection_ends() -> None:
     talk = Talk(users={"app": "secret"})
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("app", "wrong")})
@@ -317,7 +317,7 @@ def test_a_wrong_password_is_said_and_the_connection_ends() -> None:
     assert talk.closed.cause is Cause.AUTHENTICATION_FAILED
 
 
-def test_another_mechanism_is_refused_with_those_that_are_offered() -> None:
+def test_an_unknown_mechanism_is_refused_with_the_offered_ones() -> None:
     talk = Talk(users={"app": "secret"})
     talk.ask(HANDSHAKE, 1, {"mechanism": "GSSAPI"})
     answer = talk.answers()[0]
@@ -334,7 +334,7 @@ def test_another_mechanism_is_refused_with_those_that_are_offered() -> None:
     ],
 )
 @pytest.mark.parametrize("most", [104_857_600, 2_147_483_647])
-def test_what_is_another_protocol_is_named_and_counted_whatever_size_a_request_may_have(
+def test_another_protocol_is_named_and_counted_whatever_size_a_request_may_have(
     data: bytes, spoken: str, said: str, most: int
 ) -> None:
     talk = Talk(limits=WireLimits(max_request_bytes=most))
@@ -345,7 +345,7 @@ def test_what_is_another_protocol_is_named_and_counted_whatever_size_a_request_m
     assert talk.session.shared.counts.foreign == {("plain", spoken): 1}
 
 
-def test_what_is_nothing_known_is_malformed() -> None:
+def test_unknown_bytes_are_malformed() -> None:
     talk = Talk()
     talk.send(b"\x7f\xff\xff\xff\0\0")
     assert talk.closed is not None
@@ -366,7 +366,7 @@ def test_an_api_that_is_not_offered_ends_the_connection() -> None:
     assert talk.closed.cause is Cause.UNSUPPORTED
 
 
-def test_before_the_state_is_loaded_only_retriable_errors_are_answered() -> None:
+def test_only_retriable_errors_are_returned_before_the_state_is_loaded() -> None:
     talk = Talk(Snapshot(View(), Topology(), tuple(advertised([])), fresh=False))
     talk.ask(HEARTBEAT, 3, heartbeat())
     talk.ask(INIT, 4, {"transactional_id": "tx", "transaction_timeout_ms": 1})
@@ -375,28 +375,28 @@ def test_before_the_state_is_loaded_only_retriable_errors_are_answered() -> None
     assert not talk.upstream
 
 
-def test_a_gateways_own_node_has_one_log_directory_and_nothing_in_it() -> None:
+def test_a_gateways_own_node_has_one_empty_log_directory() -> None:
     # Given an admin client that asks every node, a gateway's too
     talk = Talk(port=Port())
     # When it asks for log directories
     for version in (1, 4):
         talk.ask(DESCRIBE_LOG_DIRS, version, {"topics": None})
-    # Then it is answered: no directory at all is to Java a right that is missing
+    # Then it gets one: Java takes an empty list for a missing right
     for answer in talk.answers():
         assert answer["error_code"] == 0
         assert [(one["error_code"], one["log_dir"], one["topics"]) for one in answer["results"]] == [(0, "gateway", [])]
     assert talk.closed is None
 
 
-def test_a_member_of_a_newer_group_is_told_why_it_is_not_served() -> None:
-    # Given clusters of which none need know KIP-848
+def test_a_member_of_a_kip_848_group_gets_the_reason_why_it_is_not_served() -> None:
+    # Given clusters, none of which need support KIP-848
     talk = Talk(grouped(None))
     talk.ask(VERSIONS, 0, {})
     offered = {line["api_key"]: line["max_version"] for line in talk.answers()[0]["api_keys"]}
     # When a client tries it, because it is offered
     for version in range(offered[CONSUMER_GROUP_HEARTBEAT] + 1):
         talk.ask(CONSUMER_GROUP_HEARTBEAT, version, {"group_id": "billing", "member_id": "m"})
-        # Then it is told what a broker says on which that protocol is off: clients fall back or fail, and do not wait
+        # Then it gets the error of a broker with that protocol disabled: clients fall back or fail, and do not wait
         (answer,) = talk.answers()
         assert (answer["error_code"], answer["assignment"]) == (ErrorCode.UNSUPPORTED_VERSION, None)
         assert "group.protocol=classic" in answer["error_message"]

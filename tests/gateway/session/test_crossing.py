@@ -1,4 +1,4 @@
-"""Produce to a topic whose cut lies ahead, played without I/O: cut 100, and the target's log begins at 7."""
+"""Produce to a topic with a cut ahead, played without I/O: cut 100, and the target's log begins at 7."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LARGE = b"r" * 40_000
 IN_WEST = upstream_id(CLIENT_PID, 1)
 
 
-def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
+def test_records_below_the_cut_go_only_to_the_origin() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0, 10))
     ((asked, _),) = arrived(talk, EAST)
@@ -47,7 +47,7 @@ def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
     assert not talk.asked(TARGET_LANE)
 
 
-def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_producer_id() -> None:
+def test_records_at_or_above_the_cut_go_to_the_target_under_the_writer_epochs_producer_id() -> None:
     talk = Talk(state(topic()))
     for sequence, offset, there in ((0, 100, 7), (3, 140, 12)):
         ask(talk, records(sequence, 3))
@@ -61,23 +61,23 @@ def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_
         assert outcome(talk) == [(TAKEN, CUT + there - BASE)]
 
 
-def test_a_batch_through_which_the_cut_runs_goes_to_the_target_whole_every_time_that_it_comes() -> None:
+def test_a_batch_that_straddles_the_cut_goes_to_the_target_whole_each_time() -> None:
     talk = Talk(state(topic()))
     writes = []
-    for _ in range(2):  # the client's retry meets the same offset in the origin, as the duplicate that it is
+    for _ in range(2):  # the client's retry gets the same offset from the origin, as a duplicate
         ask(talk, records(20, 10))
         ((asked, _),) = arrived(talk, EAST)
         answer(talk, EAST, asked, 96)
         ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 20, 10)
         writes.append(write.records)
-        # Then its records are where the target has put them, whoever was there first
+        # Then its records are where the target has put them, whichever write came first
         answer(talk, TARGET_LANE, write, BASE + 40)
         assert outcome(talk) == [(TAKEN, CUT + 40)]
     assert writes[0] == writes[1]
 
 
-def test_a_batch_that_ends_right_below_the_cut_is_the_origins() -> None:
+def test_a_batch_that_ends_right_below_the_cut_stays_in_the_origin() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(20, 10))
     ((asked, _),) = arrived(talk, EAST)
@@ -87,7 +87,7 @@ def test_a_batch_that_ends_right_below_the_cut_is_the_origins() -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) -> None:
+def test_the_origin_gets_acks_all_whatever_the_client_requests(acks: int) -> None:
     talk = Talk(state(topic()))
     ask(talk, records(-1, 2, producer_id=-1), acks=acks)
     ((asked, _),) = arrived(talk, EAST)
@@ -101,7 +101,7 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
     assert not talk.session.queue
 
 
-def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
+def test_a_transactional_batch_above_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
     body = produce(("orders", 0, records(0, producer_id=talk.session.shared.shown(EAST, 70))))
     talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
@@ -124,8 +124,8 @@ def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101), (TAKEN, 102)]
 
 
-def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> None:
-    # Given the target would take any first sequence of a producer that it does not know
+def test_batches_after_one_that_the_target_refused_are_not_sent_there() -> None:
+    # Given a target that would accept any first sequence of a producer that it does not know
     talk = Talk(state(topic()))
     for sequence in (0, 1):
         ask(talk, records(sequence))
@@ -148,7 +148,7 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
 
 
 @pytest.mark.parametrize("change", ["lease lost", "fenced by the next move", "its cluster was given up by force"])
-def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_asked(change: str) -> None:
+def test_the_target_is_not_written_when_the_state_changed_during_the_origins_write(change: str) -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
     ((asked, _),) = arrived(talk, EAST)
@@ -165,12 +165,12 @@ def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_a
     assert not talk.asked(TARGET_LANE)
 
 
-def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_one_waits_for_it() -> None:
+def test_a_batch_in_flight_at_the_end_of_the_crossing_still_arrives_and_the_next_one_waits_for_it() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(settled())
-    # When the client has learnt of the new leader, and sends the next batch there by another connection
+    # When the client has learned of the new leader, and sends the next batch there over another connection
     other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
@@ -184,7 +184,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     assert outcome(other) == [(TAKEN, 101)]
 
 
-def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
+def test_a_batch_whose_connection_broke_is_not_awaited_forever() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
     other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
@@ -193,8 +193,8 @@ def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
     assert len(arrived(other, WEST)) == 1
 
 
-def test_a_batch_through_which_the_cut_ran_and_that_comes_again_after_the_crossing_is_written_to_the_target() -> None:
-    # Given the gateway was killed between origin and target, and the crossing has ended since
+def test_a_straddling_batch_that_is_retried_after_the_crossing_is_written_to_the_target() -> None:
+    # Given the gateway was killed between the writes to origin and target, and the crossing has ended since
     talk = Talk(settled(last=19), Port("west", 1))
     ask(talk, records(20, 10))
     ((asked, batch),) = arrived(talk, WEST)
@@ -203,7 +203,7 @@ def test_a_batch_through_which_the_cut_ran_and_that_comes_again_after_the_crossi
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
-def test_producers_are_led_to_the_origin_while_the_cut_lies_ahead() -> None:
+def test_producers_are_routed_to_the_origin_while_the_cut_lies_ahead() -> None:
     talk = Talk(state(topic()), Port("west", 1))
     ask(talk, records(0))
     assert outcome(talk) == [(REFUSED, -1)]
@@ -211,10 +211,8 @@ def test_producers_are_led_to_the_origin_while_the_cut_lies_ahead() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 9])
 @pytest.mark.parametrize("stage", ["proposed", "open"])
-def test_partitions_that_the_topic_gets_while_it_crosses_over_are_written_when_that_has_ended(
-    stage: str, pieces: int
-) -> None:
-    # Given a topic of one partition, whose second one was made past the gateways
+def test_partitions_added_during_a_crossing_are_written_after_it(stage: str, pieces: int) -> None:
+    # Given a topic of one partition, whose second one was created past the gateways
     step = len(LARGE) // pieces + 1000
     talk = Talk(state(topic(stage)), chunks=lambda data: [data[at : at + step] for at in range(0, len(data), step)])
     large = produce(("orders", 1, batch(payload=LARGE)))
@@ -222,7 +220,7 @@ def test_partitions_that_the_topic_gets_while_it_crosses_over_are_written_when_t
     # When a producer writes to it, in one piece or in many
     talk.ask(PRODUCE, 9, large)
 
-    # Then nobody is told of a success: whoever settles a moment later may make the target the writer
+    # Then no write is confirmed: the operation's end may make the target the writer a moment later
     assert talk.asked(EAST) == []
     talk.follow(state(topic(None, writer="east"), revision=2))
     assert outcome(talk) == [(REFUSED, -1)]
@@ -230,7 +228,7 @@ def test_partitions_that_the_topic_gets_while_it_crosses_over_are_written_when_t
     assert len(talk.asked(EAST)) == 1
 
 
-def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_have_to_go_twice() -> None:
+def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_go_twice() -> None:
     talk = Talk(state(topic()), chunks=lambda data: [data[at : at + 7] for at in range(0, len(data), 7)])
     ask(talk, records(0, 10))
     ((asked, batch),) = arrived(talk, EAST)
@@ -263,7 +261,7 @@ def test_a_reader_of_both_sides_is_not_sent_away_and_waits_long_on_neither() -> 
     assert there["topics"][0]["partitions"][0]["fetch_offset"] == 27
 
 
-def test_a_client_that_reads_from_the_target_by_the_same_connection_reads_its_own_batch() -> None:
+def test_a_client_that_reads_from_the_target_over_the_same_connection_reads_its_own_batch() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
     ((asked, _),) = arrived(talk, EAST)
@@ -273,13 +271,13 @@ def test_a_client_that_reads_from_the_target_by_the_same_connection_reads_its_ow
     assert not talk.asked(WEST)
     ((write, _),) = arrived(talk, TARGET_LANE)
     answer(talk, TARGET_LANE, write, BASE)
-    # Then the target is asked for it when it has it
+    # Then the target is asked for it once it has it
     (reading,) = talk.asked(WEST)
     talk.answer(WEST, reading, {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []})
     assert len(talk.answers()) == 2
 
 
-def test_a_proposed_cut_waits_for_what_was_sent_before_it_and_for_nothing_later() -> None:
+def test_a_proposed_cut_waits_only_for_requests_sent_before_it() -> None:
     # Given a batch that passed before the gateway knew the cut: whatever offset it gets will be acknowledged
     talk = Talk(state(revision=1))
     ask(talk, records(0))
@@ -307,7 +305,7 @@ def test_a_proposed_cut_waits_for_batches_without_an_answer_too() -> None:
 
 
 def test_an_operation_on_another_topic_of_the_same_request_waits_for_its_records() -> None:
-    # Given a request for a topic that crosses over, and for one that was never moved
+    # Given a request for a topic in a crossing, and for one that was never moved
     talk = Talk(state(topic()))
     talk.ask(PRODUCE, 9, produce(("orders", 0, records(0)), ("other", 0, records(0))))
     # Then an operation that comes later waits for both of them

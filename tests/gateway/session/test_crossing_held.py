@@ -1,7 +1,7 @@
-"""What comes to lie at or above a cut that is only proposed: its answer waits until the state has decided.
+"""Batches at or above a cut that is only proposed: their answers wait until the state has decided.
 
-Cut 100, and the target's log begins at 7. Refused at once, the record of a producer without idempotence would be sent
-again, and both copies be read once the cut is raised.
+Cut 100, and the target's log begins at 7. If a record of a producer without idempotence were refused at once, it would
+be sent again, and both copies would be read once the cut is raised.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def held(*, count: int = 1, at: int = CUT, crossing: str = "proposed", acks: int
 
 
 def test_a_record_at_a_proposed_cut_that_is_raised_is_written_once_and_acknowledged_once() -> None:
-    # Given a record that the origin has put at the cut, before that was open
+    # Given a record that the origin has appended at the cut, before that was open
     talk = held()
     # When a higher cut is proposed
     talk.follow(state(cut_at(RAISED), revision=2))
@@ -57,7 +57,7 @@ def test_a_record_at_a_proposed_cut_that_is_raised_is_written_once_and_acknowled
     assert arrived(talk, EAST) == arrived(talk, TARGET_LANE) == []
 
 
-def test_a_batch_that_straddles_the_raised_cut_as_well_is_held_on() -> None:
+def test_a_batch_that_straddles_the_raised_cut_as_well_stays_held() -> None:
     talk = held(count=10, at=95)
     talk.follow(state(cut_at(102), revision=2))
     assert outcome(talk) == []
@@ -65,7 +65,7 @@ def test_a_batch_that_straddles_the_raised_cut_as_well_is_held_on() -> None:
     assert outcome(talk) == [(TAKEN, 95)]
 
 
-def test_when_the_crossing_is_opened_it_goes_to_the_target() -> None:
+def test_a_held_batch_goes_to_the_target_when_the_crossing_is_opened() -> None:
     talk = held(count=10, at=95)
     talk.follow(state(cut_at(102), revision=2))
     talk.follow(state(cut_at(102, "open"), revision=3))
@@ -76,7 +76,7 @@ def test_when_the_crossing_is_opened_it_goes_to_the_target() -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_when_the_cut_is_taken_back_the_origins_record_is_an_ordinary_one(mapped: bool) -> None:
+def test_a_held_record_is_an_ordinary_one_when_the_cut_is_taken_back(mapped: bool) -> None:
     talk = held()
     origin = Extent(cluster="east", start=0, base=0, term=0)
     document = Topic(name="orders", writer="east", partitions={0: (origin,)})
@@ -91,8 +91,8 @@ def test_a_batch_sent_to_an_open_cut_that_is_proposed_again_is_held_as_well() ->
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
-def test_a_barrier_move_of_which_nobody_here_has_seen_the_fence_has_taken_it_along() -> None:
-    # When several revisions arrive as one: taken back, and then moved behind a fence, whose cut lies above the record
+def test_a_barrier_move_applies_when_this_gateway_missed_the_fence() -> None:
+    # When several revisions arrive as one: taken back, and then moved with a fence, whose cut lies above the record
     talk = held()
     talk.follow(state(cut_at(CUT + 1, None), revision=9))
     assert outcome(talk) == [(TAKEN, CUT)]
@@ -112,7 +112,7 @@ def test_a_barrier_move_of_which_nobody_here_has_seen_the_fence_has_taken_it_alo
         ),
     ],
 )
-def test_what_became_of_it_is_not_guessed(newest: Topic) -> None:
+def test_the_outcome_of_a_held_batch_is_not_guessed(newest: Topic) -> None:
     talk = held()
     talk.follow(state(newest, revision=9))
     assert outcome(talk) == [(REFUSED, -1)]
@@ -120,19 +120,19 @@ def test_what_became_of_it_is_not_guessed(newest: Topic) -> None:
 
 
 @pytest.mark.parametrize("newest", [cut_at(RAISED), cut_at(CUT, "open"), None], ids=["raised", "open", "taken back"])
-def test_without_a_lease_nothing_is_believed(newest: Topic | None) -> None:
+def test_no_state_is_trusted_without_a_lease(newest: Topic | None) -> None:
     # Given the lease has run out: operations may have gone on without this gateway
     talk = held()
     talk.lease.valid_until = 0.0
     talk.follow(state(*[newest] if newest else [], revision=2))
     assert TAKEN not in [error for error, _ in outcome(talk)]
     assert not talk.asked(TARGET_LANE)
-    # And its client is told at the latest when it would have been told anyway
+    # And its client gets an answer at the latest when it would have got one anyway
     talk.wait(PROPOSED_HOLD_S)
     assert not talk.session.queue
 
 
-def test_a_lease_that_comes_back_in_time_decides() -> None:
+def test_a_lease_that_is_regained_in_time_decides() -> None:
     talk = held()
     talk.lease.valid_until = 0.0
     talk.follow(state(cut_at(RAISED), revision=2))
@@ -142,7 +142,7 @@ def test_a_lease_that_comes_back_in_time_decides() -> None:
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
-def test_a_cut_that_nobody_decides_on_is_refused_after_a_while() -> None:
+def test_a_batch_at_an_undecided_cut_is_refused_after_a_while() -> None:
     talk = held()
     talk.wait(PROPOSED_HOLD_S - 0.6)
     assert outcome(talk) == []
@@ -151,7 +151,7 @@ def test_a_cut_that_nobody_decides_on_is_refused_after_a_while() -> None:
     assert outcome(talk) == [(REFUSED, -1)]
 
 
-def test_a_client_that_waits_for_less_is_told_earlier() -> None:
+def test_a_client_with_a_shorter_timeout_is_answered_earlier() -> None:
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(0), timeout_ms=1000))
     ((asked, _),) = arrived(talk, EAST)
@@ -160,7 +160,7 @@ def test_a_client_that_waits_for_less_is_told_earlier() -> None:
     assert outcome(talk) == [(REFUSED, -1)]
 
 
-def test_answers_keep_their_order_and_what_lies_below_the_cut_is_taken_at_once() -> None:
+def test_answers_keep_their_order_and_batches_below_the_cut_are_acknowledged_at_once() -> None:
     talk = Talk(state(topic("proposed")))
     for sequence in (0, 5, 10):
         talk.ask(PRODUCE, 9, plain(records(sequence, 5)))
@@ -171,7 +171,7 @@ def test_answers_keep_their_order_and_what_lies_below_the_cut_is_taken_at_once()
     assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104)]
 
 
-def test_pipelined_batches_go_to_the_target_in_their_order_when_the_crossing_is_opened() -> None:
+def test_pipelined_batches_go_to_the_target_in_order_when_the_crossing_is_opened() -> None:
     talk = Talk(state(topic("proposed")))
     for sequence in (0, 5, 10):
         talk.ask(PRODUCE, 9, plain(records(sequence, 5)))
@@ -188,7 +188,7 @@ def test_pipelined_batches_go_to_the_target_in_their_order_when_the_crossing_is_
     assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104), (TAKEN, 109)]
 
 
-def test_what_follows_a_batch_that_was_refused_when_its_time_was_up_does_not_cross_before_it() -> None:
+def test_batches_after_one_that_was_refused_at_its_timeout_do_not_cross_before_it() -> None:
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(0)))
     talk.now += 1.0
@@ -202,8 +202,8 @@ def test_what_follows_a_batch_that_was_refused_when_its_time_was_up_does_not_cro
     assert not talk.asked(TARGET_LANE)
 
 
-def test_the_partitions_of_a_request_are_answered_when_all_of_them_are_decided() -> None:
-    # Given two topics that cross over for two operations
+def test_the_partitions_of_a_request_are_answered_once_all_are_decided() -> None:
+    # Given two topics in crossings of two operations
     other = cut_at(CUT, name="other").model_copy(update={"crossing": Crossing(operation="m-2", state="proposed")})
     talk = Talk(state(topic("proposed"), other))
     both = produce(("orders", 0, records(0)), ("other", 0, records(0)))
@@ -224,19 +224,19 @@ def test_the_partitions_of_a_request_are_answered_when_all_of_them_are_decided()
     ]
 
 
-def test_no_operation_waits_for_what_waits_for_it() -> None:
-    # Given batches on their way when an open cut is proposed again, to be taken back
+def test_no_operation_waits_for_a_request_that_waits_for_it() -> None:
+    # Given batches in flight when an open cut is proposed again, to be taken back
     talk = Talk(state(topic("open")))
     for _ in range(2):
         talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     (first, _), (second, _) = arrived(talk, EAST)
     talk.follow(state(topic("proposed"), revision=2))
     assert talk.session.holds_back(*SCOPE, 2)
-    # When the origin has answered, nothing of them is in flight, and nothing will be by the rules of before
+    # When the origin has answered, none of them is in flight, and none will be by the former rules
     answer(talk, EAST, first, 100)
     answer(talk, EAST, second, 101)
     assert not talk.session.holds_back(*SCOPE, 2)
-    # And a revision of others changes nothing about it
+    # And a revision about other topics changes nothing about it
     talk.follow(state(topic("proposed"), revision=7))
     assert not talk.session.holds_back(*SCOPE, 7)
     assert not talk.asked(TARGET_LANE)
@@ -255,7 +255,7 @@ def test_a_batch_in_flight_to_the_target_is_awaited_and_the_next_one_is_judged_b
     assert outcome(talk) == [(TAKEN, CUT)]
     assert not talk.session.holds_back(*SCOPE, 2)
     assert not talk.asked(TARGET_LANE)
-    # And when there is no way back, because the target has the first of them, it goes there as well
+    # And when there is no way back, because the target has the first of them, the second goes there as well
     talk.follow(state(topic("open"), revision=3))
     ((write, _),) = arrived(talk, TARGET_LANE)
     answer(talk, TARGET_LANE, write, BASE + 1)
@@ -263,8 +263,8 @@ def test_a_batch_in_flight_to_the_target_is_awaited_and_the_next_one_is_judged_b
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_record_above_an_open_cut_goes_to_the_target_once_the_fence_has_gone(ended: bool) -> None:
-    # Given an operator ends the crossing behind a fence, for partitions that nobody writes to
+def test_a_record_above_an_open_cut_goes_to_the_target_once_the_fence_is_lifted(ended: bool) -> None:
+    # Given an operator ends the crossing with a fence, for partitions without writes
     talk = Talk(state(topic("open")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     ((asked, _),) = arrived(talk, EAST)
@@ -278,7 +278,7 @@ def test_a_record_above_an_open_cut_goes_to_the_target_once_the_fence_has_gone(e
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
-def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_refused_in_the_end() -> None:
+def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_finally_refused() -> None:
     talk = held(acks=0)
     assert talk.closed is None
     talk.wait(PROPOSED_HOLD_S)
@@ -286,13 +286,13 @@ def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_refused_in_the_end()
     assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
-def test_an_acks_0_client_goes_on_when_the_cut_is_raised() -> None:
+def test_an_acks_0_client_continues_when_the_cut_is_raised() -> None:
     talk = held(acks=0)
     talk.follow(state(cut_at(RAISED), revision=2))
     assert (outcome(talk), talk.closed, list(talk.session.queue)) == ([], None, [])
 
 
-def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> None:
+def test_the_batch_of_a_client_that_has_left_still_reaches_its_cluster() -> None:
     talk = held(acks=0)
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
@@ -303,7 +303,7 @@ def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> No
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
 
-def test_a_batch_of_a_transaction_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
+def test_a_transactional_batch_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
     for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
         talk = Talk(state(topic("proposed")))
         body = plain(records(0, producer_id=talk.session.shared.shown(EAST, 70)))
@@ -315,7 +315,7 @@ def test_a_batch_of_a_transaction_is_held_too_and_refused_when_it_would_have_to_
         assert outcome(talk) == [expected]
 
 
-def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() -> None:
+def test_another_answer_of_the_broker_waits_for_its_turn_meanwhile() -> None:
     talk = held()
     talk.ask(FETCH, 12, fetch(("other", 0, 3)))
     (waiting,) = talk.asked(EAST)
@@ -326,7 +326,7 @@ def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() ->
     assert len(talk.answers()) == 2
 
 
-def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_read_from_a_client_with_many_held_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.session.state.MAX_BUFFERED_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
     talk = Talk(state(topic("proposed")))
     for _ in range(3):
@@ -341,7 +341,7 @@ def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest
 
 
 def test_a_record_above_a_settled_cut_goes_to_the_target_although_it_was_sent_when_the_cut_was_proposed() -> None:
-    # Given the origin takes long to answer, and meanwhile the crossing was opened and ended
+    # Given an origin that answers late, after the crossing was opened and ended
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(0, 4)))
     ((asked, _),) = arrived(talk, EAST)

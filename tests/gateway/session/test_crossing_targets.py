@@ -1,6 +1,7 @@
-"""What crosses a cut while the target's leader is not known or changes: it is looked for, and the client is not told.
+"""Batches that cross a cut while the target's leader is unknown or changes: the gateway looks for it, unseen by
+clients.
 
-Of a batch that straddles the cut the origin has a part that is read already: refused, it would come a second time.
+A part of a batch that straddles the cut is read in the origin already: if it were refused, it would come a second time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tests.gateway.session.messages import PRODUCE, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk, topology
 
 
-def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
-    # Given a topic that was created in the target a moment ago
+def test_an_unknown_leader_of_the_target_is_awaited() -> None:
+    # Given a topic that was just created in the target
     unknown = topology(east={"orders": {0: 1}})
     talk = Talk(replace(state(topic()), topology=unknown))
     talk.ask(PRODUCE, 9, plain(records(-1, 10, producer_id=-1)))
@@ -37,7 +38,7 @@ def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
     answer(talk, EAST, asked, 95)
     assert outcome(talk) == []
     assert Refresh() in talk.others
-    # When the gateway has found it
+    # When the gateway has found its leader
     talk.follow(replace(talk.session.snapshot, topology=state().topology))
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
@@ -45,7 +46,7 @@ def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
-def test_a_target_that_is_never_found_is_refused_in_the_end() -> None:
+def test_a_batch_whose_target_is_never_found_is_finally_refused() -> None:
     talk = Talk(replace(state(topic()), topology=topology(east={"orders": {0: 1}})))
     talk.ask(PRODUCE, 9, plain(records(0)))
     ((asked, _),) = arrived(talk, EAST)
@@ -55,7 +56,7 @@ def test_a_target_that_is_never_found_is_refused_in_the_end() -> None:
     assert outcome(talk) == [(REFUSED, -1)]
 
 
-def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next_batch_waits() -> None:
+def test_a_changed_leader_of_the_target_is_hidden_from_the_client_and_the_next_batch_waits() -> None:
     talk = Talk(state(topic()))
     for sequence in (0, 10):
         talk.ask(PRODUCE, 9, plain(records(sequence, 10)))
@@ -65,7 +66,7 @@ def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next
     answer(talk, TARGET_LANE, write, -1, REFUSED)
     assert not talk.asked(TARGET_LANE)
     assert not talk.session.holds_back(*SCOPE, 1)
-    # When it was asked for again, and found
+    # When it was looked up again, and found
     talk.follow(replace(talk.session.snapshot, topology=topology(west={"orders": {0: 2}})))
     assert outcome(talk) == []
     second = TARGET_LANE._replace(broker=2)
@@ -77,7 +78,7 @@ def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next
     assert not talk.asked(TARGET_LANE)
 
 
-def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused() -> None:
+def test_a_batch_that_one_target_has_appended_is_not_resent_with_one_that_another_refused() -> None:
     talk = Talk(state(topic(), cut_at(CUT, "open", name="other")))
     talk.ask(PRODUCE, 9, {**produce(("orders", 0, records(0)), ("other", 0, records(0))), "timeout_ms": 30_000})
     (asked,) = talk.asked(EAST)
@@ -92,7 +93,7 @@ def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused()
     assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]
 
 
-def test_a_target_that_dies_takes_no_connection_with_it_and_its_successor_is_asked() -> None:
+def test_a_target_that_dies_breaks_no_client_connection_and_its_successor_is_asked() -> None:
     talk = Talk(state(topic()))
     talk.ask(PRODUCE, 9, plain(records(0, 10)))
     ((asked, _),) = arrived(talk, EAST)
@@ -106,7 +107,7 @@ def test_a_target_that_dies_takes_no_connection_with_it_and_its_successor_is_ask
         assert outcome(talk) == []
         ((write, again),) = arrived(talk, TARGET_LANE)
         assert again == first
-    # Then the batch that it may have taken comes again as it was
+    # Then the batch that it may have appended is sent again unchanged
     answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
 

@@ -1,4 +1,4 @@
-"""Batches that the origin of a crossing took before it died: cut 100 was proposed, and the target's log begins at 7."""
+"""Batches that a crossing's origin appended before it died: cut 100 was proposed, and the target's log begins at 7."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.gateway.session.talk import EAST, Talk
 
 
 def without_origin(name: str, unread: str = "wait") -> Topic:
-    """The origin died while the cut was proposed: another one lies above all that it can have given out."""
+    """The origin died while the cut was proposed: another one lies above all offsets that it can have returned."""
     found = cut_at(RAISED, None, name=name)
     before, after = found.partitions[0]
     before = before.changed(known_end=CUT - 2, ignored=unread == "skip")
@@ -32,7 +32,7 @@ def without_origin(name: str, unread: str = "wait") -> Topic:
 
 
 @pytest.mark.parametrize(("unread", "said"), [("wait", TAKEN), ("skip", REFUSED)])
-def test_what_an_origin_took_before_it_died_is_all_told_or_all_written_again_in_its_order(
+def test_batches_that_an_origin_appended_before_it_died_are_all_acknowledged_or_all_rewritten_in_order(
     unread: str, said: int
 ) -> None:
     # Given a batch that waits for its request's other topic, and one that was sent when a higher cut was served
@@ -48,7 +48,7 @@ def test_what_an_origin_took_before_it_died_is_all_told_or_all_written_again_in_
     assert talk.answers() == []
     # When the crossing is ended without the origin
     talk.follow(state(without_origin("orders", unread), without_origin("other", unread), revision=3))
-    # Then no target is sent what came first while what follows is said to be in the origin
+    # Then no target gets an earlier batch while a later one is reported to be in the origin
     assert [entry(one)["error_code"] for one in talk.answers()] == [said, said]
 
 

@@ -1,4 +1,4 @@
-"""How soon refusals are said: at once as long as a client may only be late, later to one that asks in a loop."""
+"""Delay of refusals: none as long as a client may only be late, longer ones for a client that retries in a loop."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def refused_at_once(talk: Talk, topic: str = "orders", partition: int = 0) -> bo
     return bool(found)
 
 
-def test_what_a_producer_had_on_its_way_at_a_cut_is_refused_at_once_so_that_it_comes_again_in_order() -> None:
+def test_a_producers_batches_in_flight_at_a_cut_are_refused_at_once_so_that_they_come_again_in_order() -> None:
     # Given a producer with requests in flight to the old cluster
     talk = Talk(state(), Port("east", 1))
     talk.follow(state(moved(), revision=2))
-    # When it hears of them one after the other, none waits for the one before
+    # When they are refused one after the other, none waits for the one before
     assert [refused_at_once(talk) for _ in range(AT_ONCE)] == [True] * AT_ONCE
-    # Then only a client that asks in a loop has to wait, longer each time
+    # Then only a client that retries in a loop has to wait, longer each time
     for delay_s in DELAYS_S:
         talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
         talk.wait(delay_s * 0.9)
@@ -36,7 +36,7 @@ def test_what_a_producer_had_on_its_way_at_a_cut_is_refused_at_once_so_that_it_c
         assert len(talk.answers()) == 1
 
 
-def test_a_partition_that_is_asked_for_in_a_loop_holds_no_other_up() -> None:
+def test_a_partition_that_is_requested_in_a_loop_delays_no_other() -> None:
     talk = Talk(state(moved(), moved().model_copy(update={"name": "other"})), Port("east", 1))
     for _ in range(AT_ONCE + 1):
         last = refused_at_once(talk)
@@ -45,7 +45,7 @@ def test_a_partition_that_is_asked_for_in_a_loop_holds_no_other_up() -> None:
     assert refused_at_once(talk, "other")
 
 
-def test_a_produce_that_is_forwarded_ends_the_row_of_refusals_through_a_map_as_well() -> None:
+def test_a_forwarded_produce_ends_a_row_of_refusals_for_mapped_topics_as_well() -> None:
     # Given a topic that was moved to this cluster, and a row of refusals for a fence that stood too long
     fenced = moved(100, 7, fence=Fence(operation="op-1"))
     talk = Talk(state(moved(100, 7)), Port("west", 1))
@@ -58,7 +58,7 @@ def test_a_produce_that_is_forwarded_ends_the_row_of_refusals_through_a_map_as_w
         (asked,) = talk.asked(WEST)
         talk.answer(WEST, asked, produced(("orders", 0, 0, 7)))
         assert entry(talk.answers()[0])["base_offset"] == 100
-    # Then a refusal is still said at once, and so it is where a fence has come and gone
+    # Then a refusal is still sent at once, also after a fence has come and gone
     talk.follow(state(fenced, revision=3))
     talk.follow(state(moved(100, 7), revision=4))
     talk.lease.valid_until = 0.0
@@ -73,7 +73,7 @@ def test_a_new_view_ends_the_row_of_refusals() -> None:
     assert refused_at_once(talk)
 
 
-def test_passed_requests_of_the_same_kind_end_the_row_too() -> None:
+def test_forwarded_requests_of_the_same_kind_end_the_row_too() -> None:
     talk = Talk(state(), Port("east", 1), lease=False)
     while refused_at_once(talk):
         pass

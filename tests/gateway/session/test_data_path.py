@@ -50,14 +50,14 @@ def test_a_produce_of_an_unmapped_topic_reaches_the_broker_byte_for_byte(version
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("version", range(3, 10))
-def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_in_client_offsets(
+def test_a_produce_above_the_cut_has_the_writer_epochs_producer_id_and_is_answered_in_client_offsets(
     version: int, chunking: str
 ) -> None:
     # Given a topic that was cut at 100, and begins at 7 in the west
     talk = Talk(state(moved(100, 7)), Port("west", 1), chunks=CHUNKINGS[chunking])
     # When a producer sends a batch
     talk.ask(PRODUCE, version, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=9))))
-    # Then the broker sees the id of term 1 under a valid checksum
+    # Then the broker sees the id of writer epoch 1 under a valid checksum
     (request,) = talk.asked(WEST)
     records = request.records
     (seen,) = batches(records, 0, len(records))
@@ -68,7 +68,7 @@ def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_i
     assert entry(talk.answers()[0])["base_offset"] == 101
 
 
-def test_an_id_that_is_not_the_gateways_is_left_as_it_is() -> None:
+def test_an_id_that_is_not_the_gateways_is_left_unchanged() -> None:
     talk = Talk(state(moved()), Port("west", 1))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=12, epoch=0, sequence=0))))
     records = talk.asked(WEST)[0].records
@@ -84,15 +84,15 @@ def test_a_corrupt_batch_stays_corrupt_so_that_the_broker_sees_it() -> None:
     assert google_crc32c.value(records[21:]) != int.from_bytes(records[17:21], "big")
 
 
-def test_a_produce_through_the_old_clusters_port_is_sent_to_look_for_the_leader() -> None:
+def test_a_produce_through_the_old_clusters_port_makes_the_client_look_for_the_leader() -> None:
     talk = Talk(state(moved()), Port("east", 1))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not talk.asked(EAST)
 
 
-def test_a_batch_that_an_earlier_term_holds_is_not_forwarded() -> None:
-    # Given the east had taken sequences up to 19 when its term ended
+def test_a_batch_that_an_earlier_writer_epoch_holds_is_not_forwarded() -> None:
+    # Given the east had appended sequences up to 19 when its writer epoch ended
     held = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}})
     talk = Talk(state(moved(), sequences=held), Port("west", 1))
     # When the client retries 10 to 19, whose answer was lost
@@ -102,7 +102,7 @@ def test_a_batch_that_an_earlier_term_holds_is_not_forwarded() -> None:
     # Then nothing is appended a second time
     assert entry(talk.answers()[0])["base_offset"] == 90
     assert not talk.asked(WEST)
-    # And what follows passes
+    # And the next batch passes
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(count=1, producer_id=CLIENT_PID, epoch=0, sequence=20))))
     assert len(talk.asked(WEST)) == 1
 
@@ -125,7 +125,7 @@ def test_a_fenced_topic_is_refused_when_the_fence_is_lifted_and_no_later_than_th
     assert not talk.asked(EAST)
 
 
-def test_only_the_fenced_partition_of_a_request_is_held_out_and_the_order_of_the_request_is_kept() -> None:
+def test_only_the_fenced_partition_of_a_request_is_refused_and_the_order_of_the_request_is_kept() -> None:
     fenced = Topic(name="orders", fence=Fence(operation="op-1"))
     talk = Talk(state(fenced))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
@@ -138,8 +138,8 @@ def test_only_the_fenced_partition_of_a_request_is_held_out_and_the_order_of_the
     assert answer["responses"][1]["partition_responses"][0]["base_offset"] == 5
 
 
-def test_what_was_in_flight_holds_the_fence_back_until_it_is_answered() -> None:
-    # Given a produce on its way
+def test_a_request_in_flight_holds_the_fence_back_until_it_is_answered() -> None:
+    # Given a produce in flight
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     (request,) = talk.asked(EAST)
@@ -184,14 +184,14 @@ def test_acks_zero_leaves_no_pending_request() -> None:
     assert len(talk.answers()) == 1
 
 
-def test_a_fence_waits_for_records_that_were_sent_without_acks() -> None:
-    # Given records on their way that nobody will acknowledge
+def test_a_fence_waits_for_records_that_were_sent_with_acks_0() -> None:
+    # Given records in flight without an acknowledgement
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     talk.asked(EAST)
     # When their topic is fenced
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
-    # Then the broker is asked something behind them, and its answer drains the fence
+    # Then the broker gets a question after them, and its answer drains the fence
     (probe,) = talk.asked(EAST)
     scope = (frozenset({b"orders"}), frozenset[bytes]())
     assert talk.session.holds_back(*scope, 99)
@@ -210,7 +210,7 @@ def test_a_fetch_above_the_cut_is_translated_both_ways(version: int, chunking: s
     (request,) = talk.asked(WEST)
     asked = request.partition
     assert (asked["fetch_offset"], asked["current_leader_epoch"]) == (10, -1)
-    # Then the answer's offsets are the client's
+    # Then the answer has client offsets
     talk.answer(WEST, request, fetched(("orders", 0, 12, batch(10, leader_epoch=4) + batch(11, leader_epoch=4))))
     found = entry(talk.answers()[0])
     assert (found["high_watermark"], found["last_stable_offset"]) == (105, 105)
@@ -224,7 +224,7 @@ def test_a_fetch_below_the_cut_is_served_by_the_old_cluster_and_cut_off_at_its_e
     assert not talk.asked(WEST)
     (request,) = talk.asked(EAST)
     assert request.partition["fetch_offset"] == 98
-    # The old log has a record behind the cut: it must never be seen
+    # The old log has a record above the cut: it must never be seen
     talk.answer(EAST, request, fetched(("orders", 0, 101, batch(98) + batch(99) + batch(100))))
     found = entry(talk.answers()[0])
     assert [b.base_offset for b in batches(found["records"], 0, len(found["records"]))] == [98, 99]
@@ -246,16 +246,16 @@ def test_a_fetch_over_both_clusters_is_split_and_merged_in_the_order_of_the_requ
     assert [t["topic"] for t in answer["responses"]] == ["orders", "other"]
 
 
-def test_a_reader_at_the_hollow_end_of_an_old_log_goes_on_above_the_cut() -> None:
-    # Given compaction has taken the last records below the cut
+def test_a_reader_at_the_hollow_end_of_an_old_log_continues_above_the_cut() -> None:
+    # Given compaction has removed the last records below the cut
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     (request,) = talk.asked(EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 100, b"")))
     assert not entry(talk.answers()[0])["records"]
-    # When the reader asks again for what is not there
+    # When the reader asks for them again
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
-    # Then it is served from the next extent, as over a hole of a compacted log
+    # Then it is served from the next extent, as over a hole in a compacted log
     (request,) = talk.asked(WEST)
     assert request.partition["fetch_offset"] == 7
 
@@ -269,14 +269,14 @@ def test_an_empty_partition_beside_a_full_one_is_not_taken_for_hollow() -> None:
     (request,) = talk.asked(EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 100, batch(50)), ("orders", 1, 100, b"")))
     talk.answers()
-    # When the reader asks again for what it did not get
+    # When the reader asks again for the other one
     talk.ask(FETCH, 12, fetch(("orders", 1, 60)))
-    # Then it is still read from the old cluster: nothing was skipped
+    # Then it is still read from the old cluster: no record was skipped
     (request,) = talk.asked(EAST)
     assert request.partition["fetch_offset"] == 60
 
 
-def test_a_log_whose_records_go_on_only_above_the_cut_is_hollow_below_it() -> None:
+def test_a_log_that_continues_only_above_the_cut_is_hollow_below_it() -> None:
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     (request,) = talk.asked(EAST)
@@ -286,7 +286,7 @@ def test_a_log_whose_records_go_on_only_above_the_cut_is_hollow_below_it() -> No
     assert talk.asked(WEST)
 
 
-def test_an_old_cluster_out_of_reach_gives_an_empty_answer_after_the_wait_and_never_a_skip() -> None:
+def test_an_unreachable_old_cluster_gives_an_empty_answer_after_the_wait_and_never_a_skip() -> None:
     reached = state(moved(100, 7))
     down = replace(reached.topology.clusters["east"], reachable=False)
     clusters = {**reached.topology.clusters, "east": down}
@@ -298,7 +298,7 @@ def test_an_old_cluster_out_of_reach_gives_an_empty_answer_after_the_wait_and_ne
     assert (found["error_code"], found["records"]) == (0, b"")
 
 
-def test_an_old_cluster_that_is_back_with_less_than_it_may_have_had_makes_no_reader_jump() -> None:
+def test_an_old_cluster_that_is_back_with_fewer_records_makes_no_reader_jump() -> None:
     topic = moved(100, 7)
     old, new = topic.partitions[0]
     unconfirmed = old.changed(known_end=60)
@@ -324,7 +324,7 @@ def test_losing_the_old_cluster_in_the_middle_of_a_read_does_not_close_the_clien
     assert talk.closed is None
 
 
-def test_losing_the_broker_of_a_passed_request_closes_the_connection_because_its_fate_is_unknown() -> None:
+def test_losing_the_broker_of_a_forwarded_request_closes_the_connection_because_the_outcome_is_unknown() -> None:
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.lose(EAST)
@@ -342,17 +342,17 @@ def test_a_fetch_session_that_holds_a_topic_is_renewed_when_the_topic_gets_a_map
     # When the topic is cut
     talk.follow(state(moved(), revision=2))
     talk.ask(FETCH, 12, {**fetch(session=(77, 1)), "topics": []})
-    # Then the client is asked for all its partitions, and its session is off from there on
+    # Then the client has to send all its partitions, and its session is off from then on
     assert talk.answers()[0]["error_code"] == SESSION_ENDS
     talk.ask(FETCH, 12, fetch(("orders", 0, 5), session=(0, 0)))
     (request,) = talk.asked(EAST)
     assert (request.body["session_id"], request.body["session_epoch"]) == (0, -1)
 
 
-def test_a_reader_above_the_cut_is_served_through_the_port_that_it_is_on() -> None:
-    # Given a consumer that has not asked for metadata since the cut
+def test_a_reader_above_the_cut_is_served_through_its_present_port() -> None:
+    # Given a consumer that has not refreshed metadata since the cut
     talk = Talk(state(moved(100, 7)), Port("east", 1))
-    # When it goes on reading
+    # When it continues to read
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     # Then it is served from the new cluster, and sees no error
     (request,) = talk.asked(WEST)
@@ -385,7 +385,7 @@ def test_a_reader_that_waits_in_the_old_cluster_is_answered_at_the_cut(session: 
     # Then it need not wait for a log to which nothing is appended any more
     (answer,) = talk.answers()
     assert (answer["error_code"], answer["responses"]) == (said, [])
-    # And what the old cluster says later is dropped, whatever comes behind it
+    # And the old cluster's late answer is dropped, whatever follows it
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
     talk.answer(EAST, waiting, fetched(("orders", 0, 100, b"")))
     talk.answer(EAST, talk.asked(EAST)[0], produced(("other", 0, 0, 5)))
@@ -408,7 +408,7 @@ def test_answers_keep_the_order_of_the_requests_over_two_brokers() -> None:
     assert second["responses"][0]["topic"] == "other"
 
 
-def test_a_bound_user_is_sent_away_from_the_port_of_another_cluster() -> None:
+def test_a_bound_user_is_sent_away_from_another_clusters_port() -> None:
     view = View(1, CLUSTERS, bindings={"anonymous": UserBindings(user="anonymous", cluster="west")})
     leaders = {"orders": {0: 1}}
     talk = Talk(snapshot(view, topology(east=leaders, west=leaders)))

@@ -1,4 +1,4 @@
-"""At the listener for discovery all but discovery is refused, by an error where there is one to say."""
+"""The listener for discovery refuses all other requests, by an error where the API has one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_discovery_is_served() -> None:
     assert [command.api_key for command in talk.others if isinstance(command, Compose)] == [METADATA, FIND]
 
 
-def test_a_producer_a_member_and_an_administrator_are_told_that_they_are_wrong_here() -> None:
+def test_a_producer_a_member_and_an_administrator_get_an_error_at_the_discovery_listener() -> None:
     talk = Talk(port=DIRECT)
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch()}]}]
     talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
@@ -42,7 +42,7 @@ def test_a_producer_a_member_and_an_administrator_are_told_that_they_are_wrong_h
     written, beat = talk.answers()
     assert written["responses"][0]["partition_responses"][0]["error_code"] == NOT_LEADER
     assert beat["error_code"] == NOT_COORDINATOR
-    # And where there is no error to say for the whole of a request, the connection ends, with a line that says why
+    # And where an API has no error for a whole request, the connection ends, with a log line that has the reason
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
     assert "discovery only" in talk.closed.detail
@@ -53,7 +53,7 @@ def test_a_producer_a_member_and_an_administrator_are_told_that_they_are_wrong_h
 
 
 @pytest.mark.parametrize("key", OTHERS, ids=lambda key: ApiKey(key).name)
-def test_nothing_else_reaches_anybody(key: int) -> None:
+def test_no_other_request_is_forwarded(key: int) -> None:
     version = APIS[key].max_version
     for seed in range(5):
         talk = Talk(port=DIRECT)

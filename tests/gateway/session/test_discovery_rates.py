@@ -1,4 +1,4 @@
-"""Who asks for metadata, coordinators and producer ids more often than he may is answered later, and never refused."""
+"""A client that exceeds its rate limit for metadata, coordinators and producer ids is answered later, never refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMED = {"alice": 5, EVERYBODY: 50}
 def waits(
     rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1"
 ) -> list[DiscoveryWait | None]:
-    """That many requests at once."""
+    """Waits of this many requests at once."""
     return [rates.take(user, address, 100.0) for _ in range(count)]
 
 
@@ -34,20 +34,20 @@ def limits(found: list[DiscoveryWait | None]) -> set[DiscoveryLimit]:
     return {wait.limit for wait in found if wait is not None}
 
 
-def test_without_settings_nothing_is_counted() -> None:
+def test_without_settings_no_request_is_counted() -> None:
     rates = DiscoveryRates()
     assert waits(rates, 1000) == [None] * 1000
     assert len(rates) == 0
 
 
-def test_what_may_come_in_a_second_may_come_at_once_and_the_rest_waits_in_line() -> None:
+def test_one_seconds_requests_may_come_at_once_and_the_rest_waits_in_line() -> None:
     found = waits(DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 10})), 15)
     assert found[:10] == [None] * 10
     assert [round(wait.seconds, 3) for wait in found[10:] if wait] == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
-def test_over_a_minute_a_limit_lets_through_what_it_says() -> None:
-    # Given a client that asks again as soon as it is answered, and may do so 20 times a second
+def test_a_limit_lets_its_rate_through_over_a_minute() -> None:
+    # Given a client that asks again as soon as it is answered, with a limit of 20 a second
     rates, now, answered = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 20})), 0.0, 0
     # When it does so for a minute
     while now < 60:
@@ -58,21 +58,21 @@ def test_over_a_minute_a_limit_lets_through_what_it_says() -> None:
     assert 60 * 20 <= answered <= 61 * 20 + 1
 
 
-def test_a_named_users_limit_comes_before_that_of_his_address_and_of_everybody() -> None:
+def test_a_named_users_limit_replaces_those_of_its_address_and_the_general_ones() -> None:
     settings = DiscoverySettings(user_rate=NAMED, address_rate={"10.0.0.1": 1, EVERYBODY: 1})
     found = waits(DiscoveryRates(settings), 6, "alice")
     assert found[:5] == [None] * 5
     assert limits(found) == {DiscoveryLimit.NAMED_USER}
 
 
-def test_a_named_addresss_limit_comes_before_the_general_ones() -> None:
+def test_a_named_addresss_limit_replaces_the_general_ones() -> None:
     settings = DiscoverySettings(user_rate={EVERYBODY: 1}, address_rate={"10.0.0.1": 5, EVERYBODY: 1})
     found = waits(DiscoveryRates(settings), 6)
     assert found[:5] == [None] * 5
     assert limits(found) == {DiscoveryLimit.NAMED_ADDRESS}
 
 
-def test_of_the_general_limits_the_longer_wait_counts() -> None:
+def test_the_longer_wait_of_the_general_limits_counts() -> None:
     of_users = DiscoverySettings(user_rate={EVERYBODY: 5}, address_rate={EVERYBODY: 50})
     of_addresses = DiscoverySettings(user_rate={EVERYBODY: 50}, address_rate={EVERYBODY: 5})
     assert limits(waits(DiscoveryRates(of_users), 7)) == {DiscoveryLimit.USER}
@@ -93,7 +93,7 @@ def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
     assert len(rates) == 1
 
 
-def test_other_settings_count_from_the_next_request_on() -> None:
+def test_new_settings_apply_from_the_next_request_on() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     assert waits(rates, 2)[1] is not None
     rates.settings = DiscoverySettings(user_rate={EVERYBODY: 1000})
@@ -107,7 +107,7 @@ _STEPS = st.lists(st.tuples(_NAMES, _NAMES, st.floats(0, 10)), max_size=200)
 
 
 @given(_STEPS, st.integers(1, 1000), st.integers(1, 1000))
-def test_nobody_waits_longer_than_clients_bear_and_memory_is_bounded_whoever_comes(
+def test_waits_and_memory_are_bounded_for_any_number_of_names(
     steps: list[tuple[str, str, float]], user_rate: int, address_rate: int
 ) -> None:
     settings = DiscoverySettings(
@@ -121,7 +121,7 @@ def test_nobody_waits_longer_than_clients_bear_and_memory_is_bounded_whoever_com
         assert len(rates) <= 20
 
 
-def test_names_that_nobody_uses_any_more_are_forgotten_first() -> None:
+def test_the_least_recently_used_names_are_evicted_first() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}), most=100)
     waits(rates, 3, "busy")
     for n in range(10_000):
@@ -144,19 +144,19 @@ def composed(talk: Talk) -> list[Compose]:
     return found
 
 
-def test_a_question_above_the_limit_is_put_later_and_its_answer_says_how_much() -> None:
+def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay() -> None:
     # Given a client that may ask once a second, and asks twice
     talk = slow()
     talk.ask(METADATA, 8, {"topics": []})
     (first,) = composed(talk)
     talk.take(talk.session.answered(first.token, NO_TOPICS, talk.now))
     talk.ask(METADATA, 8, {"topics": []})
-    # Then nobody is asked yet, the client is not read, and a timer stands
+    # Then no cluster is asked yet, the client is not read, and a timer stands
     assert composed(talk) == []
     assert talk.session.paused
     assert talk.woken == [101.0]
     assert not talk.session.idle
-    # And a second later it is, and told for how long it was held
+    # And a second later the cluster is asked, and the answer has the delay
     talk.wait(1.0)
     (second,) = composed(talk)
     talk.take(talk.session.answered(second.token, NO_TOPICS, talk.now))
@@ -167,7 +167,7 @@ def test_a_question_above_the_limit_is_put_later_and_its_answer_says_how_much() 
     assert [command for command in talk.others if isinstance(command, Delays)] == [Delays("user", 1)]
 
 
-def test_a_timer_that_comes_early_puts_no_question() -> None:
+def test_a_timer_that_comes_early_asks_nothing() -> None:
     talk = slow()
     for _ in range(2):
         talk.ask(METADATA, 8, {"topics": []})
@@ -177,7 +177,7 @@ def test_a_timer_that_comes_early_puts_no_question() -> None:
     assert talk.session.next_wakeup() == 101.0
 
 
-def test_an_answer_that_is_encoded_already_says_it_too() -> None:
+def test_an_encoded_answer_has_the_delay_too() -> None:
     from ha_core.wire import encode
 
     talk = slow()
@@ -204,13 +204,13 @@ def test_a_long_request_that_comes_in_pieces_is_held_as_well() -> None:
 
 
 def test_producer_ids_and_coordinators_count_and_versions_do_not() -> None:
-    # Given one that has asked for what it may ask for
+    # Given a client that has used up its limit
     talk = slow()
     talk.ask(FIND, 2, {"key": "g", "key_type": 0})
     (first,) = composed(talk)
     talk.take(talk.session.answered(first.token, {"error_code": 15, "node_id": -1, "host": "", "port": -1}, talk.now))
     talk.answers()
-    # Then versions are told at once
+    # Then versions are returned at once
     talk.ask(VERSIONS, 3, {"client_software_name": "a", "client_software_version": "1"})
     assert len(talk.answers()) == 1
     # And a producer id later
@@ -222,7 +222,7 @@ def test_producer_ids_and_coordinators_count_and_versions_do_not() -> None:
     assert answer["throttle_time_ms"] == 1000
 
 
-def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
+def test_records_after_a_held_question_are_written_after_it() -> None:
     talk = slow()
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch()}]}]
     for _ in range(2):
@@ -233,7 +233,7 @@ def test_records_behind_a_question_that_is_held_are_written_after_it() -> None:
     assert len(talk.asked(EAST)) == 1
 
 
-def test_who_is_not_in_yet_is_not_counted() -> None:
+def test_an_unauthenticated_client_is_not_counted() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     talk = Talk(users={"app": "secret"}, discovery=rates)
     talk.ask(METADATA, 8, {"topics": []})

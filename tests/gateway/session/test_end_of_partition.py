@@ -1,4 +1,4 @@
-"""No answer says that a partition ends where it does not: a high watermark equal to the position is its end."""
+"""No answer ends a partition too early: a high watermark equal to the position means its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING: dict[str, Any] = {"session_id": 0, "responses": []}
 
 
 def reader(topic: Topic, offset: int, snapshot: Snapshot | None = None) -> Talk:
-    """A client that has just asked for `offset` of `orders`."""
+    """A client that has just fetched from `offset` of `orders`."""
     talk = Talk(snapshot or state(topic), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
     return talk
@@ -33,7 +33,7 @@ def marks(talk: Talk) -> tuple[int, int]:
 
 
 def closed_by_force() -> Topic:
-    """Cut far above what the dead origin can have held: its log's true end is not known yet."""
+    """Cut far above any offset that the dead origin can have had: its log's true end is not known yet."""
     before, after = moved(1000, 7).partitions[0]
     return Topic(name="orders", writer="west", partitions={0: (before.changed(known_end=150), after)})
 
@@ -49,9 +49,9 @@ def crossing(state: str) -> Topic:
         NOTHING,
         None,
     ],
-    ids=["another leader", "says nothing", "lost"],
+    ids=["another leader", "no answer", "lost"],
 )
-def test_an_old_cluster_that_is_away_does_not_end_the_partition(answer: dict[str, Any] | None) -> None:
+def test_an_unavailable_old_cluster_does_not_end_the_partition(answer: dict[str, Any] | None) -> None:
     # Given a reader at 40 of an extent that goes to 100
     talk = reader(moved(100, 7), 40)
     (request,) = talk.asked(EAST)
@@ -65,7 +65,7 @@ def test_an_old_cluster_that_is_away_does_not_end_the_partition(answer: dict[str
     assert marks(talk) == (100, 100)
 
 
-def test_an_old_cluster_that_is_known_to_be_away_does_not_end_the_partition() -> None:
+def test_an_old_cluster_known_to_be_unreachable_does_not_end_the_partition() -> None:
     found = state(moved(100, 7))
     clusters = dict(found.topology.clusters)
     clusters["east"] = replace(clusters["east"], reachable=False)
@@ -74,13 +74,13 @@ def test_an_old_cluster_that_is_known_to_be_away_does_not_end_the_partition() ->
     assert marks(talk) == (100, 100)
 
 
-def test_where_a_dead_clusters_log_ends_the_partition_does_not() -> None:
+def test_the_end_of_a_dead_clusters_log_does_not_end_the_partition() -> None:
     talk = reader(closed_by_force(), 150)
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 150, b"")))
     assert marks(talk) == (1000, 1000)
 
 
-def test_records_that_nobody_has_given_up_yet_are_still_to_come() -> None:
+def test_records_that_were_not_given_up_yet_are_still_to_come() -> None:
     talk = reader(closed_by_force(), 150)
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
     talk.wait(1.0)
@@ -93,21 +93,21 @@ def test_until_the_log_has_reached_a_cut_its_end_is_the_partitions() -> None:
     assert marks(talk) == (150, 150)
 
 
-def test_at_a_cut_that_may_still_rise_nobody_knows_where_the_partition_ends() -> None:
+def test_the_partitions_end_is_unknown_at_a_cut_that_may_still_rise() -> None:
     talk = reader(crossing("proposed"), 1000)
     talk.wait(1.0)
     assert marks(talk) == (-1, -1)
 
 
-def test_while_it_is_found_out_where_a_log_starts_the_partition_does_not_end() -> None:
-    # Given a reader who comes to the new log, of which retention has taken the first records
+def test_the_partition_does_not_end_while_a_log_start_is_looked_up() -> None:
+    # Given a reader that comes to the new log, whose first records retention has removed
     talk = reader(moved(100, 7), 100)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
     talk.wait(1.0)
     assert marks(talk) == (-1, -1)
 
 
-def test_a_batch_through_which_a_cut_runs_is_not_the_end_of_the_partition() -> None:
+def test_a_batch_that_straddles_a_cut_is_not_the_end_of_the_partition() -> None:
     talk = reader(moved(100, 7), 99)
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 102, batch(98, count=4))))
     found = entry(talk.answers()[0])
@@ -116,7 +116,7 @@ def test_a_batch_through_which_a_cut_runs_is_not_the_end_of_the_partition() -> N
     assert found["high_watermark"] != 99
 
 
-def test_a_client_that_says_it_is_a_broker_is_refused_as_by_one_for_lack_of_rights() -> None:
+def test_a_client_that_claims_to_be_a_broker_is_refused_as_for_a_missing_right() -> None:
     # Given an unmoved topic and one that was moved
     for topics in ((), (moved(100, 7),)):
         talk = Talk(state(*topics), Port("west", 1))
@@ -130,13 +130,13 @@ def test_a_client_that_says_it_is_a_broker_is_refused_as_by_one_for_lack_of_righ
 
 @pytest.mark.parametrize(("offset", "lane"), [(150, WEST), (250, EAST)], ids=["merged", "streamed"])
 def test_every_offset_and_node_id_of_an_answer_is_the_clients(offset: int, lane: BrokerLane) -> None:
-    # Given a partition that went to the west, where it is read from an old extent, and came back, 93 apart from the
-    # offsets of both logs
+    # Given a partition that went to the west, where it is read from an old extent, and came back; client offsets are 93
+    # apart from those of both logs
     old, west = moved(100, 7).partitions[0]
     away, back = west.changed(end=200), Extent(cluster="east", start=200, base=107, term=2)
     talk = Talk(state(Topic(name="orders", writer="east", partitions={0: (old, away, back)})), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
-    # When the broker says where logs diverge, where a snapshot ends, and who leads the partition
+    # When the broker returns a diverging epoch, a snapshot's end, and the partition's leader
     answer = fetched(("orders", 0, offset - 93, b""))
     entry(answer).update(
         diverging_epoch={"epoch": 3, "end_offset": 20},

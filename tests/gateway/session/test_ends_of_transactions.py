@@ -1,4 +1,4 @@
-"""A transaction that has ended holds no transaction fence up, wherever its end was asked for."""
+"""A transaction that has ended holds up no transaction fence, wherever its end was requested."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def begun(holders: Holders) -> Talk:
     return talk
 
 
-def test_it_ends_on_another_connection_of_the_same_gateway() -> None:
-    # Given an open transaction, whose coordinator its client has looked for anew
+def test_a_transaction_ends_on_another_connection_of_the_same_gateway() -> None:
+    # Given an open transaction, whose client has looked for the coordinator again
     holders = Holders()
     first, second = begun(holders), Talk(bound("east"), EAST_PORT, holders=holders)
-    # When it is ended by the other connection
+    # When it is ended over the other connection
     second.ask(END, 3, end(EASTS))
     (ending,) = second.asked(EAST)
     assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET)
@@ -52,8 +52,8 @@ def test_it_ends_on_another_connection_of_the_same_gateway() -> None:
     assert not second.session.holds_back(NOTHING, NOTHING, 99, QUIET)
 
 
-def test_it_is_open_on_the_connection_that_took_a_topic_in_last() -> None:
-    # Given a transaction that goes on by another connection
+def test_a_transaction_is_open_on_the_connection_that_added_a_topic_last() -> None:
+    # Given a transaction that continues on another connection
     holders = Holders()
     first, second = begun(holders), Talk(bound("east"), EAST_PORT, holders=holders)
     second.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
@@ -65,7 +65,7 @@ def test_it_is_open_on_the_connection_that_took_a_topic_in_last() -> None:
 
 
 @pytest.mark.parametrize(("error", "still_open"), [(0, False), (15, True)])
-def test_it_ends_in_the_cluster_that_its_user_was_moved_out_of(error: int, still_open: bool) -> None:
+def test_a_transaction_ends_in_the_cluster_that_its_user_was_moved_out_of(error: int, still_open: bool) -> None:
     # Given an open transaction, whose user is bound elsewhere by now
     holders = Holders()
     first, second = begun(holders), Talk(bound("west"), WEST_PORT, holders=holders)
@@ -74,18 +74,18 @@ def test_it_ends_in_the_cluster_that_its_user_was_moved_out_of(error: int, still
     assert not second.asked(WEST)
     asked = next(one for one in second.others if isinstance(one, Compose))
     second.take(second.session.answered(asked.token, {"error_code": error}, second.now))
-    # Then its answer says whether it is still open
+    # Then the answer decides whether it is still open
     assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
 
 
 def state(error: int = 0, topics: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What a coordinator says of the transaction."""
+    """A coordinator's state of the transaction."""
     listed = [{"topic": topic, "partitions": [0]} for topic in topics]
     return {"transaction_states": [{"error_code": error, "transactional_id": "tx", "topics": listed}]}
 
 
 def looked_after(talk: Talk) -> list[LookAfter]:
-    """What is asked when an operation waits for this connection."""
+    """Questions when an operation waits for this connection."""
     talk.others.clear()
     talk.take(talk.session.hurry(talk.now))
     return [one for one in talk.others if isinstance(one, LookAfter)]
@@ -101,7 +101,7 @@ def looked_after(talk: Talk) -> list[LookAfter]:
         (state(error=15), True),
     ],
 )
-def test_one_that_seems_open_for_long_is_looked_after_at_its_coordinator(
+def test_a_transaction_that_seems_open_for_long_is_checked_at_its_coordinator(
     said: dict[str, Any], still_open: bool
 ) -> None:
     # Given an open transaction that an operation waits for
@@ -115,14 +115,14 @@ def test_one_that_seems_open_for_long_is_looked_after_at_its_coordinator(
     talk.now += LONG_S
     (asked,) = looked_after(talk)
     assert asked[:3] == ("east", None, "tx")
-    # Then its coordinator says whether it is waited for in vain
+    # Then its coordinator decides whether the wait is in vain
     learn(holders, asked, said)
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
     assert bool(looked_after(talk)) is still_open
 
 
-def test_what_was_said_of_one_says_nothing_of_the_next() -> None:
-    # Given a transaction that is asked about, and has begun anew when the answer comes
+def test_an_answer_about_one_transaction_does_not_apply_to_the_next() -> None:
+    # Given a transaction that was asked about, and another one that has begun when the answer comes
     holders = Holders()
     talk = begun(holders)
     (asked,) = talk.session.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
@@ -130,7 +130,7 @@ def test_what_was_said_of_one_says_nothing_of_the_next() -> None:
     talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], added())
-    # When it says that the first one has ended
+    # When the answer reports the end of the first one
     learn(holders, asked, state())
     # Then the second is open
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)

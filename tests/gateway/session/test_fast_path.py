@@ -1,4 +1,4 @@
-"""The fast path is the long one, only shorter: any traffic leaves the same bytes and the same state by both."""
+"""The fast path is equivalent to the slow one: any traffic leaves the same bytes and the same state on both."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ STATES: list[Callable[[int], Any]] = [
     lambda revision: state(crossing(), revision=revision),
 ]
 BEGUN = [0, 0, 3, 3, 4, 5, 6]
-"""With which of them plays begin."""
+"""States with which plays begin."""
 
 
 class Habit:
-    """A client as it is made: it asks the same again and again, and now and then something else."""
+    """A client's habits: it repeats the same requests, and now and then sends another one."""
 
     def __init__(self, chance: random.Random, several: bool = False) -> None:
-        """:param several: it reads several topics, of which it names now these and now those."""
+        """:param several: it reads several topics, and names varying ones."""
         self.chance = chance
         self.several = several
         self.writes = chance.choice([0.0, 0.0, 0.5, 0.97])
@@ -92,7 +92,7 @@ class Habit:
         return other if self.chance.random() < 0.04 else usual
 
     def batch(self, partition: int) -> bytes:
-        """The next one of its producer, or one that it sends again."""
+        """The next batch of its producer, or one that it sends again."""
         sequence = self.sequences[partition] = self.sequences[partition] + self.usual(1, self.chance.choice([-1, 0, 2]))
         payload = b"v" * self.chance.choice([1, 90, 4000])
         if self.producer_id < 0:
@@ -150,9 +150,9 @@ def together(topics: Any, name: str, parts: str) -> list[dict[str, Any]]:
 
 
 def answer(frame: bytes, chance: random.Random, sessions: list[int], plain: bool = False) -> bytes | None:
-    """What the broker says to a request that it was sent.
+    """The broker's answer to a request.
 
-    :param plain: nobody aborts transactions, and now and then there is no room for a fetch session.
+    :param plain: no transaction is aborted, and now and then there is no room for a fetch session.
     """
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
@@ -204,7 +204,7 @@ def events(chance: random.Random, count: int) -> Iterator[tuple[str, Any]]:
 
 
 class Play:
-    """The same traffic through two sessions, of which one takes the fast path where it can."""
+    """Sends equal traffic through two sessions, one of which takes the fast path where possible."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -221,7 +221,7 @@ class Play:
         self._cut = cuts
 
     def chunks(self, data: bytes) -> list[bytes]:
-        """As the network cuts them: the same for both."""
+        """The pieces in which the network delivers: equal for both."""
         points = sorted({point for point in self.cuts if 0 < point < len(data)})
         return [data[a:b] for a, b in zip([0, *points], [*points, len(data)], strict=True)]
 
@@ -253,7 +253,7 @@ class Play:
             self.each(lambda talk: talk.wait(what))
 
     def broker_answers(self) -> None:
-        """To the next request, the one that was sent to; nobody reads a broker whose answer waits for its turn."""
+        """Answers the next request; a broker whose answer waits for its turn is not read."""
         for lane in (EAST, WEST):
             upstream = self.fast.session.upstreams.get(lane)
             if upstream is not None and upstream.blocked:
@@ -274,19 +274,20 @@ class Play:
 
 
 def said(end: object) -> str:
-    """Where something wrong lies is said by its place in what had come, and the fast path has used some of that."""
+    """The reason without positions: a fault is reported by its position in the bytes, some of which the fast path
+    used."""
     return re.sub(r"\b(byte|end at) \d+", r"\1", repr(end))
 
 
 def named(topics: Sequence[bytes] | None) -> list[bytes] | None:
-    """In no order: it means nothing."""
+    """Sorted: the order has no meaning."""
     return None if topics is None else sorted(topics)
 
 
 def shape(talk: Talk) -> dict[str, Any]:
-    """All of a session that later events depend on, and all that it has told."""
+    """All state of a session that later events depend on, and all that it has sent."""
     session = talk.session
-    talk.terms.catch_up(b"orders")  # each way does when it has to
+    talk.terms.catch_up(b"orders")  # each path does when it has to
     reading = session.reading
     return {
         "to client": bytes(talk.to_client),
@@ -316,7 +317,7 @@ def shape(talk: Talk) -> dict[str, Any]:
 
 @given(st.integers(0, 1 << 32))
 @example(200_600)  # the second of two requests that came together is damaged
-@example(7_007_106)  # an answer waits for its turn, and its broker has more to say
+@example(7_007_106)  # an answer waits for its turn, and its broker sends more
 @settings(deadline=None, max_examples=250)
 def test_any_traffic_leaves_the_same_bytes_and_the_same_state(seed: int) -> None:
     play = Play(seed)
@@ -326,7 +327,7 @@ def test_any_traffic_leaves_the_same_bytes_and_the_same_state(seed: int) -> None
 
 
 def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a count of what goes there
+    # Given a count of the calls there
     ways = {
         "requests": (fast_path, "requests"),
         "answers": (fast_path, "answers"),
@@ -354,10 +355,10 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         play = Play(seed)
         for kind, what in events(play.chance, 60):
             play.happens(kind, what)
-    # Then the equality above is not one of two long ways
+    # Then the equality above does not compare two slow paths
     assert passed["requests"] > 100
     assert passed["answers"] > 100
-    # nor of passed ones alone
+    # nor only forwarded requests
     for name, times in passed.items():
         assert times > 10, name
 
@@ -390,7 +391,7 @@ write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerTem
 def test_plays_find_a_fault_that_only_requests_of_several_partitions_show(
     place: type, attribute: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a way that forgets the last of several partitions
+    # Given a path that forgets the last of several partitions
     monkeypatch.setattr(place, attribute, fault)
     # When as many plays are played as a run of the test above has
     differ = False
@@ -401,7 +402,7 @@ def test_plays_find_a_fault_that_only_requests_of_several_partitions_show(
         differ = shape(play.fast) != shape(play.long)
         if differ:
             break
-    # Then one of them ends in two ways
+    # Then one of them differs between the paths
     assert differ
 
 
@@ -414,19 +415,19 @@ def test_a_fetch_session_that_has_named_too_many_topics_ends_with_the_next_fetch
 ) -> None:
     monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 2)
     for talk in both_ways():
-        # Given a fetch session that gets one topic more than may be
+        # Given a fetch session that gets one topic more than the limit
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), ("other", 0, 1), session=(0, 0)))
         talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(5, 1)))
         talk.ask(FETCH, 12, fetch(("third", 0, 1), session=(5, 2)))
         assert len(talk.asked(EAST)) == 2
-        # When the client fetches again what it did before
+        # When the client repeats its fetch
         talk.ask(FETCH, 12, fetch(("orders", 0, 2), session=(5, 3)))
-        # Then it has to begin anew
+        # Then it has to begin a new session
         assert not talk.asked(EAST), talk.fast
 
 
-def test_fetches_of_a_session_that_has_named_one_topic_more_take_the_fast_path_as_before() -> None:
+def test_fetches_of_a_session_that_has_named_one_topic_more_still_take_the_fast_path() -> None:
     # Given a session, and a fetch of it that names nothing
     talk = Talk(state())
     nothing = [encode_request(FETCH, 12, 9, "app", encode(FETCH, 12, "request", fetch(session=(5, n)))) for n in (1, 3)]
@@ -435,11 +436,11 @@ def test_fetches_of_a_session_that_has_named_one_topic_more_take_the_fast_path_a
     talk.send(nothing[0])
     # When another one has named a topic
     talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 2)))
-    # Then the next one that names nothing is not read
+    # Then the next one that names nothing is not decoded
     assert fast_path.requests(talk.session, bytearray(nothing[1]), len(nothing[1]), talk.now) == len(nothing[1])
 
 
-def test_a_fetch_session_that_begins_on_the_fast_path_holds_nothing_of_the_one_before() -> None:
+def test_a_fetch_session_that_begins_on_the_fast_path_has_no_topic_of_the_one_before() -> None:
     # Given a session that has named one topic more since it began
     talk = Talk(state())
     begin = encode_request(FETCH, 12, 9, "app", encode(FETCH, 12, "request", fetch(("orders", 0, 1), session=(0, 0))))
@@ -447,9 +448,9 @@ def test_a_fetch_session_that_begins_on_the_fast_path_holds_nothing_of_the_one_b
     talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
     talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 1)))
     talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=5))
-    # When the client begins anew as before, by a fetch that nobody reads
+    # When the client begins again as before, by a fetch that is not decoded
     assert fast_path.requests(talk.session, bytearray(begin), len(begin), talk.now) == len(begin)
-    # Then that one waits for what it names, and for what the new session names afterwards
+    # Then that one waits for the topics that it names, and for those that the new session names later
     (pending,) = talk.session.queue
     assert isinstance(pending, Passed)
     assert talk.session.fetch_session is not None
@@ -457,15 +458,15 @@ def test_a_fetch_session_that_begins_on_the_fast_path_holds_nothing_of_the_one_b
     assert pending.reads == [b"orders"]
 
 
-def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
+def test_a_former_fetch_session_is_not_kept_in_memory() -> None:
     talk = Talk(state())
     for session_id in range(1, 4):
-        # Given a client that begins its session anew, again and again
+        # Given a client that begins a new session again and again
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(0, 0)))
         talk.answer(EAST, talk.asked(EAST)[-1], fetched(session_id=session_id))
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
         talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=session_id))
-    # Then what was remembered is of the one that stands, and how another one would begin
+    # Then only the present session and a template of a beginning are kept
     stands, begins = talk.session.flows
     assert stands.fetch_session is talk.session.fetch_session
     assert begins.fetch_session is None
@@ -473,7 +474,7 @@ def test_a_fetch_session_that_has_gone_is_kept_by_nothing() -> None:
 
 @pytest.mark.parametrize("of", [state(), state(moved(0))])
 def test_a_client_for_whose_session_a_broker_has_no_room_takes_the_fast_path(of: Any) -> None:
-    # Given a reader who asks for a session with each fetch, and gets none
+    # Given a reader that asks for a session with each fetch, and gets none
     talk = Talk(of, Port("west", 1))
     body = encode(FETCH, 12, "request", fetch(("orders", 0, 150), session=(0, 0)))
     talk.send(encode_request(FETCH, 12, 1, "app", body))
@@ -481,7 +482,7 @@ def test_a_client_for_whose_session_a_broker_has_no_room_takes_the_fast_path(of:
     talk.answer(WEST, asked, fetched(("orders", 0, 200, batch(150))))
     # When it asks again
     data = bytearray(encode_request(FETCH, 12, 2, "app", body))
-    # Then nobody looks at it
+    # Then the fetch is not decoded
     assert fast_path.requests(talk.session, data, len(data), talk.now) == len(data)
     (pending,) = talk.session.queue
     assert isinstance(pending, Passed)
@@ -490,26 +491,26 @@ def test_a_client_for_whose_session_a_broker_has_no_room_takes_the_fast_path(of:
     assert list(talk.session.fetch_session.topics) == [b"orders"]
 
 
-def test_an_answer_that_is_to_say_how_long_its_client_was_throttled_is_held_whole_though_its_quota_has_gone() -> None:
+def test_an_answer_with_a_throttle_time_is_held_whole_though_its_quota_has_gone() -> None:
     for talk in both_ways():
         # Given a produce that used up a quota
         talk.follow(limited(state(revision=2), produce=10))
         talk.ask(PRODUCE, 9, produce(("orders", 0, batch(payload=b"v" * 9000))))
         (asked,) = talk.asked(EAST)
-        # When there are quotas for others only, and its answer begins to come
+        # When there are only quotas for others, and its answer begins to come
         talk.follow(replace(state(revision=3), quotas=Quotas({QuotaEntity(user="alice"): {QuotaKind.PRODUCE: 1.0}})))
         data = encode_response(
             PRODUCE, 9, asked.correlation_id, encode(PRODUCE, 9, "response", produced(("orders", 0, 0, 7)))
         )
         talk.broker_sends(EAST, data[:20])
-        # Then it goes when all of it is there
+        # Then it goes once all of it is there
         assert not talk.to_client, talk.fast
         talk.broker_sends(EAST, data[20:])
         assert talk.to_client == data
 
 
-def test_no_more_requests_are_passed_within_one_event_than_others_can_wait_for() -> None:
-    # Given a gateway that lets clients have many requests under way, and one that sends them all at once
+def test_requests_forwarded_within_one_event_are_bounded() -> None:
+    # Given a gateway that lets clients have many requests in flight, and a client that sends them all at once
     talk = Talk(state())
     talk.session.shared = talk.session.shared._replace(max_in_flight=10_000)
     body = encode(FETCH, 12, "request", fetch())
@@ -517,35 +518,35 @@ def test_no_more_requests_are_passed_within_one_event_than_others_can_wait_for()
     data = bytearray(b"".join(encode_request(FETCH, 12, 1 + number, "app", body) for number in range(1000)))
     # When they have come
     passed = fast_path.requests(talk.session, data, len(data), talk.now)
-    # Then some of them go at once
+    # Then some of them are forwarded at once
     assert passed == MAX_REQUESTS * len(data) // 1000
 
 
 @pytest.mark.parametrize("version", [3, 7, 9])
-def test_requests_that_were_sent_at_once_are_passed_at_once(version: int) -> None:
-    # Given a producer with several requests under way, of which the first was looked at
+def test_requests_that_were_sent_together_are_forwarded_together(version: int) -> None:
+    # Given a producer with several requests in flight, the first of which was decoded
     talk = Talk(state())
     body = encode(PRODUCE, version, "request", produce(("orders", 0, batch())))
     frames = [encode_request(PRODUCE, version, number, "app", body) for number in range(4)]
     talk.send(frames[0])
-    # When three more come together, the last of them not whole
+    # When three more come together, the last of them incomplete
     data = bytearray(b"".join(frames[1:]))
-    # Then all go as they are
+    # Then all are forwarded unchanged
     assert fast_path.requests(talk.session, data, len(data) - 3, talk.now) == len(data) - 3
 
 
-def test_of_requests_that_are_alike_one_pattern_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two topics that are written in turns, by requests of which all are looked at
+def test_one_pattern_is_cached_for_similar_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two topics that are written alternately, by requests that are all examined
     monkeypatch.setattr(fast_path, "requests", lambda *_: 0)
     talk = Talk(state())
     for topic in ("orders", "other") * 3:
         talk.ask(PRODUCE, 9, produce((topic, 0, batch())))
-    # Then what is remembered of one does not drive out the other
+    # Then the cached decision for one does not evict the other's
     assert [flow.topics for flow in talk.session.flows] == [(b"other",), (b"orders",)]
 
 
 def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int]) -> int:
-    """How many of these were not judged: partitions, and the producers of their first batches."""
+    """Number of these that were not judged: partitions, and the producers of their first batches."""
     passed, way = 0, SettledTopic.settles
 
     def counted(*arguments: Any) -> Any:
@@ -562,33 +563,33 @@ def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int])
     return passed
 
 
-def test_what_was_lost_on_its_way_across_a_cut_makes_nobody_else_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a batch on its way across a cut whose connection broke, and that never came again
+def test_a_batch_lost_across_a_cut_makes_no_other_producer_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a batch in flight across a cut whose connection broke, and that never came again
     orders = ProducerOrders()
     lost = Talk(state(crossing()), producer_orders=orders)
     lost.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=0))))
     lost.lose(EAST)
-    # When others write where the cut has been settled
+    # When other producers write where the cut is settled
     talk = Talk(come(revision=2), producer_orders=orders)
     passed = settled(talk, monkeypatch, (0, CLIENT_PID + 1), (0, CLIENT_PID + 1), (0, CLIENT_PID + 2), (0, CLIENT_PID))
-    # Then they go where the first of them went, and the producer of the lost one is judged
+    # Then they are treated like the first of them, and the lost batch's producer is judged
     assert passed == 2
 
 
-def test_what_is_remembered_of_partitions_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given clients that write to many partitions of a topic, some of which it may not even have
+def test_cached_partitions_are_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given clients that write to many partitions of a topic, some of which may not exist
     talks, room = [Talk(come()) for _ in range(10)], CacheBudget(most=100)
     for talk in talks:
         talk.session.shared = talk.session.shared._replace(remembered=room)
         # When each of them has written
         assert settled(talk, monkeypatch, *((partition, -1) for partition in range(50)))
-    # Then no more is kept than there is room for
+    # Then the cache does not exceed its budget
     kept = sum(len(flow.mapped._partitions) for talk in talks for flow in talk.session.flows if flow.mapped is not None)
     assert kept <= 100
 
 
 @pytest.mark.parametrize("pattern", [SeveralTopicsProduceTemplate, SeveralTopicsFetchTemplate])
-def test_a_client_of_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
+def test_a_client_with_more_topics_than_a_pattern_holds_keeps_its_pattern(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
     def ask(names: list[str]) -> None:
@@ -597,7 +598,7 @@ def test_a_client_of_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
         else:
             talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in names)))
 
-    # Given one that has named ninety topics of long names, and is remembered by them
+    # Given a client that has named ninety topics with long names, and is matched by them
     talk, made, way = Talk(state()), 0, pattern.joined
     names = [f"{number:03}" * 33 for number in range(300)]
     ask(names[:90])
@@ -612,6 +613,6 @@ def test_a_client_of_more_topics_than_a_pattern_takes_keeps_the_one_that_it_has(
     # When it names some of two hundred others, again and again
     for at in range(90, 300, 30):
         ask(names[at : at + 30])
-    # Then no pattern is made for them, and that of the first ones stands
+    # Then no pattern is made for them, and that of the first ones stays
     assert made == 0
     assert talk.session.flows == (known,)

@@ -18,7 +18,7 @@ from tests.gateway.session.messages import CLIENT_PID, PRODUCE, produce, produce
 from tests.gateway.session.talk import EAST, Asked, Talk
 
 HELD = 4
-"""The last sequence of the client in the terms before."""
+"""The client's last sequence in earlier writer epochs."""
 
 
 def came(partitions: int = 3) -> Snapshot:
@@ -43,20 +43,20 @@ def written(*partitions: int, sequence: int = HELD + 1, number: int = 0) -> byte
 
 
 def requests_of(data: bytearray) -> list[Asked]:
-    """What a broker reads."""
+    """Requests as a broker reads them."""
     broker = Talk()
     broker.upstream[EAST] = data
     return broker.asked(EAST)
 
 
 def at_once(talk: Talk, data: bytes) -> tuple[int, bytearray]:
-    """How many of these bytes take the fast path, and what they are then."""
+    """Bytes that take the fast path, and their patched content."""
     buf = bytearray(data)
     return fast_path.requests(talk.session, buf, len(buf), talk.now), buf
 
 
 @pytest.mark.parametrize("beginning", [came, state])
-def test_requests_that_come_together_go_together_whatever_partitions_they_name(
+def test_requests_that_come_together_are_forwarded_together_whatever_partitions_they_name(
     beginning: Callable[[], Snapshot],
 ) -> None:
     # Given a client that has written
@@ -64,11 +64,11 @@ def test_requests_that_come_together_go_together_whatever_partitions_they_name(
     talk.send(written(0))
     # When three requests come at once
     data = b"".join(written(*range(number), number=number) for number in (1, 2, 3))
-    # Then none of them is read as a whole
+    # Then none of them is decoded
     assert at_once(talk, data)[0] == len(data)
 
 
-def test_each_batch_goes_under_the_id_of_its_own_term_and_each_offset_comes_back_as_the_clients() -> None:
+def test_each_batch_gets_the_id_of_its_writer_epoch_and_each_answered_offset_is_the_clients() -> None:
     talk = Talk(came())
     talk.send(written(0))
     talk.asked(EAST)
@@ -76,7 +76,7 @@ def test_each_batch_goes_under_the_id_of_its_own_term_and_each_offset_comes_back
     data = written(2, 0, 1, number=7)
     passed, sent = at_once(talk, data)
     assert passed == len(data)
-    # Then each has the id that its own term knows
+    # Then each has the id of its own writer epoch
     (asked,) = requests_of(sent)
     entries = asked.body["topic_data"][0]["partition_data"]
     ids = {one["index"]: next(batches(one["records"], 0, len(one["records"]))).producer_id for one in entries}
@@ -88,26 +88,26 @@ def test_each_batch_goes_under_the_id_of_its_own_term_and_each_offset_comes_back
     assert fast_path.answers(talk.session, talk.session.upstreams[EAST], answers, len(answers), talk.now) == len(
         answers
     )
-    # Then the client is told offsets of its own
+    # Then the client gets client offsets
     answer = decode(PRODUCE, 9, "response", answers[-len(said) :])
     offsets = {one["index"]: one["base_offset"] for one in answer["responses"][0]["partition_responses"]}
     assert offsets == {0: 150, 1: 140, 2: 130}
 
 
-def test_where_one_of_them_has_to_be_judged_nothing_is_written_before_all_are() -> None:
+def test_if_one_partition_has_to_be_judged_nothing_is_written_before_all_are() -> None:
     # Given a client that has written
     talk = Talk(came())
     talk.send(written(0))
-    # When it sends a batch again that the terms before hold of the last partition, and of none else
+    # When it repeats a batch that earlier writer epochs hold for the last partition, and for no other
     data = written(0, 1, 2, sequence=HELD)
     passed, sent = at_once(talk, data)
-    # Then all of them are judged as they came
+    # Then all of them are judged, unchanged
     assert passed == 0
     assert sent == data
     assert at_once(talk, written(0, 1, sequence=HELD))[0] > 0
 
 
-def test_a_partition_that_comes_twice_is_for_whoever_reads_the_request_to_refuse() -> None:
+def test_a_repeated_partition_is_left_for_the_slow_path_to_refuse() -> None:
     talk = Talk(came())
     talk.send(written(0))
     assert at_once(talk, written(1, 0, 1))[0] == 0

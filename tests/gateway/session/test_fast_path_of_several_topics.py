@@ -1,4 +1,4 @@
-"""Requests that name some of the topics of those before: what is kept of each, and how long."""
+"""Requests that name varying topics: cached decisions for them, and their lifetime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.gateway.session.talk import EAST, Talk
 
 
 def passes(talk: Talk, *topics: str, session: tuple[int, int] = (0, -1)) -> bool:
-    """Whether a fetch of these takes the fast path."""
+    """True if a fetch of these takes the fast path."""
     talk.correlation += 1
     body = encode(FETCH, 12, "request", fetch(*((name, 0, 1) for name in topics), session=session))
     data = bytearray(encode_request(FETCH, 12, talk.correlation, "app", body))
@@ -35,8 +35,8 @@ def answered(talk: Talk, session_id: int = 0) -> None:
     talk.answers()
 
 
-def test_of_fetches_that_wait_those_are_told_to_ask_again_that_name_the_topic_that_moves() -> None:
-    # Given a reader of two topics, who then waits for one of them at a time
+def test_only_waiting_fetches_of_a_topic_that_moves_are_answered() -> None:
+    # Given a reader of two topics, which then waits for one of them at a time
     talk = Talk(state())
     passes(talk, "orders", "other")
     answered(talk)
@@ -44,22 +44,22 @@ def test_of_fetches_that_wait_those_are_told_to_ask_again_that_name_the_topic_th
     assert passes(talk, "orders")
     # When one of them moves
     talk.follow(state(moved(), revision=2))
-    # Then who waits for the other one goes on
+    # Then the fetch of the other one continues to wait
     first, second = talk.session.queue
     assert isinstance(first, Passed)
     assert first.reads == (b"other",)
     assert not isinstance(second, Passed)
 
 
-def test_a_fetch_session_that_begins_anew_with_fewer_topics_holds_no_more_than_those() -> None:
+def test_a_fetch_session_that_begins_again_with_fewer_topics_has_only_those() -> None:
     # Given a reader whose session began with two topics
     talk = Talk(state())
     passes(talk, "orders", "other", session=(0, 0))
     answered(talk, session_id=5)
-    # When it begins anew with one of them
+    # When it begins again with one of them
     assert not passes(talk, "other", session=(0, 0))
     answered(talk, session_id=6)
-    # Then that one is in it, and so it is when it does that again, or goes on
+    # Then only that one is in it, also when it repeats that, or continues
     for session in ((0, 0), (6, 1), (6, 2)):
         passes(talk, "other", session=session)
         assert talk.session.fetch_session is not None
@@ -67,7 +67,7 @@ def test_a_fetch_session_that_begins_anew_with_fewer_topics_holds_no_more_than_t
         answered(talk, session_id=6)
 
 
-def test_fetches_of_a_session_wait_for_all_that_is_in_it_whatever_they_name() -> None:
+def test_fetches_of_a_session_wait_for_all_its_topics_whatever_they_name() -> None:
     talk = Talk(state())
     passes(talk, "orders", "other", session=(0, 0))
     answered(talk, session_id=5)
@@ -85,11 +85,11 @@ def test_fetches_of_a_session_wait_for_all_that_is_in_it_whatever_they_name() ->
 
 PATTERNS = [SeveralTopicsProduceTemplate, SeveralTopicsFetchTemplate]
 LONG = [f"{number:03}" * 33 for number in range(150)]
-"""Names of which a pattern takes a hundred."""
+"""Names of which a pattern holds a hundred."""
 
 
 def asks(talk: Talk, pattern: Any, *topics: str) -> None:
-    """By a request that is read."""
+    """By a request that is decoded."""
     if pattern is SeveralTopicsProduceTemplate:
         talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in topics)))
     else:
@@ -97,7 +97,7 @@ def asks(talk: Talk, pattern: Any, *topics: str) -> None:
 
 
 def full(talk: Talk, pattern: Any, names: int = 100) -> Any:
-    """A pattern of so many long names."""
+    """A pattern of this many long names."""
     asks(talk, pattern, *LONG[:90])
     asks(talk, pattern, *LONG[90:names])
     (flow,) = talk.session.flows
@@ -106,14 +106,14 @@ def full(talk: Talk, pattern: Any, names: int = 100) -> Any:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_single_topics_that_a_full_pattern_leaves_out_do_not_drive_it_out(pattern: Any) -> None:
-    # Given a client of more topics than a pattern takes
+def test_single_topics_that_a_full_pattern_leaves_out_do_not_evict_it(pattern: Any) -> None:
+    # Given a client with more topics than a pattern holds
     talk = Talk(state())
     known = full(talk, pattern)
-    # When it asks for one at a time of those that have no room
+    # When it asks for one of the left-out topics at a time
     for name in LONG[100:110]:
         asks(talk, pattern, name)
-    # Then the pattern of all others stands, beside the newest of them
+    # Then the pattern of all others stays, beside the newest of them
     likes = [flow.like for flow in talk.session.flows]
     assert known in likes
     assert [flow.topics or flow.named for flow in talk.session.flows if flow.like is not known] == [
@@ -122,8 +122,8 @@ def test_single_topics_that_a_full_pattern_leaves_out_do_not_drive_it_out(patter
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_pattern_that_has_little_room_takes_what_fits_and_loses_nothing(pattern: Any) -> None:
-    # Given a client with a pattern that takes a short name still, and single topics for which it has no room
+def test_a_nearly_full_pattern_takes_names_that_fit_and_loses_none(pattern: Any) -> None:
+    # Given a client with a pattern that has room for a short name, and single topics for which it has none
     talk = Talk(state())
     full(talk, pattern, 99)
     for name in LONG[100:103]:
@@ -138,14 +138,14 @@ def test_a_pattern_that_has_little_room_takes_what_fits_and_loses_nothing(patter
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_after_a_while(
+def test_a_client_that_changes_to_other_topics_gets_a_pattern_of_those_after_a_while(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
     monkeypatch.setattr("ha_core.wire.templates.several_topics._MOST_LEFT_OUT", 20)
-    # Given a client of more topics than a pattern takes
+    # Given a client with more topics than a pattern holds
     talk = Talk(state())
     known = full(talk, pattern)
-    # When it names others only
+    # When it names only others
     for _ in range(20):
         asks(talk, pattern, *LONG[100:110])
     assert [flow.like for flow in talk.session.flows] == [known], "they may be few of many requests"
@@ -156,56 +156,56 @@ def test_a_client_that_has_gone_over_to_other_topics_is_remembered_by_those_afte
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_client_that_has_gone_over_to_single_topics_is_remembered_by_all_of_them_after_a_while(
+def test_a_client_that_changes_to_single_topics_is_matched_by_all_of_them_after_a_while(
     monkeypatch: pytest.MonkeyPatch, pattern: Any
 ) -> None:
     monkeypatch.setattr("ha_core.wire.templates.several_topics._MOST_LEFT_OUT", 20)
-    # Given a client of more topics than a pattern takes
+    # Given a client with more topics than a pattern holds
     talk = Talk(state())
     known = full(talk, pattern)
-    # When it names others one at a time, as many as flows are kept
+    # When it names others one at a time, as many as there are flows
     for _ in range(8):
         for name in LONG[100:104]:
             asks(talk, pattern, name)
-    # Then the pattern is in the way of none of them
+    # Then the pattern evicts none of them
     assert known not in [flow.like for flow in talk.session.flows]
     names = {name for flow in talk.session.flows for name in flow.names}
     assert names == {name.encode() for name in LONG[100:104]}
 
 
-def test_who_begins_a_session_with_each_fetch_is_remembered_by_topics_that_he_names_again() -> None:
-    # Given a reader for whose session a broker has no room, and who names now these topics and now those
+def test_a_client_that_begins_a_session_with_each_fetch_is_matched_by_repeated_topics() -> None:
+    # Given a reader for whose session a broker has no room, and that names varying topics
     talk = Talk(state())
     for topics in (["orders", "other"], ["other", "third"], ["third", "orders"]):
         assert not passes(talk, *topics, session=(0, 0))
         answered(talk)
-        # Then nothing is remembered that would find none of the next ones
+        # Then no decision is cached that would match none of the next ones
         assert talk.session.flows == ()
-    # When he names the same as before
+    # When it names the same topics as before
     assert not passes(talk, "third", "orders", session=(0, 0))
     answered(talk)
-    # Then the next one is not read
+    # Then the next one is not decoded
     assert passes(talk, "third", "orders", session=(0, 0))
 
 
 @pytest.mark.parametrize("others", [["third", "orders"], ["other", "orders"], ["orders", "other", "third"], ["orders"]])
-def test_who_begins_sessions_with_these_topics_and_with_those_by_turns_is_remembered_by_both(others: list[str]) -> None:
-    # Given a reader for whose session a broker has no room, and who has named each twice
+def test_a_client_that_alternates_between_the_topics_of_its_sessions_is_matched_by_both(others: list[str]) -> None:
+    # Given a reader for whose session a broker has no room, and that has named each list twice
     talk = Talk(state())
     for topics in (["orders", "other"], others) * 2:
         passes(talk, *topics, session=(0, 0))
         answered(talk)
-    # When he goes on
+    # When it continues
     for topics in (["orders", "other"], others) * 2:
-        # Then none is read, and what is in the session is what is named
+        # Then none is decoded, and the session has the named topics
         assert passes(talk, *topics, session=(0, 0)), topics
         assert talk.session.fetch_session is not None
         assert [name.decode() for name in talk.session.fetch_session.topics] == topics
         answered(talk)
 
 
-def test_long_lists_that_sessions_began_with_make_room_for_what_they_begin_with_now() -> None:
-    # Given a reader for whose session a broker has no room, and who has begun with a hundred topics, and with others
+def test_long_lists_of_former_sessions_make_room_for_present_ones() -> None:
+    # Given a reader for whose session a broker has no room, and that began with a hundred topics, and with others
     talk = Talk(state())
     lists = [[f"{number}{name[1:]}" for name in LONG[:100]] for number in range(3)]
     for topics in lists:
@@ -213,11 +213,11 @@ def test_long_lists_that_sessions_began_with_make_room_for_what_they_begin_with_
             passes(talk, *topics, session=(0, 0))
             answered(talk)
     assert [flow.named[0].decode() for flow in talk.session.flows] == [topics[0] for topics in reversed(lists)]
-    # When he reads now the one and now the other of two topics
+    # When it alternates between two topics
     for topic in ("orders", "other"):
         assert not passes(talk, topic, session=(0, 0))
         answered(talk)
-    # Then each of them is remembered
+    # Then both are matched
     for topic in ("orders", "other", "orders"):
         assert passes(talk, topic, session=(0, 0)), topic
         answered(talk)

@@ -1,4 +1,5 @@
-"""Fetch sessions (KIP-227) of readers whose topics have moved: the broker keeps its offsets, the client has its own."""
+"""Fetch sessions (KIP-227) of readers of moved topics: the broker keeps its own offsets, the client has client
+offsets."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from tests.gateway.session.messages import CHUNKINGS, FETCH, PRODUCE, fetch, fet
 from tests.gateway.session.talk import CLUSTERS, WEST, Talk, snapshot
 
 CUT, BASE = 100, 7
-"""Client offset and offset of the cluster where the topic goes on: 93 lie between the two."""
+"""Client offset and physical offset in the topic's new cluster: 93 lie between the two."""
 
 
 def begun(*more: tuple[str, int, int], fast: bool = True) -> Talk:
-    """A reader who is in session 5 of the cluster that the topic has come to."""
+    """A reader in session 5 of the topic's new cluster."""
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1), fast=fast)
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), *more, session=(0, 0)))
     (asked,) = talk.asked(WEST)
@@ -45,19 +46,19 @@ def given(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_what_a_session_names_and_what_it_answers_is_translated(fast: bool) -> None:
+def test_requests_and_answers_of_a_session_are_translated(fast: bool) -> None:
     talk = begun(fast=fast)
     for epoch in range(1, 4):
-        # When the reader asks for what is new, without naming anything
+        # When the reader asks for new records, without naming anything
         talk.ask(FETCH, 12, fetch(session=(5, 2 * epoch - 1)))
         (asked,) = talk.asked(WEST)
         assert (asked.body["session_id"], asked.body["topics"]) == (5, [])
         talk.answer(WEST, asked, fetched(("orders", 0, 18, batch(17)), session_id=5))
-        # Then it is given the record at its own offset
+        # Then it gets the record at its client offset
         (answer,) = talk.answers()
         assert given(answer)["high_watermark"] == 111
         assert int.from_bytes(given(answer)["records"][:8], "big") == 110
-        # And when it names the next one, the broker is asked for its own
+        # And when it names the next one, the broker is asked for its physical offset
         talk.ask(FETCH, 12, fetch(("orders", 0, 111), session=(5, 2 * epoch)))
         (asked,) = talk.asked(WEST)
         assert asked.partition["fetch_offset"] == 18
@@ -65,7 +66,7 @@ def test_what_a_session_names_and_what_it_answers_is_translated(fast: bool) -> N
         talk.answers()
 
 
-def test_a_topic_that_never_moved_is_in_the_same_session() -> None:
+def test_an_unmoved_topic_is_in_the_same_session() -> None:
     talk = begun(("other", 0, 40))
     talk.ask(FETCH, 12, fetch(("other", 0, 41), session=(5, 1)))
     (asked,) = talk.asked(WEST)
@@ -76,7 +77,7 @@ def test_a_topic_that_never_moved_is_in_the_same_session() -> None:
 
 
 def ended(talk: Talk, *named: tuple[str, int, int]) -> None:
-    """The next fetch of the session is answered here, and the one that begins anew goes its way."""
+    """The session's next fetch is answered here, and the one that begins a new session is forwarded."""
     talk.ask(FETCH, 12, fetch(*named, session=(5, 1)))
     assert not talk.asked(WEST)
     (answer,) = talk.answers()
@@ -89,7 +90,7 @@ def test_a_session_ends_when_its_topic_moves_on() -> None:
     ended(talk)
 
 
-def test_a_session_goes_on_when_something_else_changes() -> None:
+def test_a_session_continues_when_other_state_changes() -> None:
     talk = begun()
     talk.follow(state(moved(CUT, BASE), revision=2))
     talk.ask(FETCH, 12, fetch(session=(5, 1)))
@@ -105,7 +106,7 @@ def test_a_session_ends_when_an_operation_takes_its_topic(ahead: dict[str, Any])
     ended(talk)
 
 
-def test_a_session_ends_when_its_reader_goes_back_behind_the_cut() -> None:
+def test_a_session_ends_when_its_reader_goes_back_below_the_cut() -> None:
     talk = begun()
     ended(talk, ("orders", 0, CUT - 1))
     # and the old cluster is asked then
@@ -113,7 +114,7 @@ def test_a_session_ends_when_its_reader_goes_back_behind_the_cut() -> None:
     assert not talk.asked(WEST)
 
 
-def test_a_session_ends_when_its_cluster_is_taken_out_of_service() -> None:
+def test_a_session_ends_when_its_cluster_is_masked() -> None:
     talk = begun()
     mask = Mask(since="t", by="me", reason="x")
     masked = CLUSTERS | {"west": CLUSTERS["west"].model_copy(update={"masked": mask})}
@@ -121,40 +122,40 @@ def test_a_session_ends_when_its_cluster_is_taken_out_of_service() -> None:
     ended(talk)
 
 
-def test_a_session_that_began_on_another_connection_is_begun_anew() -> None:
-    # Given a client that has lost its connection, and goes on with its session on the next one
+def test_a_session_that_began_on_another_connection_has_to_begin_again() -> None:
+    # Given a client that has lost its connection, and continues its session on the next one
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
-    # Then nobody knows here what is in it: offsets of the broker would go out as if they were the client's
+    # Then the gateway does not know its topics: the broker's offsets would reach the client untranslated
     ended(talk)
 
 
-def test_an_answer_that_names_what_no_reader_can_have_named_ends_the_connection() -> None:
-    # Given a topic of which a second partition is written in the other cluster
+def test_an_answer_with_a_partition_that_no_reader_can_have_named_ends_the_connection() -> None:
+    # Given a topic whose second partition is written in the other cluster
     topic = moved(CUT, BASE)
     extents = topic.partitions[0]
     away = (extents[1].changed(start=0, end=50, base=0, term=0), extents[0].changed(start=50, end=None, term=1))
     talk = Talk(state(topic.changed(partitions={0: extents, 1: away})), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
-    # When the broker says something of it in the session
+    # When the broker's answer in the session names it
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 1, 9, batch(3)), session_id=5))
-    # Then it is not passed on with offsets that are not the client's
+    # Then the answer is not passed on with untranslated offsets
     assert talk.closed is not None
     assert "orders-1, which is not in it" in talk.closed.detail
     assert not talk.answers()
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_a_client_that_goes_on_with_the_first_of_two_sessions_begins_anew(fast: bool) -> None:
-    # Given a connection with a session of a moved topic, and a later one of a topic that never moved
+def test_a_client_that_continues_the_first_of_two_sessions_has_to_begin_again(fast: bool) -> None:
+    # Given a connection with a session of a moved topic, and a later one of an unmoved topic
     talk = begun(fast=fast)
     talk.ask(FETCH, 12, fetch(("other", 0, 40), session=(0, 0)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 41, b""), session_id=6))
     talk.answers()
-    # Then the first one is not passed on as if it were the second, with offsets of the broker
+    # Then the first one is not forwarded as if it were the second, with the broker's offsets
     ended(talk)
 
 
-def test_a_client_that_goes_on_with_what_its_broker_has_not_begun_begins_anew() -> None:
+def test_a_client_that_continues_a_session_that_its_broker_has_not_begun_has_to_begin_again() -> None:
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
     talk.asked(WEST)
@@ -164,26 +165,26 @@ def test_a_client_that_goes_on_with_what_its_broker_has_not_begun_begins_anew() 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 11, 12])
 @pytest.mark.parametrize("chunks", CHUNKINGS.values(), ids=CHUNKINGS)
-def test_a_session_is_known_by_its_id_however_the_answer_comes(version: int, chunks: Any) -> None:
+def test_a_session_is_known_by_its_id_however_the_answer_arrives(version: int, chunks: Any) -> None:
     # Given a session whose first answer has come in such pieces
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1), chunks=chunks)
     talk.ask(FETCH, version, fetch(("orders", 0, 110), session=(0, 0)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 17, b""), session_id=5))
     assert talk.answers()[0]["session_id"] == 5
-    # Then it goes on
+    # Then it continues
     talk.ask(FETCH, version, fetch(session=(5, 1)))
     assert talk.asked(WEST)[0].body["session_id"] == 5
 
 
 @pytest.mark.parametrize("said", [b"", b"\0" * 9])
-def test_an_answer_too_short_for_what_it_has_to_say_ends_the_connection(said: bytes) -> None:
+def test_an_answer_that_is_too_short_for_its_fields_ends_the_connection(said: bytes) -> None:
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
     talk.broker_sends(WEST, encode_response(FETCH, 12, talk.asked(WEST)[0].correlation_id, said))
     assert talk.closed is not None
 
 
-def test_an_answer_that_names_a_moved_topic_which_the_session_has_not_named_ends_the_connection() -> None:
+def test_an_answer_with_a_moved_topic_that_the_session_has_not_named_ends_the_connection() -> None:
     more = moved(CUT, BASE).changed(name="more")
     talk = Talk(state(moved(CUT, BASE), more), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
@@ -192,14 +193,14 @@ def test_an_answer_that_names_a_moved_topic_which_the_session_has_not_named_ends
     assert not talk.answers()
 
 
-def test_a_broker_forgets_the_session_of_a_client_that_is_to_begin_anew() -> None:
-    # Given a session that has ended, since its reader goes back behind the cut in one topic
+def test_a_broker_drops_the_session_of_a_client_that_has_to_begin_again() -> None:
+    # Given a session that has ended, since its reader goes back below the cut in one topic
     talk = begun(("other", 0, 40))
     talk.follow(state(moved(CUT, BASE + 1), revision=2))
     ended(talk)
-    # When the client sends all its partitions, and says which session it leaves
+    # When the client sends all its partitions, and names the session that it leaves
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), ("other", 0, 40), session=(5, 0)))
-    # Then its broker is told
+    # Then its broker gets that id
     (asked,) = talk.asked(WEST)
     assert (asked.body["session_id"], asked.body["session_epoch"]) == (5, 0)
 
@@ -213,18 +214,18 @@ def test_a_session_ends_when_its_reader_is_to_read_a_copy() -> None:
     talk.ask(FETCH, 12, fetch(session=(5, 1)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(session_id=5))
     talk.answers()
-    # When its user is to read there
+    # When its user has to read there
     bindings = {"anonymous": UserBindings(user="anonymous", read="east")}
     talk.follow(snapshot(replace(shown, revision=3, bindings=bindings)))
-    # Then it begins anew
+    # Then it has to begin again
     ended(talk)
 
 
 class Table(UserDict[str, Topic]):
-    """One that can be followed."""
+    """A dict that can be referenced weakly."""
 
 
-def test_a_fetch_that_is_under_way_keeps_no_state_that_has_gone() -> None:
+def test_a_fetch_in_flight_keeps_no_former_state_in_memory() -> None:
     # Given fetches that wait for records, each sent under another state
     talk, tables = begun(), []
     for revision in range(2, 12):
@@ -234,15 +235,15 @@ def test_a_fetch_that_is_under_way_keeps_no_state_that_has_gone() -> None:
         del table
         talk.ask(FETCH, 12, fetch(session=(5, revision)))
     assert len(talk.session.queue) == 10
-    # Then of these states only the newest is there
+    # Then only the newest of these states is kept
     assert [found() is not None for found in tables] == [False] * 9 + [True]
-    # And the answers are the client's all the same
+    # And the answers are still in client offsets
     for asked in talk.asked(WEST):
         talk.answer(WEST, asked, fetched(("orders", 0, 18, batch(17)), session_id=5))
     assert {given(answer)["high_watermark"] for answer in talk.answers()} == {111}
 
 
-def test_of_all_fetches_of_a_session_together_each_topic_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_topic_is_checked_once_for_all_fetches_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     left = handle._left
 
@@ -251,21 +252,21 @@ def test_of_all_fetches_of_a_session_together_each_topic_is_looked_at_once(monke
         return left(before, after, cluster, topics)
 
     monkeypatch.setattr(handle, "_left", counted)
-    # Given a client that has pipelined fetches of a session of many topics, of which some name one more each
+    # Given a client with pipelined fetches of a session of many topics, some of which name one more each
     talk = begun(*((f"topic-{number}", 0, 1) for number in range(100)))
     for epoch in range(1, 21):
         named = [(f"more-{epoch}", 0, 1)] if epoch % 2 else []
         talk.ask(FETCH, 12, fetch(*named, session=(5, epoch)))
     assert len(talk.session.queue) == 20
-    # When something changes
+    # When the state changes
     talk.follow(state(moved(CUT, BASE), revision=2))
-    # Then they are gone through once, and not once for each of the fetches
+    # Then the topics are checked once, and not once per fetch
     assert looked_at == [111]
-    # Nor does each of these have names of its own
+    # And the fetches share one list of names
     assert len({id(pending.reads) for pending in talk.session.queue if isinstance(pending, Passed)}) == 1
 
 
-def test_of_very_many_names_under_way_no_more_are_looked_at_than_one_session_may_have(
+def test_no_more_names_in_flight_are_checked_than_one_session_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 100)
@@ -274,15 +275,15 @@ def test_of_very_many_names_under_way_no_more_are_looked_at_than_one_session_may
     for number in range(3):
         talk.ask(FETCH, 12, fetch(*((f"topic-{number}-{each}", 0, 1) for each in range(60))))
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
-    # When a topic changes of which it knows nothing
+    # When an unrelated topic changes
     talk.follow(state(moved(CUT, BASE), revision=2))
-    # Then those beyond are told to ask again, and all else is awaited
+    # Then the fetches beyond the limit are answered, and all others still wait
     assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_what_was_passed_is_translated_from_the_fetch_on_that_names_the_first_moved_topic(fast: bool) -> None:
-    # Given a session of a topic that never moved, and fetches of it that were passed
+def test_a_forwarded_session_is_translated_from_the_fetch_on_that_names_the_first_moved_topic(fast: bool) -> None:
+    # Given a session of an unmoved topic, and forwarded fetches of it
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1), fast=fast)
     for epoch in range(3):
         talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5 if epoch else 0, epoch)))
@@ -291,7 +292,7 @@ def test_what_was_passed_is_translated_from_the_fetch_on_that_names_the_first_mo
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(5, 3)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(session_id=5))
     talk.answers()
-    # Then that one is translated also where the other one is named, as before
+    # Then that one is translated, also in fetches that name the other one, as before
     talk.ask(FETCH, 12, fetch(("other", 0, 1), session=(5, 4)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 18, batch(17)), session_id=5))
     assert given(talk.answers()[0])["high_watermark"] == 111

@@ -1,7 +1,7 @@
-"""Whatever stands still and for how long: a client that pipelines as librdkafka does never has a batch called out of
-order, for then it raises its epoch, and doubles what it has no answer for.
+"""Pauses of any part and length: a client that pipelines as librdkafka does never gets OUT_OF_ORDER_SEQUENCE_NUMBER,
+for which it would raise its epoch, and double its unanswered batches.
 
-A model of the client, its connections and the broker; sessions are real. Two gateways, each with a memory of its own.
+A model of the client, its connections and the broker; sessions are real. Two gateways, each with its own memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tests.gateway.session.talk import EAST, Asked, Talk
 
 LEASE_S, IN_FLIGHT, BACKOFF_S = 3.0, 5, 0.1
 SHOWED_FAULTS = (32, 49, 56, 74, 81, 87)
-"""Of what was forgotten too soon: five where something had waited in vain, and one where the first came by an old
-connection."""
+"""Seeds that found state that was dropped too soon: five with a batch that had waited in vain, and one where the first
+batch came over an old connection."""
 REFUSED, OUT_OF_ORDER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
@@ -29,9 +29,9 @@ REFUSED, OUT_OF_ORDER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.OUT
 class Gateway:
     orders: ProducerOrders = field(default_factory=ProducerOrders)
     runs_at: float = 0.0
-    """It stands still until then."""
+    """It is paused until then."""
     leased_at: float = 0.0
-    """It is without its lease until then."""
+    """It has no lease until then."""
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Connection:
     gateway: Gateway
     talk: Talk
     unread: list[int] = field(default_factory=list)
-    """What the client has sent, and the gateway has not read."""
+    """Bytes that the client has sent, and the gateway has not read."""
     owed: list[Asked] = field(default_factory=list)
-    """What the broker has taken, and not answered."""
+    """Requests that the broker has appended, and not answered."""
     said: dict[int, int] = field(default_factory=dict)
     """The broker's error codes for these, by request."""
     slow_until: float = 0.0
@@ -54,7 +54,7 @@ class Play:
     def __init__(self, seed: int) -> None:
         self.chance, self.now, self.next = random.Random(seed), 100.0, 0
         self.eager = self.chance.choice((1.0, 0.1))
-        """A client that sends something now and then is told late, and sends behind what was refused long ago."""
+        """The client sends seldom, hears late, and sends batches after one that was refused long ago."""
         self.gateways = [Gateway(), Gateway()]
         self.connections: list[Connection] = []
         self.acknowledged, self.sent, self.again_at, self.drains = 0, 0, 0.0, False
@@ -62,7 +62,7 @@ class Play:
         self.connect()
 
     def connect(self) -> None:
-        """Through one of the gateways. What was on its way by the connection before is unknown, and sent again."""
+        """Connects through one of the gateways. The outcome of requests in flight is unknown, and they are resent."""
         if self.connections:
             self.connections[-1].left = True
         gateway = self.chance.choice(self.gateways)
@@ -99,7 +99,7 @@ class Play:
             self.sent += 1
 
     def serve(self, connection: Connection) -> None:
-        """The gateway reads some of what has come, and passes answers that are there."""
+        """The gateway reads some of the bytes, and passes on finished answers."""
         talk = connection.talk
         talk.now = self.now
         talk.lease.valid_until = 1e9 if self.now >= connection.gateway.leased_at else 0.0
@@ -116,7 +116,7 @@ class Play:
             talk.answer(EAST, asked, produced(("orders", 0, connection.said[asked.correlation_id], 7)))
         if connection.left and not connection.unread:
             talk.take(talk.session.client_left(self.now))
-            talk.session.tell_nobody(self.now)
+            talk.session.refusals_delivered(self.now)
             self.connections.remove(connection)
 
     def append(self, asked: Asked) -> int:
@@ -141,13 +141,13 @@ class Play:
 
 
 @pytest.mark.parametrize("seed", [*range(24), *SHOWED_FAULTS])
-def test_a_client_that_pipelines_never_has_a_batch_called_out_of_order(seed: int) -> None:
-    # Given a producer, and two gateways that stand still now and then, and have lost their leases afterwards
+def test_a_pipelining_client_never_gets_a_batch_called_out_of_order(seed: int) -> None:
+    # Given a producer, and two gateways that pause now and then, and have lost their leases afterwards
     play = Play(seed)
-    # When it goes from one to the other, and leaves what it has sent in their sockets
+    # When it changes from one to the other, and leaves requests in their sockets
     for _ in range(600):
         play.step()
-    # Then nothing overtook anything, and it gets on
+    # Then no batch overtook another, and the producer gets on
     for gateway in play.gateways:
         gateway.runs_at = gateway.leased_at = 0.0
     for connection in play.connections:

@@ -1,4 +1,5 @@
-"""Committed offsets are read where a group is listed: where bindings lead, or, if it is unknown there, where it is."""
+"""Committed offsets are read where a group is listed: in its bound cluster or, if unknown there, in the one that has
+it."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def test_an_offset_of_a_moved_topic_is_returned_from_any_cluster() -> None:
     assert offset_of(talk) == 3
 
 
-def test_a_commit_without_a_member_goes_where_bindings_lead_though_only_another_cluster_knows_the_group() -> None:
+def test_a_commit_without_a_member_goes_to_the_bound_cluster_though_only_another_one_knows_the_group() -> None:
     # Given a group of users who are bound elsewhere; a consumer with assign() commits as an admin client does
     talk = Talk(bound_to_west(moved=moved()), WEST_PORT)
     talk.ask(COMMIT, 7, commit(member="", generation=-1))
@@ -106,7 +107,7 @@ def test_a_commit_without_a_member_goes_where_bindings_lead_though_only_another_
     assert not talk.asked(EAST)
 
 
-def test_what_its_own_coordinator_has_committed_is_the_answer_and_nobody_else_is_asked() -> None:
+def test_offsets_at_the_groups_own_coordinator_are_the_answer_and_no_other_cluster_is_asked() -> None:
     talk = asking(bound_to_west())
     (first,) = talk.asked(WEST)
     talk.answer(WEST, first, committed(7))
@@ -115,7 +116,7 @@ def test_what_its_own_coordinator_has_committed_is_the_answer_and_nobody_else_is
     assert not talk.asked(EAST)
 
 
-def test_a_group_that_its_coordinator_knows_has_committed_nothing_whatever_others_have() -> None:
+def test_a_known_group_without_offsets_has_none_whatever_other_clusters_have() -> None:
     talk = asking(bound_to_west())
     (first,) = talk.asked(WEST)
     talk.answer(WEST, first, committed(-1))
@@ -131,7 +132,7 @@ def test_a_group_that_its_coordinator_knows_has_committed_nothing_whatever_other
     [bound_to_west(Group(name="billing", cluster="west")), bound_to_west(groups={"billing": "west"})],
     ids=["moved", "bound by itself"],
 )
-def test_a_group_that_was_led_somewhere_is_read_there_and_nowhere_else(state: Snapshot) -> None:
+def test_a_group_with_a_cluster_of_its_own_is_read_only_there(state: Snapshot) -> None:
     talk = asking(state)
     (first,) = talk.asked(WEST)
     talk.answer(WEST, first, committed(-1))
@@ -140,7 +141,7 @@ def test_a_group_that_was_led_somewhere_is_read_there_and_nowhere_else(state: Sn
     assert not talk.asked(WEST)
 
 
-def test_a_cluster_that_is_lost_meanwhile_keeps_nobody_from_an_answer() -> None:
+def test_a_cluster_that_is_lost_meanwhile_does_not_prevent_an_answer() -> None:
     talk = asking(bound_to_west())
     (first,) = talk.asked(WEST)
     talk.answer(WEST, first, committed(-1))

@@ -1,4 +1,4 @@
-"""Requests that are not whole yet: how much of them is held of all clients, and which is waited for."""
+"""Incomplete requests: bytes held for all clients, and the request that is awaited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG = request(METADATA, 8, 1, topics=[{"name": f"topic-{n}"} for n in range(100
 STATE = snapshot(found=topology(east={"orders": {0: 1}}))
 
 
-def test_what_is_held_of_a_request_is_let_go_when_it_is_whole() -> None:
+def test_held_bytes_of_a_request_are_released_when_it_is_complete() -> None:
     talk = Talk()
     talk.send(LONG[:5000])
     assert talk.session.shared.held.bytes == 5000
@@ -22,15 +22,15 @@ def test_what_is_held_of_a_request_is_let_go_when_it_is_whole() -> None:
     assert talk.closed is None
 
 
-def test_a_request_for_which_there_is_no_room_ends_its_connection_and_no_other() -> None:
-    # Given two clients, of which one has sent most of what may be held
+def test_a_request_without_room_ends_its_connection_and_no_other() -> None:
+    # Given two clients, one of which has sent most of the allowed bytes
     first = Talk(max_held=8000)
     first.send(LONG[:6000])
     second = Talk()
     second.session.shared = first.session.shared
     # When the other sends as much
     second.send(LONG[:6000])
-    # Then it goes, and says why, and the first one goes on
+    # Then it is closed with the reason, and the first one continues
     assert second.closed is not None
     assert second.closed.cause is Cause.HELD_TOO_MUCH
     assert "limits.max_held_bytes" in second.closed.detail
@@ -40,7 +40,7 @@ def test_a_request_for_which_there_is_no_room_ends_its_connection_and_no_other()
     assert first.session.shared.held.bytes == 7000
 
 
-def test_a_request_that_grows_beyond_what_may_be_held_ends_too() -> None:
+def test_a_request_that_grows_beyond_the_limit_of_held_bytes_ends_too() -> None:
     talk = Talk(max_held=8000)
     talk.send(LONG[:7000])
     assert talk.closed is None
@@ -55,7 +55,7 @@ def test_a_produce_that_streams_is_not_held() -> None:
     frame = request(PRODUCE, 7, 1, acks=1, timeout_ms=1000, transactional_id=None, topic_data=data)
     talk.send(frame[:2000])
     assert talk.session.shared.held.bytes == 0
-    # And it has the time of its size, however its bytes come
+    # And its time depends on its size, however its bytes come
     assert talk.session.partial == (1, len(frame))
     talk.send(frame[2000:3000])
     assert talk.session.partial == (1, len(frame))
@@ -63,7 +63,7 @@ def test_a_produce_that_streams_is_not_held() -> None:
     assert talk.session.partial is None
 
 
-def test_a_request_that_comes_byte_by_byte_is_the_same_all_the_time() -> None:
+def test_a_request_that_comes_byte_by_byte_keeps_its_number() -> None:
     talk = Talk()
     marks = set()
     for at in range(len(LONG) // 50):
@@ -74,7 +74,7 @@ def test_a_request_that_comes_byte_by_byte_is_the_same_all_the_time() -> None:
     assert None not in marks
 
 
-def test_what_is_whole_is_not_waited_for() -> None:
+def test_a_complete_request_is_not_awaited() -> None:
     talk = Talk()
     assert talk.session.partial is None
     talk.ask(METADATA, 8, {"topics": []})

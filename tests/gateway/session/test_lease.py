@@ -1,4 +1,4 @@
-"""Nothing is acknowledged that an operation may have passed over while the lease was lost."""
+"""No request is acknowledged that an operation may have passed by while the lease was lost."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_what_was_forwarded_before_the_lease_was_lost_is_not_acknowledged_when_the_state_has_changed(name: str) -> None:
+def test_a_request_in_flight_when_the_lease_was_lost_is_not_acknowledged_if_the_state_has_changed(name: str) -> None:
     # Given a request in flight
     way = WAYS[name]
     talk = Talk(way.state, way.port)
@@ -86,11 +86,11 @@ def test_what_was_forwarded_before_the_lease_was_lost_is_not_acknowledged_when_t
     # When the lease is lost, and the answer comes
     lose(talk)
     way.answer(talk)
-    # Then the client is told nothing yet
+    # Then the client gets no answer yet
     assert not talk.answers()
     assert talk.closed is None
     assert AwaitLease() in talk.others
-    # And when the lease is back, and others have gone on meanwhile, nothing for ever: nobody knows what became of it
+    # And when the lease is regained after a change elsewhere, it never gets one: the outcome is unknown
     talk.follow(at(2, way.state))
     regain(talk)
     assert not talk.answers()
@@ -99,35 +99,35 @@ def test_what_was_forwarded_before_the_lease_was_lost_is_not_acknowledged_when_t
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_what_was_forwarded_before_the_lease_was_lost_is_acknowledged_when_nothing_was_published(name: str) -> None:
-    # Given an answer that came while ZooKeeper was away
+def test_a_request_in_flight_when_the_lease_was_lost_is_acknowledged_if_nothing_was_published(name: str) -> None:
+    # Given an answer that came while ZooKeeper was unavailable
     way = WAYS[name]
     talk = Talk(way.state, way.port)
     way.ask(talk)
     lose(talk)
     way.answer(talk)
     assert not talk.answers()
-    # When the lease is back, and the state the same
+    # When the lease is regained, and the state is unchanged
     regain(talk)
-    # Then nothing can have gone on without this gateway
+    # Then no operation can have gone on without this gateway
     assert len(talk.answers()) == 1
     assert talk.closed is None
 
 
-def test_an_answer_that_waits_for_another_is_given_under_the_lease_only() -> None:
-    # Given a request of a group that is answered, behind a read that is not
+def test_an_answer_that_waits_for_another_is_sent_only_under_the_lease() -> None:
+    # Given a group's request that is answered, queued after a read that is not
     talk = Talk(state())
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
     talk.ask(DELETE_GROUPS, 2, {"groups_names": ["billing"]})
     deleted = {"results": [{"group_id": "billing", "error_code": 0}]}
     asked = next(one for one in talk.others if isinstance(one, Compose))
     talk.take(talk.session.answered(asked.token, deleted, talk.now))
-    # When the lease is lost, and others go on, before the read is answered
+    # When the lease is lost, and operations go on, before the read is answered
     lose(talk)
     talk.follow(at(2, state()))
     regain(talk)
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b"")))
-    # Then the read is, and the other is not
+    # Then the read is answered, and the other request is not
     assert len(talk.answers()) == 1
     assert talk.closed is not None
     assert talk.closed.cause is Cause.LEASE_LOST
@@ -135,17 +135,17 @@ def test_an_answer_that_waits_for_another_is_given_under_the_lease_only() -> Non
 
 @pytest.mark.parametrize("acks", [0, -1])
 def test_the_rest_of_a_request_is_not_forwarded_after_the_lease_was_lost(acks: int) -> None:
-    # Given half of a request, a stop, and an operation meanwhile
+    # Given half of a request, a pause, and an operation meanwhile
     talk = Talk(state())
     rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
     sent = bytes(talk.upstream[EAST])
     lose(talk)
-    # When its rest comes, before or after the lease is back
+    # When its rest comes, before or after the lease is regained
     if acks:
         regain(talk)
         talk.follow(state(moved(), revision=2))
     talk.send(rest)
-    # Then it is never whole, so never executed, and the client asks again where the topic is by then
+    # Then it is never complete, so never executed, and the client retries at the topic's present place
     assert talk.upstream[EAST] == sent
     assert not isinstance(talk.session.life, Open)
     assert talk.session.life.cause is Cause.LEASE_LOST
@@ -165,7 +165,7 @@ def test_half_of_an_answer_does_not_acknowledge() -> None:
     assert talk.session.upstreams[EAST].blocked
 
 
-def test_what_a_client_that_left_had_in_flight_is_read_without_a_lease() -> None:
+def test_requests_in_flight_of_a_client_that_left_are_read_without_a_lease() -> None:
     talk = Talk(state())
     _produce(talk)
     talk.take(talk.session.client_left(talk.now))
@@ -176,13 +176,13 @@ def test_what_a_client_that_left_had_in_flight_is_read_without_a_lease() -> None
 
 
 @pytest.mark.parametrize(("asked_at", "generation"), [(12.9, 1), (13.1, 2)])
-def test_a_lease_is_another_one_if_nobody_vouches_for_the_time_between(asked_at: float, generation: int) -> None:
+def test_a_lease_changes_if_it_did_not_cover_the_time_between(asked_at: float, generation: int) -> None:
     # Given a lease that ran until 13
     lease = Lease()
     lease.renew(10.0, 3.0)
     assert lease.generation == 1
     assert lease.holds(12.9)
-    # When ZooKeeper's next answer comes late: what counts is when it was asked
+    # When ZooKeeper's next answer comes late: the time of the question counts
     assert not lease.holds(14.0)
     lease.renew(asked_at, 3.0)
     assert lease.generation == generation
@@ -208,7 +208,7 @@ def test_a_lease_whose_session_ended_is_lost_at_once_and_comes_back_as_another()
     ],
     ids=["create topics", "delete topics", "delete records", "delete groups"],
 )
-def test_without_the_lease_nothing_is_made_or_deleted_by_a_map_that_may_be_old(
+def test_without_the_lease_no_topic_or_group_is_changed_by_a_possibly_old_map(
     api_key: int, version: int, body: dict[str, Any]
 ) -> None:
     talk = Talk(state(), lease=False)
@@ -220,7 +220,7 @@ def test_without_the_lease_nothing_is_made_or_deleted_by_a_map_that_may_be_old(
     assert talk.closed.cause is Cause.LEASE_LOST
 
 
-def test_without_the_lease_clients_are_still_told_of_topics() -> None:
+def test_without_the_lease_clients_still_get_metadata() -> None:
     talk = Talk(state(), lease=False)
 
     talk.ask(3, 4, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": False})

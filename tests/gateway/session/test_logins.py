@@ -1,4 +1,4 @@
-"""Logins of several rounds, those that are judged beside the loop, that fail, and that end after a while (KIP-368)."""
+"""Logins of several rounds, checked off the event loop, failing, or expiring (KIP-368)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def exchange(mechanism: str, user: str = "alice", password: str = "wonder") -> E
 
 
 def scram(talk: Talk, mechanism: str = SCRAM_SHA_512, user: str = "alice", password: str = "wonder") -> list[int]:
-    """The error codes of the answers; the server's last word is verified."""
+    """The error codes of the answers; the server's final message is verified."""
     ours = exchange(mechanism, user, password)
     talk.ask(HANDSHAKE, 1, {"mechanism": mechanism})
     codes = [answer["error_code"] for answer in talk.answers()]
@@ -78,7 +78,7 @@ def test_a_client_proves_its_password_in_two_rounds(mechanism: str, chunks: Call
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wonder")])
-def test_a_wrong_password_and_an_unknown_user_are_told_the_same_in_the_same_round(user: str, password: str) -> None:
+def test_a_wrong_password_and_an_unknown_user_get_the_same_answer_in_the_same_round(user: str, password: str) -> None:
     talk = talking()
     assert scram(talk, user=user, password=password) == [0, 0, FAILED]
     assert talk.closed is not None
@@ -86,7 +86,7 @@ def test_a_wrong_password_and_an_unknown_user_are_told_the_same_in_the_same_roun
     assert password not in talk.closed.detail
 
 
-def test_bare_tokens_go_two_rounds_as_well() -> None:
+def test_bare_tokens_take_two_rounds_as_well() -> None:
     # Given a client of old brokers, that names SCRAM
     talk, ours = talking(), exchange(SCRAM_SHA_256)
     talk.ask(HANDSHAKE, 0, {"mechanism": SCRAM_SHA_256})
@@ -101,14 +101,14 @@ def test_bare_tokens_go_two_rounds_as_well() -> None:
 
     # When both tokens have come
     last = say(ours.send(say(next(ours))))
-    # Then it is in, and the server has proved itself
+    # Then it is authenticated, and the server has proved itself
     with pytest.raises(StopIteration):
         ours.send(last)
     assert talk.session.entry.user == "alice"
 
 
-def test_what_comes_while_a_password_is_judged_waits_for_the_verdict() -> None:
-    # Given PLAIN for a user of whom a key is kept, and a request right behind it
+def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None:
+    # Given PLAIN for a user with a stored key, followed by a request
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
     talk.answers()
@@ -119,9 +119,9 @@ def test_what_comes_while_a_password_is_judged_waits_for_the_verdict() -> None:
     assert talk.session.waits_for is Waits.AWAITED
     assert talk.session.paused
     assert "wonder" not in repr(talk.others)
-    # When it was found right
+    # When the password was found right
     talk.judge()
-    # Then both are, in their turn
+    # Then both are answered, in their turn
     assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
     assert talk.session.entry.user == "alice"
 
@@ -135,13 +135,13 @@ def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wonder")])
-def test_a_password_that_was_judged_wrong_is_refused(user: str, password: str) -> None:
+def test_a_password_that_was_checked_and_is_wrong_is_refused(user: str, password: str) -> None:
     talk = talking()
     assert plain(talk, user, password) == [0, FAILED]
     assert talk.session.entry.user is None
 
 
-def test_a_client_that_leaves_before_the_verdict_is_told_nothing() -> None:
+def test_a_client_that_leaves_before_the_result_gets_no_answer() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wonder")})
@@ -150,7 +150,7 @@ def test_a_client_that_leaves_before_the_verdict_is_told_nothing() -> None:
     assert talk.session.judged(LoginVerdict("alice"), talk.now) == []
 
 
-def test_a_login_that_nobody_could_judge_ends_without_a_word() -> None:
+def test_a_login_that_could_not_be_verified_ends_without_an_answer() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.answers()
@@ -161,7 +161,7 @@ def test_a_login_that_nobody_could_judge_ends_without_a_word() -> None:
     assert talk.closed.cause is Cause.UNJUDGED
 
 
-def test_a_bad_token_is_told_so_in_a_round_of_its_own() -> None:
+def test_a_bad_token_is_refused_in_a_round_of_its_own() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
@@ -174,24 +174,24 @@ def test_a_bad_token_is_told_so_in_a_round_of_its_own() -> None:
     assert talk.closed is not None
 
 
-def test_a_failed_login_is_told_later_and_closed_then_and_nothing_is_taken_meanwhile() -> None:
+def test_a_failed_login_is_answered_and_closed_after_a_delay_and_nothing_is_read_meanwhile() -> None:
     # Given a login that has failed
     talk = talking(delay_s=0.1)
     assert scram(talk, password="wrong") == [0, 0]
-    # Then nothing is said at first, and another try is not looked at
+    # Then there is no answer at first, and another try is not checked
     assert talk.closed is None
     assert not talk.session.life.receives
     assert talk.woken == [pytest.approx(talk.now + 0.1)]
     talk.wait(0.09)
     assert talk.answers() == []
-    # When the time has come
+    # When the delay is over
     talk.wait(0.02)
-    # Then it is told, and the connection ends
+    # Then it is answered, and the connection ends
     assert [answer["error_code"] for answer in talk.answers()] == [FAILED]
     assert talk.closed is not None
 
 
-def test_the_time_that_judging_took_is_part_of_the_delay() -> None:
+def test_the_time_of_the_check_is_part_of_the_delay() -> None:
     talk = talking(delay_s=0.1)
     talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
     talk.answers()
@@ -202,7 +202,7 @@ def test_the_time_that_judging_took_is_part_of_the_delay() -> None:
     assert [answer["error_code"] for answer in talk.answers()] == [FAILED]
 
 
-# -- sessions that end ------------------------------------------------------------------------------------------------
+# -- sessions that expire ---------------------------------------------------------------------------------------------
 
 
 def lifetime(talk: Talk, version: int = 2) -> int | None:
@@ -217,14 +217,12 @@ def lifetime(talk: Talk, version: int = 2) -> int | None:
 
 
 @pytest.mark.parametrize(("session_s", "told_ms"), [(math.inf, 0), (60.0, 60_000)])
-def test_a_client_is_told_how_long_its_login_is_good(session_s: float, told_ms: int) -> None:
+def test_a_client_gets_the_lifetime_of_its_login(session_s: float, told_ms: int) -> None:
     assert lifetime(talking(session_s)) == told_ms
 
 
 @pytest.mark.parametrize(("token_s", "told_ms"), [(30.0, 30_000), (90.0, 60_000), (1e18, 60_000)])
-def test_a_token_is_good_for_as_long_as_it_says_and_no_longer_than_the_gateway_lets_it(
-    token_s: float, told_ms: int
-) -> None:
+def test_a_token_is_valid_for_its_own_time_and_no_longer_than_the_gateway_allows(token_s: float, told_ms: int) -> None:
     talk = talking(60.0)
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
@@ -232,7 +230,7 @@ def test_a_token_is_good_for_as_long_as_it_says_and_no_longer_than_the_gateway_l
     assert talk.answers()[-1]["session_lifetime_ms"] == told_ms
 
 
-def test_a_token_that_is_good_for_longer_than_can_be_told_is_good_for_a_year() -> None:
+def test_a_token_with_an_uncountable_lifetime_is_valid_for_a_year() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
@@ -241,8 +239,8 @@ def test_a_token_that_is_good_for_longer_than_can_be_told_is_good_for_a_year() -
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_whoever_does_not_authenticate_anew_in_time_is_closed_at_the_next_request(version: int) -> None:
-    # Given a login that is good for a minute
+def test_a_client_that_does_not_re_authenticate_in_time_is_closed_at_the_next_request(version: int) -> None:
+    # Given a login that is valid for a minute
     talk = talking(60.0)
     lifetime(talk, version)
     # When a request comes in time, and one too late
@@ -259,8 +257,8 @@ def test_whoever_does_not_authenticate_anew_in_time_is_closed_at_the_next_reques
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["held until it is whole", "sent on as it comes"])
-def test_a_request_that_is_whole_only_after_the_login_has_ended_is_not_executed(streams: bool) -> None:
-    # Given a login that is good for a minute, and a request of which a part came in time
+def test_a_request_that_is_complete_only_after_the_login_expired_is_not_executed(streams: bool) -> None:
+    # Given a login that is valid for a minute, and a request of which a part came in time
     talk = talking(60.0)
     talk.follow(state())
     lifetime(talk, 2)
@@ -277,14 +275,14 @@ def test_a_request_that_is_whole_only_after_the_login_has_ended_is_not_executed(
     # When the rest comes after its end
     talk.now += 61.0
     talk.send(data[middle:])
-    # Then nobody gets it
+    # Then no broker gets it
     assert bytes(talk.upstream.get(EAST, b"")) == sent
     assert not any(isinstance(command, Compose) for command in talk.others)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.SESSION_EXPIRED
 
 
-def test_authenticating_anew_is_never_too_late_and_begins_another_time() -> None:
+def test_re_authentication_is_never_too_late_and_starts_a_new_lifetime() -> None:
     talk = talking(60.0)
     scram(talk)
     talk.wait(100.0)
@@ -294,7 +292,7 @@ def test_authenticating_anew_is_never_too_late_and_begins_another_time() -> None
     assert len(talk.answers()) == 1
 
 
-def test_one_that_has_only_begun_to_authenticate_anew_is_still_too_late() -> None:
+def test_a_client_that_has_only_begun_to_re_authenticate_is_still_too_late() -> None:
     talk = talking(60.0)
     scram(talk)
     talk.wait(100.0)
@@ -315,14 +313,14 @@ def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, passwo
     assert talk.session.entry.user == "alice"
 
 
-# -- the brake --------------------------------------------------------------------------------------------------------
+# -- login rate limiter -----------------------------------------------------------------------------------------------
 
 
-def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_told_nothing() -> None:
+def test_after_many_failures_an_addresss_logins_are_not_checked_and_its_clients_get_no_answer() -> None:
     brake = LoginRateLimiter(3)
     for _ in range(3):
         assert scram(talking(brake=brake), password="wrong")[-1] == FAILED
-    for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not looked at
+    for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not checked
         talk = talking(brake=brake)
         assert attempt(talk) == told
         assert talk.closed is not None
@@ -330,35 +328,35 @@ def test_after_many_failures_an_address_is_not_looked_at_and_its_clients_are_tol
     assert brake.braked == 2
 
 
-def test_failures_are_forgiven_one_a_second() -> None:
+def test_one_failure_is_forgotten_per_second() -> None:
     brake = LoginRateLimiter(3)
     for _ in range(4):
         brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.lets("10.0.0.1", "alice", 1.9)
-    assert brake.lets("10.0.0.1", "alice", 2.0)
-    assert brake.lets("10.0.0.2", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "alice", 1.9)
+    assert brake.allows("10.0.0.1", "alice", 2.0)
+    assert brake.allows("10.0.0.2", "alice", 0.0)
 
 
-def test_who_guesses_passwords_keeps_nobody_out_who_was_in_from_the_same_address() -> None:
+def test_guessed_passwords_do_not_lock_out_users_who_have_logged_in_from_the_same_address() -> None:
     brake = LoginRateLimiter(3)
     brake.succeeded("10.0.0.1", "alice")
     for _ in range(10):
         brake.failed("10.0.0.1", "bob", 0.0)
-    assert not brake.lets("10.0.0.1", "bob", 0.0)
-    assert brake.lets("10.0.0.1", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "bob", 0.0)
+    assert brake.allows("10.0.0.1", "alice", 0.0)
     for _ in range(3):
         brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.lets("10.0.0.1", "alice", 0.0)
+    assert not brake.allows("10.0.0.1", "alice", 0.0)
 
 
-def test_all_addresses_of_one_line_count_together_and_what_is_kept_is_bounded() -> None:
+def test_all_addresses_of_one_line_count_together_and_the_table_is_bounded() -> None:
     assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
     brake = LoginRateLimiter(1)
     for number in range(MAX_KNOWN + 10):
         brake.failed(f"host-{number}", "x", 0.0)
         brake.succeeded(f"host-{number}", "x")
-    assert len(brake._forgiven_at) == len(brake._been_here) == MAX_KNOWN
-    assert brake.lets("host-0", "y", 0.0)
+    assert len(brake._forgiven_at) == len(brake._known_users) == MAX_KNOWN
+    assert brake.allows("host-0", "y", 0.0)
 
 
 def behind_one_address(
@@ -383,7 +381,9 @@ def bearer(talk: Talk, user: str, password: str) -> list[int]:
 
 
 @pytest.mark.parametrize("attempt", [scram, plain, bearer])
-def test_a_braked_address_cannot_tell_users_who_were_there_from_others(attempt: Callable[..., list[int]]) -> None:
+def test_a_limited_address_cannot_distinguish_users_who_have_logged_in_there_from_others(
+    attempt: Callable[..., list[int]],
+) -> None:
     seen = []
     for user in ("alice", "bob", "nobody"):
         talk, codes = behind_one_address(attempt, user, delay_s=0.1)
@@ -395,7 +395,7 @@ def test_a_braked_address_cannot_tell_users_who_were_there_from_others(attempt: 
 
 
 @pytest.mark.parametrize("attempt", [scram, plain])
-def test_a_user_who_was_there_enters_from_a_braked_address(attempt: Callable[..., list[int]]) -> None:
+def test_a_user_who_has_logged_in_there_may_log_in_from_a_limited_address(attempt: Callable[..., list[int]]) -> None:
     brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     for _ in range(30):
@@ -404,8 +404,8 @@ def test_a_user_who_was_there_enters_from_a_braked_address(attempt: Callable[...
 
 
 @pytest.mark.parametrize("guessed", ["alice", "nobody"])
-def test_guesses_at_one_name_do_not_tell_whether_that_user_was_there(guessed: str) -> None:
-    """A failure counts for its address, whoever it names: another name is answered the same afterwards."""
+def test_guesses_at_one_name_do_not_reveal_whether_that_user_has_logged_in_there(guessed: str) -> None:
+    """A failure counts for its address, whichever user it names: another name gets the same answer afterwards."""
     brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     told = [scram(talking(brake=brake), user=guessed, password="wrong") for _ in range(5)]
@@ -413,8 +413,8 @@ def test_guesses_at_one_name_do_not_tell_whether_that_user_was_there(guessed: st
     assert scram(talking(brake=brake), user="somebody", password="wrong") == [0, 0]
 
 
-def test_forged_tokens_brake_their_address_and_no_password_or_token_of_a_user_who_was_there() -> None:
-    # Given alice, who has logged in from the address, and tokens that nobody has signed
+def test_forged_tokens_limit_their_address_but_no_login_of_a_user_who_has_logged_in_there() -> None:
+    # Given alice, who has logged in from the address, and tokens with forged signatures
     brake = LoginRateLimiter(3)
     assert scram(talking(brake=brake))[-1] == 0
     for _ in range(3):
@@ -422,12 +422,12 @@ def test_forged_tokens_brake_their_address_and_no_password_or_token_of_a_user_wh
     # When more of them come
     talk = talking(brake=brake)
     assert bearer(talk, "", "forged") == [0]
-    # Then they are not looked at, and alice is let in by her password
+    # Then they are not checked, and alice may log in by her password
     assert talk.closed is not None
     assert talk.closed.cause is Cause.BRAKED
     assert not talk.others
     assert scram(talking(brake=brake))[-1] == 0
-    # And nobody else's address is braked
+    # And no other address is limited
     elsewhere = talking(brake=brake, address="10.0.0.2")
     assert bearer(elsewhere, "", "forged") == [0, 0]
 
@@ -439,7 +439,7 @@ def test_a_refused_token_counts_although_its_client_does_not_wait_for_the_end() 
         bearer(talk, "", "forged")
         talk.take(talk.session.client_left(talk.now))
     assert brake.silent("10.0.0.1", 100.0)
-    # And one that waits counts once
+    # And one whose client waits counts once
     other = talking(brake=LoginRateLimiter(2))
     bearer(other, "", "forged")
     other.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})

@@ -98,7 +98,7 @@ def test_the_records_of_a_long_produce_arrive_as_they_were_sent() -> None:
 
 def test_a_long_produce_keeps_no_bytes_of_its_request_while_the_broker_answers_the_last_part() -> None:
     class Frame(bytearray):
-        """One that can be watched."""
+        """A bytearray that can be referenced weakly."""
 
     frame = Frame(encode_request(PRODUCE, VERSION, 1, "app", encode(PRODUCE, VERSION, "request", produce(*written()))))
     header = read_request_header(frame, 4, len(frame))
@@ -123,7 +123,7 @@ def test_a_long_produce_to_denied_topics_is_judged_over_several_turns() -> None:
         talk.work()
         assert talk.session.shared.counts.refusals["denied"] - refused <= PARTITIONS_OF_A_PART
         turns += 1
-        if turns == 2:  # the request was read, and its first part was judged
+        if turns == 2:  # the request was decoded, and its first part was judged
             assert talk.session.shared.counts.refusals["denied"] == PARTITIONS_OF_A_PART
         taken_by(talk, EAST)
     (answer,) = talk.answers()
@@ -197,7 +197,7 @@ def test_a_long_produce_with_acks_0_ends_its_connection_if_a_partition_is_refuse
     assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
-def test_a_long_produce_with_acks_0_gets_no_answer_and_its_connection_goes_on() -> None:
+def test_a_long_produce_with_acks_0_gets_no_answer_and_its_connection_continues() -> None:
     talk = Talk(state())
     ask(talk, written(), acks=0)
     assert sum(taken_by(talk, EAST)) == MANY
@@ -227,12 +227,12 @@ def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed() -> None:
     assert not talk.asked(EAST)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
-    assert "other than one whole batch" in talk.closed.detail
+    assert "without exactly one complete batch" in talk.closed.detail
     assert talk.session.shared.held.bytes == 0
 
 
 def test_a_long_produce_is_written_across_a_cut_ahead_and_to_the_port_elsewhere() -> None:
-    # Given a long produce with a crossing topic in its first part only
+    # Given a long produce with a topic in a crossing in its first part only
     talk = Talk(state(topic()))
     record = batch(producer_id=CLIENT_PID, epoch=0, sequence=0)
     ask(talk, [("orders", 0, record), *written()])
@@ -289,8 +289,8 @@ def test_all_parts_of_a_long_produce_are_sent_after_its_client_disconnects() -> 
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
 
-def test_a_long_produce_is_judged_although_it_matches_a_remembered_pattern() -> None:
-    # Given the remembered pattern of a short produce, and its lease
+def test_a_long_produce_is_judged_although_it_matches_a_cached_pattern() -> None:
+    # Given the cached pattern of a short produce, and its lease
     talk = Talk(state())
     ask(talk, written(2))
     taken_by(talk, EAST)
@@ -298,7 +298,7 @@ def test_a_long_produce_is_judged_although_it_matches_a_remembered_pattern() -> 
     # When a produce of very many partitions matches it
     talk.works_later = True
     ask(talk, written(sequence=1))
-    # Then a worker thread reads it
+    # Then a worker thread decodes it
     assert len(talk.works) == 1
     assert not talk.asked(EAST)
 
@@ -311,11 +311,11 @@ def test_all_unsent_parts_of_a_long_produce_are_refused_when_an_operation_fences
     # When the topic of its last partition is fenced
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
     talk.answer(EAST, first, produced(*((name, number, 0, 5) for name, number in partitions(first))))
-    # Then the operation waits for that one answer only
+    # Then the operation waits only for that one answer
     assert not talk.asked(EAST)
     assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
     (answer,) = talk.answers()
     assert [one[2] for one in said(answer)].count(TAKEN) == PARTITIONS_OF_A_PART
-    # And each partition of a produce that comes while the fence stands is judged by itself
+    # And each partition of a produce that comes while the fence stands is judged separately
     ask(talk, [*written(sequence=1), ("orders", 0, None)])
     assert sum(taken_by(talk, EAST)) > 0

@@ -1,4 +1,4 @@
-"""Requests with many elements are read, judged and answered beside the event loop, in their order."""
+"""Requests with many elements are decoded, judged and answered off the event loop, in their order."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def never(*_: object) -> None:
 
 
 @REQUESTS
-def test_a_long_request_is_judged_and_answered_beside_the_loop_as_a_short_one_is_on_it(
+def test_a_long_request_is_judged_and_answered_off_the_loop_like_a_short_one_on_it(
     api_key: int, version: int, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given the answer to a short request of topics that are denied
+    # Given the answer to a short request for denied topics
     talk = Talk(known())
     talk.ask(api_key, version, made(others(3)))
     (short,) = talk.answers()
-    # When one names very many
+    # When a request names very many
     talk.works_later = True
     with monkeypatch.context() as patched:
         patched.setattr(rights, "Gate", never)
@@ -108,7 +108,7 @@ def test_a_long_request_is_judged_and_answered_beside_the_loop_as_a_short_one_is
         talk.ask(api_key, version, made(others(MANY)))
     # Then the loop has neither judged nor answered it
     assert len(talk.works) == 1
-    talk.work()  # read and judged
+    talk.work()  # decoded and judged
     assert not talk.answers()
     talk.work()  # answered
     (long,) = talk.answers()
@@ -121,7 +121,7 @@ def test_a_long_request_is_judged_and_answered_beside_the_loop_as_a_short_one_is
 @pytest.mark.parametrize(
     ("api_key", "version", "made"), [(COMMIT, 7, commit), (OFFSETS, 5, offsets), (TXN_COMMIT, 3, txn_commit)]
 )
-def test_what_may_be_asked_of_a_long_request_goes_on_and_the_rest_is_said(
+def test_the_allowed_part_of_a_long_request_is_forwarded_and_the_rest_is_refused(
     api_key: int, version: int, made: Made
 ) -> None:
     talk = Talk(known(OWN))
@@ -136,18 +136,18 @@ def test_what_may_be_asked_of_a_long_request_goes_on_and_the_rest_is_said(
 
 
 def answered() -> dict[str, Any]:
-    """What a broker says of the topic `own`."""
+    """A broker's answer about the topic `own`."""
     partition = {"partition_index": 0, "error_code": 0}
     return {"topics": [{"name": "own", "partitions": [partition]}]}
 
 
-def test_what_comes_behind_a_long_request_is_answered_behind_it() -> None:
+def test_a_request_after_a_long_one_is_answered_after_it() -> None:
     talk = Talk(known())
     talk.works_later = True
     both = [(COMMIT, 7, 1, commit(others(MANY))), (HEARTBEAT, 3, 2, heartbeat())]
     talk.versions += [(number, api_key, version) for api_key, version, number, _ in both]
     talk.send(b"".join(request(api_key, version, number, **body) for api_key, version, number, body in both))
-    # Then the second one is not looked at, and nothing more is taken from the client
+    # Then the second one is not examined, and nothing more is read from the client
     assert talk.session.paused
     assert not talk.asked(EAST)
     assert talk.session.partial is None
@@ -159,14 +159,14 @@ def test_what_comes_behind_a_long_request_is_answered_behind_it() -> None:
     assert ("topics" in first, second["error_code"]) == (True, 0)
 
 
-def test_a_long_request_whose_rights_change_while_it_is_judged_is_judged_anew() -> None:
+def test_a_long_request_whose_rights_change_while_it_is_judged_is_judged_again() -> None:
     talk = Talk(known(all_of("topic", "*")))
     talk.works_later = True
     talk.ask(COMMIT, 7, commit(others(MANY)))
-    # When all that it names is denied meanwhile
+    # When all of its topics are denied meanwhile
     talk.follow(known())
     talk.work()
-    # Then nothing of it goes on, and it is judged again
+    # Then none of it is forwarded, and it is judged again
     assert not talk.asked(EAST)
     talk.works_later = False
     talk.work()
@@ -175,13 +175,13 @@ def test_a_long_request_whose_rights_change_while_it_is_judged_is_judged_anew() 
     assert not talk.asked(EAST)
 
 
-def test_a_long_request_that_is_written_when_the_lease_is_lost_is_refused() -> None:
+def test_a_long_request_that_is_encoded_when_the_lease_is_lost_is_refused() -> None:
     talk = Talk(known(OWN))
     talk.works_later = True
     talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
-    talk.work()  # read and judged
+    talk.work()  # decoded and judged
     talk.lease.revoke()
-    talk.work()  # written
+    talk.work()  # encoded
     assert not talk.asked(EAST)
     talk.works_later = False
     talk.work()
@@ -191,15 +191,15 @@ def test_a_long_request_that_is_written_when_the_lease_is_lost_is_refused() -> N
     assert 0 not in errors(answer)
 
 
-def test_a_fence_waits_for_a_long_request_that_is_being_written() -> None:
+def test_a_fence_waits_for_a_long_request_that_is_being_encoded() -> None:
     talk = Talk(known(OWN))
     talk.works_later = True
     talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
-    talk.work()  # read and judged
+    talk.work()  # decoded and judged
     assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
 
 
-def test_a_long_request_without_rules_is_passed_without_being_read() -> None:
+def test_a_long_request_without_rules_is_forwarded_without_being_decoded() -> None:
     led = bound("east")
     talk = Talk(snapshot(led.view, topology(east={"__consumer_offsets": {0: 1}})))
     talk.works_later = True
@@ -208,7 +208,7 @@ def test_a_long_request_without_rules_is_passed_without_being_read() -> None:
     assert len(talk.asked(EAST)) == 1
 
 
-def test_a_long_request_of_a_client_that_has_to_leave_is_dropped() -> None:
+def test_a_long_request_of_a_session_that_is_leaving_is_dropped() -> None:
     talk = Talk(known())
     talk.works_later = True
     talk.ask(COMMIT, 7, commit(others(MANY)))
@@ -221,19 +221,19 @@ def test_a_long_request_of_a_client_that_has_to_leave_is_dropped() -> None:
 @pytest.mark.parametrize(
     ("rules", "done"),
     [((), 0), ((), 1), ((OWN,), 1)],
-    ids=["it is read", "its answer is written", "what may go on is written"],
+    ids=["decoding", "encoding its answer", "encoding the allowed part"],
 )
-def test_a_long_request_that_fails_ends_its_connection_behind_the_answers_before_it(
+def test_a_long_request_that_fails_ends_its_connection_after_the_answers_before_it(
     rules: tuple[AccessRule, ...], done: int
 ) -> None:
-    # Given a heartbeat in flight, and behind it a long request
+    # Given a heartbeat in flight, and after it a long request
     talk = Talk(known(*rules))
     talk.works_later = True
     talk.ask(HEARTBEAT, 3, heartbeat())
     talk.ask(COMMIT, 7, commit([*others(MANY), "own"]))
     for _ in range(done):
         talk.work()
-    # When what is done of it beside the loop fails
+    # When its offloaded work fails
     (failed,) = talk.works
     talk.take(talk.session.unanswerable(failed.token, Cause.FAULT, "damaged", talk.now))
     assert talk.closed is None
@@ -247,7 +247,7 @@ def test_a_long_request_that_fails_ends_its_connection_behind_the_answers_before
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
 
 
-def test_a_long_request_that_is_read_only_after_its_login_has_ended_is_not_executed() -> None:
+def test_a_long_request_that_is_decoded_only_after_its_login_expired_is_not_executed() -> None:
     talk = Talk(known())
     talk.works_later = True
     talk.session.entry = Authenticated("alice", "PLAIN", talk.now + 10)
@@ -260,20 +260,20 @@ def test_a_long_request_that_is_read_only_after_its_login_has_ended_is_not_execu
     assert talk.closed.cause is Cause.SESSION_EXPIRED
 
 
-def test_a_long_request_for_which_there_is_no_room_ends_its_connection() -> None:
+def test_a_long_request_without_room_ends_its_connection() -> None:
     talk = Talk(known(), max_held=100)
     talk.ask(COMMIT, 7, commit(others(MANY)))
     assert talk.closed is not None
     assert talk.closed.cause is Cause.HELD_TOO_MUCH
 
 
-def test_what_is_held_of_a_long_request_is_let_go_when_it_was_judged() -> None:
+def test_held_bytes_of_a_long_request_are_released_once_it_was_judged() -> None:
     talk = Talk(known())
     talk.ask(COMMIT, 7, commit(others(MANY)))
     assert talk.session.shared.held.bytes == 0
 
 
-def test_a_composed_request_with_many_elements_is_read_beside_the_loop_however_short_it_is() -> None:
+def test_a_composed_request_with_many_elements_is_decoded_off_the_loop_however_short_it_is() -> None:
     talk = Talk(known())
     names = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
     talk.ask(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": names})
@@ -288,7 +288,7 @@ def reads(names: list[str], at: int = 5, session: tuple[int, int] = (0, 0)) -> d
     return fetch(*((name, 0, at) for name in names), session=session)
 
 
-def test_a_long_fetch_of_what_may_not_be_read_is_answered_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_fetch_of_denied_topics_is_answered_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = Talk(known())
     talk.works_later = True
     with monkeypatch.context() as patched:
@@ -305,12 +305,12 @@ def test_a_long_fetch_of_what_may_not_be_read_is_answered_beside_the_loop(monkey
 
 
 def talk_judged(talk: Talk) -> None:
-    """What the thread beside the loop finds out of the one request there is."""
+    """Judges the only request, as the worker thread does."""
     assert len(talk.works) == 1
     talk.work()
 
 
-def test_a_long_fetch_of_what_may_be_read_begins_a_session_with_its_broker() -> None:
+def test_a_long_fetch_of_allowed_topics_begins_a_session_with_its_broker() -> None:
     talk = Talk(known(all_of("topic", "*")))
     talk.ask(FETCH, 12, reads(others(MANY)))
     (asked,) = talk.asked(EAST)
@@ -318,7 +318,7 @@ def test_a_long_fetch_of_what_may_be_read_begins_a_session_with_its_broker() -> 
     assert talk.session.fetch_session is not None
     talk.answer(EAST, asked, fetched(("other-1", 0, 6, batch(5)), session_id=9))
     assert talk.answers()[0]["session_id"] == 9
-    # And what comes after names nothing, and is passed without anything done beside the loop
+    # And the next fetch names nothing, and is forwarded without offloaded work
     talk.works_later = True
     talk.ask(FETCH, 12, reads([], session=(9, 1)))
     assert len(talk.asked(EAST)) == 1
@@ -330,7 +330,7 @@ def lagging() -> dict[str, Any]:
     return reads([*others(MANY), "orders"], at=CUT - 1, session=(0, -1))
 
 
-def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_beside_the_loop() -> None:
+def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_off_the_loop() -> None:
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
     talk.ask(FETCH, 12, lagging())
     ((east,), (west,)) = talk.asked(EAST), talk.asked(WEST)
@@ -349,7 +349,7 @@ def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_bes
 
 
 @pytest.mark.parametrize(("topic", "beside"), [("orders", 1), ("other", 0)], ids=["moved", "never moved"])
-def test_a_fetch_of_many_partitions_of_one_moved_topic_is_planned_beside_the_loop(topic: str, beside: int) -> None:
+def test_a_fetch_of_many_partitions_of_one_moved_topic_is_planned_off_the_loop(topic: str, beside: int) -> None:
     extents = moved(CUT, BASE).partitions[0]
     everything = moved(CUT, BASE).changed(partitions=dict.fromkeys(range(MANY), extents))
     talk = Talk(state(everything), Port("west", 1))
@@ -363,14 +363,14 @@ def test_a_fetch_of_many_partitions_of_one_moved_topic_is_planned_beside_the_loo
     assert len(talk.works) == beside
 
 
-def test_what_a_long_fetch_has_read_is_merged_anew_when_the_map_changes_meanwhile() -> None:
+def test_a_long_fetchs_records_are_merged_again_when_the_map_changes_meanwhile() -> None:
     talk = Talk(state(moved(CUT, BASE)), Port("west", 1))
     talk.ask(FETCH, 12, lagging())
     ((east,), (west,)) = talk.asked(EAST), talk.asked(WEST)
     talk.answer(EAST, east, fetched(("orders", 0, CUT + 2, batch(CUT - 1))))
     talk.works_later = True
     talk.answer(WEST, west, fetched(("other-1", 0, CUT, batch(CUT - 1))))
-    # When the extent that was read has other offsets by the time when the answer was merged
+    # When the extent that was read has other offsets by the time the answer was merged
     orders = moved(CUT, BASE)
     old, new = orders.partitions[0]
     shifted = orders.model_copy(update={"partitions": {0: (old.changed(start=1, base=0), new)}})
@@ -382,7 +382,7 @@ def test_what_a_long_fetch_has_read_is_merged_anew_when_the_map_changes_meanwhil
     assert given["orders"]["records"] == b""
 
 
-def test_a_long_fetch_is_planned_anew_when_the_map_changes_meanwhile() -> None:
+def test_a_long_fetch_is_planned_again_when_the_map_changes_meanwhile() -> None:
     talk = Talk(state(), Port("west", 1))
     talk.works_later = True
     talk.ask(FETCH, 12, lagging())

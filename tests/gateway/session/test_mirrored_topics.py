@@ -1,4 +1,4 @@
-"""A mirrored topic is produced to in its source and nowhere else, whoever asks, and wherever."""
+"""A mirrored topic is written only in its source, through any port and for any user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_nothing_is_ever_produced_to_the_copy(
 
 
 @pytest.mark.parametrize("bindings", BOUND, ids=["nowhere", "user", "user#topic", "user+instance"])
-def test_who_is_bound_to_the_standby_is_sent_away_there_and_served_in_the_source(bindings: UserBindings) -> None:
+def test_a_user_bound_to_the_standby_is_sent_away_there_and_served_in_the_source(bindings: UserBindings) -> None:
     there = talk_at(Port("west", 1), bindings)
     there.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     there.wait(1.0)

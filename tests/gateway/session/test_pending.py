@@ -1,4 +1,4 @@
-"""Kinds of pending requests: each has the next states that are legal for it, and no others."""
+"""Kinds of pending requests: each has its legal next states, and no others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_kind_offers_its_legal_next_states_only(kind: type[Any], legal: set[st
     assert {name for name in NEXT if hasattr(kind, name)} == legal
 
 
-def test_a_passed_request_is_answered_at_once_and_what_its_broker_says_is_dropped() -> None:
+def test_a_forwarded_request_is_answered_at_once_and_its_brokers_late_answer_is_dropped() -> None:
     passed = Passed(REQUEST, group=b"billing")
     passed.basis = BASIS
     ready, discarded = passed.abandoned(b"again")
@@ -54,21 +54,21 @@ def test_a_passed_request_is_answered_at_once_and_what_its_broker_says_is_droppe
 
 
 @pytest.mark.parametrize(("promises", "basis"), [(True, BASIS), (False, None)])
-def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: bool, basis: Any) -> None:
+def test_only_an_answer_with_a_promise_depends_on_the_lease(promises: bool, basis: Any) -> None:
     gathered = Gathered(REQUEST, exchange=nothing())
     gathered.basis = BASIS
     ready = gathered.ready(QueuedAnswer(b"answer", 0.5, promises), now=10.0)
     assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
 
 
-def test_what_is_ready_changes_something_if_it_promises_something_of_a_log_or_a_group() -> None:
+def test_a_ready_answer_changes_something_if_it_promises_a_write_to_a_log_or_a_group() -> None:
     committing = Request.own(ApiKey.OFFSET_COMMIT, 8, WireLimits())
     assert Ready(committing, b"", basis=BASIS).changes()
     assert not Ready(committing, b"").changes()
     assert not Ready(REQUEST, b"", basis=BASIS).changes()
 
 
-def test_a_kind_has_the_fields_that_it_needs_and_no_others() -> None:
+def test_a_kind_has_only_the_fields_that_it_needs() -> None:
     for pending in (
         Passed(REQUEST),
         Gathered(REQUEST, exchange=nothing()),

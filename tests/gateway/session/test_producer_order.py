@@ -1,4 +1,4 @@
-"""After a refused batch, its producer's next ones wait for it, however they were pipelined."""
+"""After a refused batch, its producer's later ones wait for it, however they were pipelined."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ask(talk: Talk, sequence: int, *, epoch: int = 0, producer_id: int = CLIENT_
 
 
 def codes(talk: Talk, topic: str = "orders") -> list[int]:
-    """Brokers take all that reached them; the error code of every request that was answered."""
+    """Brokers append all batches that reached them; the error code of every request that was answered."""
     for asked in talk.asked(EAST):
         talk.answer(EAST, asked, produced((topic, 0, 0, 7)))
     talk.wait(0.25)
@@ -41,7 +41,7 @@ def codes(talk: Talk, topic: str = "orders") -> list[int]:
 
 
 def without_lease(*sequences: int, chunked: bool = False) -> Talk:
-    """A gateway without its lease has refused these, and has its lease again."""
+    """A gateway without its lease has refused these, and has regained its lease."""
     talk = Talk(state(), lease=False, chunks=bytewise if chunked else whole)
     for sequence in sequences:
         ask(talk, sequence)
@@ -60,11 +60,12 @@ def bytewise(data: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_batches_pipelined_after_a_refused_one_are_refused_until_that_one_comes_again(chunked: bool) -> None:
-    # Given 5 was refused for want of a lease, and 6 and 7 are read when the lease is back
+    # Given 5 was refused for want of a lease, and 6 and 7 are read when the lease is regained
     talk = without_lease(5, chunked=chunked)
     ask(talk, 6)
     ask(talk, 7)
-    # Then the broker sees neither: it would call 6 out of order, and librdkafka would send again what is in the log
+    # Then the broker sees neither: it would call 6 out of order, and librdkafka would resend batches that are in the
+    # log
     assert codes(talk) == [REFUSED, REFUSED]
     # When the client sends them again in order, all pass
     for sequence in (5, 6, 7):
@@ -72,7 +73,7 @@ def test_batches_pipelined_after_a_refused_one_are_refused_until_that_one_comes_
     assert codes(talk) == [0, 0, 0]
 
 
-def test_the_earliest_refused_batch_is_the_one_that_is_waited_for() -> None:
+def test_the_earliest_refused_batch_is_awaited() -> None:
     talk = without_lease(5, 6)
     ask(talk, 6)
     ask(talk, 7)
@@ -81,7 +82,7 @@ def test_the_earliest_refused_batch_is_the_one_that_is_waited_for() -> None:
     assert codes(talk) == [REFUSED, REFUSED, 0, 0]
 
 
-def test_a_batch_from_before_the_refused_one_passes_and_the_refused_one_is_still_waited_for() -> None:
+def test_a_batch_before_the_refused_one_passes_and_the_refused_one_is_still_awaited() -> None:
     talk = without_lease(5)
     ask(talk, 4)
     ask(talk, 6)
@@ -89,7 +90,7 @@ def test_a_batch_from_before_the_refused_one_passes_and_the_refused_one_is_still
     assert codes(talk) == [0, REFUSED, 0]
 
 
-def test_a_fence_that_was_undone_lets_nothing_overtake_what_it_refused() -> None:
+def test_a_fence_that_was_undone_lets_no_batch_overtake_a_refused_one() -> None:
     talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))))
     ask(talk, 5)
     talk.follow(state(revision=2))
@@ -99,7 +100,7 @@ def test_a_fence_that_was_undone_lets_nothing_overtake_what_it_refused() -> None
     assert codes(talk) == [REFUSED, REFUSED, 0, 0]
 
 
-def test_sequences_count_on_from_zero_after_their_highest() -> None:
+def test_sequences_continue_from_zero_after_their_highest_value() -> None:
     talk = without_lease((1 << 31) - 1)
     ask(talk, 0)
     ask(talk, (1 << 31) - 1)
@@ -117,22 +118,22 @@ def test_a_new_epoch_a_new_producer_and_another_topic_do_not_wait() -> None:
     assert codes(talk, "other") == [0]
 
 
-def test_a_batch_whose_client_went_elsewhere_is_waited_for_some_seconds_only() -> None:
+def test_a_batch_whose_client_went_elsewhere_is_awaited_only_for_some_seconds() -> None:
     talk = without_lease(5)
     talk.now += FORGET_S + 0.1
     ask(talk, 9)
     assert codes(talk) == [0]
 
 
-def test_what_had_to_wait_for_one_that_never_comes_is_waited_for_in_its_turn() -> None:
-    """As behind a gateway that stood still: it refuses what an old connection has left in its sockets, while the client
-    has sent that through another gateway, and comes back here with later ones."""
-    # Given 5 was refused and is nobody's any more, and 9 has to wait for it, until just before it is forgotten
+def test_a_batch_that_had_to_wait_for_one_that_never_comes_is_awaited_in_its_turn() -> None:
+    """As with a gateway that paused: it refuses batches that an old connection has left in its sockets, while the
+    client has resent those through another gateway, and comes back here with later ones."""
+    # Given 5 was refused and will not come again, and 9 has to wait for it, until just before it is forgotten
     talk = without_lease(5)
     talk.now += FORGET_S - 0.3
     ask(talk, 9)
     assert codes(talk) == [REFUSED]
-    # When 10, which was on its way behind 9, is read after that, then it does not overtake 9
+    # When 10, which was in flight after 9, is read after that, then it does not overtake 9
     talk.now += 0.1
     ask(talk, 10)
     assert codes(talk) == [REFUSED]
@@ -144,18 +145,18 @@ def test_what_had_to_wait_for_one_that_never_comes_is_waited_for_in_its_turn() -
 
 @pytest.mark.parametrize("stale", [1, 12])
 @pytest.mark.parametrize("pipelined", [1, 5, 12])
-def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in_within_seconds(
+def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_served_within_seconds(
     pipelined: int, stale: int
 ) -> None:
     # Given stale refusals, and a client that is far beyond them
     talk, first = without_lease(*range(stale)), 40
-    # When it sends what follows again and again, as clients do: in order, and what was refused first once more
+    # When it resends its next batches again and again, as clients do: in order, from the first refused one
     for _ in range(20):
         for sequence in range(first, first + pipelined):
             ask(talk, sequence)
             talk.now += 0.4 / pipelined
         said = codes(talk)
-        # Then nothing passes behind one that did not
+        # Then no batch passes after one that did not
         assert said == sorted(said)
         if said[-1] == 0:
             break
@@ -164,7 +165,8 @@ def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_let_in
 
 
 def behind_a_late_answer(orders: ProducerOrders | None = None) -> Talk:
-    """The refusal of 5 waits for its turn behind an answer that its broker owes; its fence is gone, and time too."""
+    """The refusal of 5 waits for its turn after an answer that its broker owes; its fence is lifted, and time has
+    passed."""
     talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_orders=orders)
     ask(talk, 30, topic="other")
     ask(talk, 5)
@@ -174,9 +176,9 @@ def behind_a_late_answer(orders: ProducerOrders | None = None) -> Talk:
     return talk
 
 
-def test_a_batch_is_waited_for_as_long_as_its_client_cannot_know_that_it_was_refused() -> None:
+def test_a_batch_is_awaited_as_long_as_its_client_cannot_know_of_the_refusal() -> None:
     talk = behind_a_late_answer()
-    # When the client sends the next one, which knows of nothing, then it waits for the first
+    # When the client sends the next one, unaware of the refusal, then it waits for the first
     ask(talk, 6)
     (late,) = talk.asked(EAST)
     talk.answer(EAST, late, produced(("other", 0, 0, 7)))
@@ -191,13 +193,13 @@ def test_a_batch_is_waited_for_as_long_as_its_client_cannot_know_that_it_was_ref
 
 
 @pytest.mark.parametrize("end", ["client left", "connection closed", "cut off"])
-def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end: str) -> None:
+def test_a_refusal_that_cannot_be_delivered_is_awaited_only_for_some_seconds(end: str) -> None:
     orders = ProducerOrders()
     talk = behind_a_late_answer(orders)
     if end == "client left":
         talk.take(talk.session.client_left(talk.now))
     elif end == "connection closed":
-        talk.session.tell_nobody(talk.now)
+        talk.session.refusals_delivered(talk.now)
     else:
         talk.take(talk.session.give_up("east", talk.now))
     other = Talk(state(revision=2), producer_orders=orders)
@@ -206,7 +208,7 @@ def test_what_can_be_told_to_nobody_any_more_is_waited_for_some_seconds_only(end
     assert codes(other) == [0]
 
 
-def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_seconds_only() -> None:
+def test_a_refusal_whose_answer_was_lost_with_a_broker_is_awaited_only_for_some_seconds() -> None:
     # Given a request of which a part is refused, and another part is with a broker that dies
     orders = ProducerOrders()
     talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))), producer_orders=orders)
@@ -216,7 +218,7 @@ def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_second
     )
     talk.ask(PRODUCE, 9, body)
     talk.lose(EAST)
-    # Then what follows by another connection waits, but not for long
+    # Then later batches over another connection wait, but not for long
     other = Talk(state(revision=2), producer_orders=orders)
     ask(other, 9)
     assert codes(other) == [REFUSED]
@@ -225,10 +227,10 @@ def test_a_refusal_whose_answer_was_lost_with_a_broker_is_waited_for_some_second
     assert codes(other) == [0]
 
 
-def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_an_old_connection() -> None:
-    # Given three that were refused, and a fourth that is on its way behind them
+def test_batches_refused_after_one_are_awaited_though_that_one_comes_over_an_old_connection() -> None:
+    # Given three that were refused, and a fourth that is in flight after them
     talk = without_lease(5, 6, 7)
-    # When the first comes once more by a connection that its client has given up, before the fourth is read
+    # When the first comes once more over a connection that its client has given up, before the fourth is read
     ask(talk, 5)
     ask(talk, 8)
     # Then the fourth does not overtake the other two
@@ -238,14 +240,14 @@ def test_what_was_refused_behind_a_batch_is_waited_for_though_that_one_comes_by_
     assert codes(talk) == [0, 0, 0]
 
 
-def test_a_batch_that_is_refused_again_ends_the_wait_for_none_of_those_behind_it() -> None:
+def test_rejecting_a_batch_again_does_not_release_later_ones() -> None:
     # Given two that were refused, the second of which its client does not know yet, and the first is refused again
     talk = without_lease(5, 6)
     talk.lease.valid_until = 0.0
     ask(talk, 5)
     assert codes(talk) == [REFUSED]
     talk.lease.valid_until = 1e9
-    # When the first comes, and what follows the second is sent by another connection
+    # When the first comes, and the batch after the second is sent over another connection
     ask(talk, 5)
     ask(talk, 7)
     # Then that does not overtake the second
@@ -255,7 +257,7 @@ def test_a_batch_that_is_refused_again_ends_the_wait_for_none_of_those_behind_it
     assert codes(talk) == [0, 0]
 
 
-def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited_for() -> None:
+def test_only_a_batch_that_holds_several_refused_ones_is_awaited() -> None:
     talk = without_lease(5, 6, 7)
     whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
     talk.ask(PRODUCE, 9, produce(("orders", 0, whole)))
@@ -263,13 +265,13 @@ def test_a_batch_that_holds_what_several_refused_ones_held_is_all_that_is_waited
     assert codes(talk) == [0, 0]
 
 
-def test_a_late_batch_of_an_older_epoch_does_not_let_anything_overtake() -> None:
+def test_a_late_batch_of_an_older_epoch_lets_no_batch_overtake() -> None:
     # Given the first batch of a new epoch was refused
     talk = Talk(state(), lease=False)
     ask(talk, 0, epoch=1)
     assert codes(talk) == [REFUSED]
     talk.lease.valid_until = 1e9
-    # When one of the epoch before comes by another connection, it is for the broker to refuse
+    # When one of the epoch before comes over another connection, it is for the broker to refuse
     ask(talk, 7, epoch=0)
     assert codes(talk) == [0]
     # Then the second of the new epoch still waits for the first
@@ -314,8 +316,8 @@ def batch_of(asked: Asked) -> Batch:
     return found
 
 
-def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when_it_comes_again() -> None:
-    # Given two pipelined batches on their way across a cut, whose broker dies; meanwhile the crossing ends
+def test_a_batch_whose_connection_broke_across_a_cut_is_accepted_at_once_when_it_comes_again() -> None:
+    # Given two pipelined batches in flight across a cut, whose broker dies; meanwhile the crossing ends
     talk = Talk(state(crossing_topic()))
     for sequence in (0, 1):
         cross(talk, records(sequence))
@@ -324,7 +326,7 @@ def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when
     # When the second comes first, it waits: the target would take it for the beginning
     cross(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
-    # And when their client sends both again in their order, nobody waits for the dead connection
+    # And when their client sends both again in order, neither waits for the dead connection
     for sequence in (0, 1):
         cross(other, records(sequence))
     assert [batch.base_sequence for _, batch in arrived(other, WEST)] == [0, 1]
@@ -338,14 +340,14 @@ def talks_of(*users: str, orders: ProducerOrders, known: Any = None, at: str = "
         yield talk
 
 
-def test_a_refused_batch_of_one_user_holds_up_no_producer_of_another() -> None:
+def test_a_refused_batch_of_one_user_holds_up_no_other_users_producer() -> None:
     # Given a batch that was refused, which carries the producer id of another user
     orders = ProducerOrders()
     stranger, again, victim = talks_of("stranger", "stranger", "victim", orders=orders)
     stranger.lease.valid_until = 0.0
     ask(stranger, 0)
     assert codes(stranger) == [REFUSED]
-    # Then later batches of that id wait for it at each connection of the same user, and at none of the other user
+    # Then later batches of that id wait for it at each connection of that user, and at none of the other user
     ask(again, 5)
     ask(victim, 5)
     assert codes(again) == [REFUSED]
@@ -357,7 +359,7 @@ def test_a_refused_batch_of_one_user_holds_up_no_producer_of_another() -> None:
     assert codes(again) == [REFUSED]
 
 
-def test_a_batch_of_one_user_on_its_way_across_a_cut_holds_up_no_producer_of_another() -> None:
+def test_a_batch_of_one_user_in_flight_across_a_cut_holds_up_no_other_users_producer() -> None:
     orders = ProducerOrders()
     (stranger,) = talks_of("stranger", orders=orders, known=state(crossing_topic()))
     cross(stranger, records(0))
@@ -368,7 +370,7 @@ def test_a_batch_of_one_user_on_its_way_across_a_cut_holds_up_no_producer_of_ano
     assert [batch.base_sequence for _, batch in arrived(victim, WEST)] == [1]
 
 
-def test_a_batch_that_is_refused_by_a_port_without_a_broker_is_not_waited_for() -> None:
+def test_a_batch_refused_by_a_port_without_a_broker_is_not_awaited() -> None:
     orders = ProducerOrders()
     lost, producer = Talk(state(), Port(), producer_orders=orders), Talk(state(), producer_orders=orders)
     ask(lost, 0)
@@ -388,7 +390,7 @@ def test_a_batch_that_is_refused_by_a_port_without_a_broker_is_not_waited_for() 
     assert codes(refused) == [REFUSED]
 
 
-def test_a_refused_batch_is_waited_for_when_its_user_has_no_connection_left() -> None:
+def test_a_refused_batch_is_awaited_when_its_user_has_no_connection_left() -> None:
     orders = ProducerOrders()
     (talk,) = talks_of("app", orders=orders)
     talk.lease.valid_until = 0.0
@@ -401,7 +403,7 @@ def test_a_refused_batch_is_waited_for_when_its_user_has_no_connection_left() ->
     assert codes(talk) == [REFUSED]
 
 
-def test_users_whose_batches_have_all_come_are_forgotten() -> None:
+def test_users_without_awaited_batches_are_forgotten() -> None:
     orders = ProducerOrders()
     for number in range(10):
         (talk,) = talks_of(f"user-{number}", orders=orders)
@@ -418,7 +420,7 @@ def test_users_whose_batches_have_all_come_are_forgotten() -> None:
     assert not seen
 
 
-def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_awaited_batch_in_one_topic_causes_no_look_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a producer of one topic, and one of another in which a batch was refused
     talk = without_lease(5)
     judged: list[ProduceJudgement] = []
@@ -430,10 +432,10 @@ def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatc
     monkeypatch.setattr(ProduceJudgement, "judge", judge)
     for sequence in range(3):
         ask(talk, sequence, producer_id=CLIENT_PID + 1, topic="other")
-    # Then the batches of the first are passed without a look at them
+    # Then the batches of the first are forwarded without examination
     assert codes(talk, "other") == [0, 0, 0]
     assert not judged
-    # and those of the second are looked at, until all that was refused has come
+    # and those of the second are examined, until all refused ones have come
     for sequence in (6, 5, 6):
         ask(talk, sequence)
     assert codes(talk) == [REFUSED, 0, 0]
@@ -441,8 +443,8 @@ def test_what_is_waited_for_in_one_topic_makes_nobody_look_at_another(monkeypatc
     assert not talk.session.producer_order.topics
 
 
-def test_the_topics_in_which_something_is_waited_for_are_those_of_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given what is refused, comes again and is forgotten in any order, and little room for it
+def test_the_set_of_topics_with_awaited_batches_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given batches that are refused, come again and are forgotten in any order, and little room for them
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
     order, chance, now = ProducerOrder(set()), random.Random(1), 0.0
     for _ in range(3000):
@@ -452,33 +454,33 @@ def test_the_topics_in_which_something_is_waited_for_are_those_of_what_is(monkey
         if chance.random() < 0.5:
             order.admit(key, one, now)
         elif (refused := order.refused(key, one, now)) is not None:
-            order.told([refused], now)
+            order.delivered([refused], now)
         watched = order.watches([key[0]], now)
-        # Then the topics are told that are in it
+        # Then the set has exactly the topics with awaited batches
         assert order.topics == Counter(topic for (topic, _), _ in order.waited_for)
         assert watched == any(topic == key[0] for (topic, _), _ in order.waited_for)
 
 
-def test_nothing_is_kept_of_topics_with_names_that_none_can_have() -> None:
+def test_impossible_topic_names_are_not_kept() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
     assert not talk.session.producer_order.waited_for
 
 
-def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() -> None:
-    """So connections of one client must not be spread over processes, as by the kernel at a port that they share."""
+def test_only_the_process_that_refused_a_batch_knows_the_order() -> None:
+    """So connections of one client must not be spread over processes, as by the kernel at a shared port."""
     # Given a fence that was undone, and two connections of one client in two processes that share nothing
     fenced = state(Topic(name="orders", fence=Fence(operation="op-1")))
     refusing, other = Talk(fenced), Talk(fenced)
     ask(refusing, 5)
     for talk in (refusing, other):
         talk.follow(state(revision=2))
-    # When the next batch comes by the second connection
+    # When the next batch comes over the second connection
     ask(other, 6)
     # Then it overtakes the one that was refused at the first
     assert codes(other) == [0]
-    # While at one process it waits, whichever connection it comes by
+    # While at one process it waits, whichever connection it comes over
     known = ProducerOrders()
     refusing, other = Talk(fenced, producer_orders=known), Talk(fenced, producer_orders=known)
     ask(refusing, 5)
@@ -488,12 +490,12 @@ def test_only_the_process_that_refused_a_batch_knows_what_has_to_come_first() ->
     assert codes(other) == [REFUSED]
 
 
-def test_of_what_very_many_producers_have_to_send_again_the_latest_is_waited_for(
+def test_the_latest_refused_batches_of_very_many_producers_are_awaited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
     order, key = ProducerOrder(set()), (b"orders", 0)
-    # Given more producers than are remembered, of whom each has a batch refused
+    # Given more producers than are remembered, each of which has a batch refused
     for producer_id in range(50):
         (one,) = batches(data := batch(producer_id=producer_id, epoch=0, sequence=5), 0, len(data))
         order.refused(key, one, 0.0)
@@ -506,23 +508,23 @@ def test_of_what_very_many_producers_have_to_send_again_the_latest_is_waited_for
     assert order.topics == {b"orders": 6}
 
 
-def test_of_what_departs_and_never_arrives_only_the_latest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_unacknowledged_dispatches_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.session.produce.producer_order.MAX_REMEMBERED", 6)
     order, key = ProducerOrder(set()), (b"orders", 0)
 
     def depart(producer_id: int, sequence: int) -> Batch:
         data = batch(producer_id=producer_id, epoch=0, sequence=sequence)
         (one,) = batches(data, 0, len(data))
-        order.departed(key, one, 0.0)
+        order.dispatched(key, one, 0.0)
         return one
 
     # Given a producer whose connection breaks with each batch, within some seconds
     for sequence in range(1000):
         last = depart(1, sequence)
-    # Then little is kept of it, the latest first of all
+    # Then little of it is kept, the latest first of all
     assert order.is_under_way(key, last)
     assert len(order.under_way[key, 1]) == MAX_UNDER_WAY
-    # And of many such producers as well
+    # And little of many such producers as well
     for producer_id in range(2, 50):
         last = depart(producer_id, 0)
     assert order.is_under_way(key, last)

@@ -1,4 +1,4 @@
-"""A cut that the log ran into may fall into a batch: all of it is read behind the cut, and nothing of it before."""
+"""A cut that the log ran into may fall into a batch: all of that is read above the cut, and nothing of it below."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def straddling(first: int, count: int, codec: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_batch_through_which_the_cut_runs_is_read_in_the_new_cluster_alone(codec: int) -> None:
+def test_a_batch_that_straddles_the_cut_is_read_only_in_the_new_cluster(codec: int) -> None:
     # Given a cut at 100, and in the old log a batch of the records 97 to 104
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 95)))
     (request,) = talk.asked(EAST)
     old = straddling(95, 2, codec) + straddling(97, 8, codec)
     talk.answer(EAST, request, fetched(("orders", 0, 105, old)))
-    # Then what lies before it is read, and nothing of it
+    # Then the records before the batch are read, and none of the batch
     found = DefaultRecordBatch(entry(talk.answers()[0])["records"])
     assert [(r.offset, r.value) for r in found] == [(n, b"record %d" % n) for n in (95, 96)]
-    # And a reader behind that goes on in the new cluster, where all of it is
+    # And a reader after that continues in the new cluster, where all of the batch is
     talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
     (request,) = talk.asked(EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, codec))))
@@ -42,8 +42,8 @@ def test_a_batch_through_which_the_cut_runs_is_read_in_the_new_cluster_alone(cod
     assert request.partition["fetch_offset"] == 7
 
 
-def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_because_a_higher_one_may_come() -> None:
-    # Given a cut that is proposed, and in the origin a batch through which it runs
+def test_a_reader_waits_before_the_batch_while_the_cut_is_only_proposed_because_a_higher_one_may_come() -> None:
+    # Given a cut that is proposed, and in the origin a batch that straddles it
     topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="proposed")})
     talk = Talk(state(topic), Port("east", 1))
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_be
         talk.wait(1.0)
         assert not entry(talk.answers()[0])["records"]
     assert not talk.asked(WEST)
-    # When a higher cut takes its place, the batch is read as any other
+    # When a higher cut takes its place, the batch is read like any other
     higher = moved(120, 7).model_copy(update={"writer": "east", "crossing": topic.crossing})
     talk.follow(state(higher, revision=2))
     talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
@@ -62,12 +62,12 @@ def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_be
     assert [r.offset for r in DefaultRecordBatch(entry(talk.answers()[0])["records"])] == list(range(97, 105))
 
 
-def test_above_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one_may_come() -> None:
+def test_nothing_is_read_above_a_cut_that_is_only_proposed_because_a_higher_one_may_come() -> None:
     # Given a reader at a cut that is proposed, which the log has reached
     topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="proposed")})
     talk = Talk(state(topic), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    # Then it waits here, and not in the target, where the first record may come to lie behind another cut
+    # Then it waits here, and not in the target, whose first record may get an offset above another cut
     assert not talk.asked(WEST)
     assert not talk.answers()
     talk.wait(1.0)

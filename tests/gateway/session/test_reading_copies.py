@@ -1,4 +1,4 @@
-"""Mirrored topics are read from their copies under the offsets of the source; what a copy has not, from the source."""
+"""Mirrored topics are read from their copies under the source's offsets; records missing there, from the source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, top
 
 MIRROR = Mirror.of("orders", "east", "west", "l1", "2026-01-01T00:00:00Z", "test")
 RUNS = (Run(10, 100, 5), Run(20, 105, 5), Run(25, 112, 5))
-"""Of the source [10, 15) and [20, 30). In the copy a marker of a copier lies at 110 and 111."""
+"""The source's [10, 15) and [20, 30). In the copy, the marker of a copier is at 110 and 111."""
 NOTHING_KNOWN = -1
 
 
@@ -53,7 +53,7 @@ def seen(
     away: str = "",
     revision: int = 1,
 ) -> Snapshot:
-    """The state: `orders` lives in the east and has a copy in the west, from which the client reads."""
+    """The state: `orders` is in the east and has a copy in the west, from which the client reads."""
     mask = Mask(since="2026-01-01T00:00:00Z", reason="fire", by="ops")
     clusters = {
         name: one.changed(zone=(zones or {}).get(name), masked=mask if name == masked else None)
@@ -106,7 +106,7 @@ def offsets(answer: dict[str, Any]) -> list[int]:
 
 
 def read_in_source(talk: Talk, offset: int) -> bool:
-    """Whether a fetch at that offset goes to the source, as it is."""
+    """True if a fetch at that offset goes to the source, unchanged."""
     asks(talk, offset)
     assert not talk.asked(WEST)
     found = talk.asked(EAST)
@@ -116,30 +116,30 @@ def read_in_source(talk: Talk, offset: int) -> bool:
     return bool(found)
 
 
-# -- what is in the copy --------------------------------------------------------------------------------------------
+# -- records in the copy --------------------------------------------------------------------------------------------
 
 
-def test_what_lies_in_the_copy_is_read_there_under_the_offsets_of_the_source() -> None:
+def test_records_in_the_copy_are_read_there_under_the_sources_offsets() -> None:
     # Given a reader of a copy with two gaps, one of the source and one of the copy
     talk = reader()
-    # When it asks for what lies in the first run
+    # When it asks for records of the first run
     asks(talk, 12)
-    # Then the copy is asked, and nobody else
+    # Then only the copy is asked
     assert not talk.asked(EAST)
     (request,) = talk.asked(WEST)
     assert request.partition["fetch_offset"] == 102
-    # And all that it gives has the offsets of the source, without the markers of copiers
+    # And all records have the source's offsets, without the markers of copiers
     given = [batch(100, count=5), batch(105, count=5), batch(110), batch(111), batch(112, count=5), batch(117)]
     talk.answer(WEST, request, fetched(("orders", 0, 118, b"".join(given))))
     (answer,) = talk.answers()
     assert offsets(answer) == [10, 20, 25]
-    # And the log ends for the reader where what is known of the copy ends
+    # And the log ends for the reader at the known end of the copy
     assert [entry(answer)[name] for name in ("high_watermark", "last_stable_offset")] == [30, 30]
     assert entry(answer)["error_code"] == entry(answer)["log_start_offset"] + 1 == 0
     assert not entry(answer)["aborted_transactions"]
 
 
-def test_a_position_in_a_gap_goes_on_behind_it() -> None:
+def test_a_position_in_a_gap_continues_after_it() -> None:
     talk = reader()
     asks(talk, 17)
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 105
@@ -156,7 +156,7 @@ def test_bytes_from_copies_are_counted_by_their_cluster() -> None:
     ("client", "gateway", "cluster", "counted"),
     [("b", "b", "b", True), ("a", "b", "b", False), ("b", "b", "a", False), ("", "", "", False)],
 )
-def test_bytes_from_copies_are_near_where_client_gateway_and_cluster_are_known_to_be_in_one_zone(
+def test_bytes_from_copies_are_near_if_client_gateway_and_cluster_are_known_to_be_in_one_zone(
     client: str, gateway: str, cluster: str, counted: bool
 ) -> None:
     talk = reader(seen(zone=gateway, zones={"west": cluster} if cluster else {}))
@@ -169,7 +169,7 @@ def test_bytes_from_copies_are_near_where_client_gateway_and_cluster_are_known_t
 
 
 @pytest.mark.parametrize("offset", [0, 9])
-def test_what_lies_below_the_first_run_that_is_known_is_read_from_the_source(offset: int) -> None:
+def test_records_below_the_first_known_run_are_read_from_the_source(offset: int) -> None:
     assert read_in_source(reader(), offset)
 
 
@@ -193,12 +193,10 @@ def test_records_that_the_source_still_has_are_read_from_its_copy() -> None:
 
 
 @pytest.mark.parametrize(("offset", "end"), [(30, 30), (31, 31), (40, NOTHING_KNOWN)])
-def test_who_is_at_the_end_of_the_copy_or_ahead_of_it_waits_as_for_records_that_are_not_there_yet(
-    offset: int, end: int
-) -> None:
+def test_a_reader_at_or_above_the_end_of_the_copy_waits_as_for_records_to_come(offset: int, end: int) -> None:
     talk = reader()
     asks(talk, offset)
-    # Then nobody is asked, and the answer takes its time
+    # Then no cluster is asked, and the answer is delayed
     assert not talk.asked(EAST) + talk.asked(WEST) + talk.answers()
     talk.wait(0.5)
     (answer,) = talk.answers()
@@ -210,7 +208,7 @@ def test_who_is_at_the_end_of_the_copy_or_ahead_of_it_waits_as_for_records_that_
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 117 + max(offset - 31, 0)
 
 
-def test_a_reader_of_several_partitions_does_not_wait_long_for_one_while_the_copy_of_another_grows() -> None:
+def test_a_reader_of_several_partitions_does_not_wait_long_for_one_while_another_ones_copy_grows() -> None:
     talk = reader()
     talk.ask(FETCH, 12, {**fetch(("orders", 0, 30), ("other", 0, 5)), "max_wait_ms": 30_000})
     (request,) = talk.asked(EAST)
@@ -218,16 +216,16 @@ def test_a_reader_of_several_partitions_does_not_wait_long_for_one_while_the_cop
     assert [topic["topic"] for topic in request.body["topics"]] == ["other"]
 
 
-def test_a_copy_that_lags_is_not_waited_for() -> None:
+def test_a_lagging_copy_is_not_awaited() -> None:
     talk = reader(level=False)
     assert read_in_source(talk, 30)
     assert read_in_source(talk, 40)
-    # But what it has is read there
+    # But its records are read there
     asks(talk, 29)
     assert talk.asked(WEST)
 
 
-def test_where_the_source_is_away_its_readers_get_what_is_copied_and_then_wait() -> None:
+def test_readers_of_an_unavailable_source_get_the_copied_records_and_then_wait() -> None:
     talk = reader(seen(away="east"), level=False)
     asks(talk, 29)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 117, batch(116))))
@@ -237,7 +235,7 @@ def test_where_the_source_is_away_its_readers_get_what_is_copied_and_then_wait()
     assert (entry(talk.answers()[0])["error_code"], talk.asked(EAST)) == (0, [])
 
 
-# -- what is read from the source -----------------------------------------------------------------------------------
+# -- records read from the source -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -254,7 +252,7 @@ def test_where_the_source_is_away_its_readers_get_what_is_copied_and_then_wait()
     ],
     ids=["unbound", "unlinked", "held", "masked", "away", "no zone", "no copy there", "the source is near"],
 )
-def test_without_a_copy_to_read_from_the_source_is_read(state: Snapshot) -> None:
+def test_without_a_copy_the_source_is_read(state: Snapshot) -> None:
     assert read_in_source(reader(state), 12)
 
 
@@ -267,7 +265,7 @@ def test_the_nearest_copy_is_the_one_in_the_gateways_zone() -> None:
 @pytest.mark.parametrize(
     "told", [{"link": "an older one"}, {"runs": ()}, {"runs": (Run(10, 100, 5), Run(5, 105, 5))}], ids=str
 )
-def test_what_is_told_of_another_mirror_or_cannot_be_is_nothing_to_go_by(told: dict[str, Any]) -> None:
+def test_a_report_of_another_mirror_or_an_impossible_one_is_ignored(told: dict[str, Any]) -> None:
     assert read_in_source(reader(**told), 12)
 
 
@@ -278,7 +276,7 @@ def test_a_damaged_map_is_refused_whatever_is_copied() -> None:
     assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_reader_goes_over_to_the_source_and_back_without_a_record_twice_or_skipped() -> None:
+def test_a_reader_changes_to_the_source_and_back_without_duplicates_or_gaps() -> None:
     # Given a reader of the copy
     talk = reader()
     read = list[int]()
@@ -295,7 +293,7 @@ def test_a_reader_goes_over_to_the_source_and_back_without_a_record_twice_or_ski
 
     tell(talk, (Run(10, 100, 20),))
     go_on()
-    # When the job tells nothing any more, and again, and an operation holds the copy for itself
+    # When the job stops reporting, and reports again, and an operation holds the copy for itself
     talk.copies.learn({})
     go_on()
     tell(talk, (Run(10, 100, 20),))
@@ -308,15 +306,15 @@ def test_a_reader_goes_over_to_the_source_and_back_without_a_record_twice_or_ski
     assert read == list(range(10, 20))
 
 
-def test_a_cut_to_the_copy_is_gone_over_by_the_map() -> None:
-    # Given a reader at the end of the copy, from which the topic is written now
+def test_a_cut_to_the_copy_is_read_by_the_map() -> None:
+    # Given a reader at the end of the copy, which is the topic's writer now
     talk = reader(runs=(Run(0, 100, 30),), end=30)
     cut = (
         Extent(cluster="west", start=0, end=30, base=100, term=0, copied=True),
         Extent(cluster="west", start=30, base=131, term=1),
     )
     topic = Topic(name="orders", writer="west", partitions={0: cut})
-    # When it has not asked for metadata yet
+    # When it has not refreshed metadata yet
     talk.follow(seen(topic=topic, mirrors=(), revision=2))
     asks(talk, 29)
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 129
@@ -325,7 +323,7 @@ def test_a_cut_to_the_copy_is_gone_over_by_the_map() -> None:
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 131
 
 
-def test_nobody_is_led_past_what_lies_in_a_third_cluster_between_two_parts_of_the_source() -> None:
+def test_no_reader_skips_records_in_a_third_cluster_between_two_extents_of_the_source() -> None:
     # Given a source that was away for a while
     extents = (
         Extent(cluster="east", start=0, end=20, base=0, term=0),
@@ -335,9 +333,9 @@ def test_nobody_is_led_past_what_lies_in_a_third_cluster_between_two_parts_of_th
     talk = reader(
         seen(topic=Topic(name="orders", writer="east", partitions={0: extents})), (Run(0, 100, 15), Run(20, 115, 9))
     )
-    # When its reader is behind what is copied of the first part
+    # When its reader is above the copied records of the first extent
     asks(talk, 17)
-    # Then it reads all of that part at the source, and the next one where it is
+    # Then it reads all of that extent at the source, and the next one in its own cluster
     assert talk.asked(EAST)[0].partition["fetch_offset"] == 17
     talk = reader(talk.session.snapshot, (Run(0, 100, 15), Run(20, 115, 9)))
     asks(talk, 20)
@@ -356,13 +354,13 @@ def test_nobody_is_led_past_what_lies_in_a_third_cluster_between_two_parts_of_th
         fetched(("orders", 0, 118, batch(117))),
         fetched(("orders", 0, 118, batch(103, count=9))),
     ],
-    ids=["out of range", "not the leader", "compacted", "beyond what is known", "through the end of a run"],
+    ids=["out of range", "not the leader", "compacted", "beyond the known end", "through the end of a run"],
 )
-def test_a_copy_that_does_not_give_what_it_has_is_left_alone_for_a_while(answer: dict[str, Any]) -> None:
+def test_a_copy_that_does_not_return_its_records_is_left_alone_for_a_while(answer: dict[str, Any]) -> None:
     talk = reader()
     asks(talk, 12)
     talk.answer(WEST, talk.asked(WEST)[0], answer)
-    # Then the reader learns of no error, and goes on at the source
+    # Then the reader sees no error, and continues at the source
     talk.wait(0.1)
     (said,) = talk.answers()
     assert (entry(said)["error_code"], offsets(said), entry(said)["high_watermark"]) == (0, [], NOTHING_KNOWN)
@@ -373,7 +371,7 @@ def test_a_copy_that_does_not_give_what_it_has_is_left_alone_for_a_while(answer:
     assert talk.asked(WEST)
 
 
-def test_a_copy_whose_broker_is_lost_costs_its_reader_no_connection() -> None:
+def test_a_copy_whose_broker_is_lost_does_not_break_its_readers_connection() -> None:
     talk = reader()
     asks(talk, 12)
     talk.asked(WEST)
@@ -385,7 +383,7 @@ def test_a_copy_whose_broker_is_lost_costs_its_reader_no_connection() -> None:
     assert read_in_source(talk, 12)
 
 
-def test_limits_that_are_used_up_by_other_partitions_are_no_fault_of_the_copy() -> None:
+def test_limits_used_up_by_other_partitions_are_not_the_copys_fault() -> None:
     talk = reader()
     asks(talk, 12)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5)[:40])))
@@ -394,7 +392,7 @@ def test_limits_that_are_used_up_by_other_partitions_are_no_fault_of_the_copy() 
     assert talk.asked(WEST)
 
 
-def test_what_was_read_from_the_copy_of_a_topic_whose_map_is_another_one_by_now_is_not_shown() -> None:
+def test_records_from_a_copy_are_not_returned_if_the_topics_map_has_changed() -> None:
     talk = reader()
     asks(talk, 12)
     (request,) = talk.asked(WEST)
@@ -404,7 +402,7 @@ def test_what_was_read_from_the_copy_of_a_topic_whose_map_is_another_one_by_now_
     assert offsets(talk.answers()[0]) == []
 
 
-def test_two_that_tell_of_one_partition_are_no_trouble() -> None:
+def test_two_reports_about_one_partition_are_merged() -> None:
     talk = reader()
     tell(talk, slots=2)
     asks(talk, 12)

@@ -1,4 +1,4 @@
-"""A fetch of mapped topics that one broker answers is patched where it stands, as a plan would have written it."""
+"""A fetch of mapped topics that one broker answers is patched in place, as a plan would have written it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mapped(name: str, chance: random.Random) -> Topic | None:
 
 @given(st.integers(0, 1 << 32), st.integers(4, 12))
 @settings(deadline=None, max_examples=500)
-def test_a_fetch_that_is_patched_where_it_stands_is_what_a_plan_makes_of_it(seed: int, version: int) -> None:
+def test_a_fetch_patched_in_place_equals_its_plan(seed: int, version: int) -> None:
     # Given two topics that have moved to and fro, and a reader of both
     chance = random.Random(seed)
     topics = [topic for name in ("orders", "other") if (topic := mapped(name, chance)) is not None]
@@ -68,7 +68,7 @@ def test_a_fetch_that_is_patched_where_it_stands_is_what_a_plan_makes_of_it(seed
     assert list(plan.parts) == [talk.session.here]
     assert not any((plan.local, plan.closed, plan.copies, plan.both))
     assert not any(read.opens or read.extent.end is not None for read in plan.reads.values())
-    # and asks for the same, and does the same to the answer
+    # and asks for the same offsets, and patches the answer alike
     patched.write(body)
     (parts,) = plan.parts.values()
     sent = decode(FETCH, version, "request", body)["topics"]
@@ -79,7 +79,7 @@ def test_a_fetch_that_is_patched_where_it_stands_is_what_a_plan_makes_of_it(seed
 
 @given(st.integers(0, 1 << 32), st.integers(4, 12), st.booleans())
 @settings(deadline=None, max_examples=300)
-def test_a_fetch_of_one_partition_is_patched_as_one_of_several_is(seed: int, version: int, in_session: bool) -> None:
+def test_a_fetch_of_one_partition_is_patched_like_one_of_several(seed: int, version: int, in_session: bool) -> None:
     # Given a topic that has moved to and fro, of which a partition was read here before
     chance = random.Random(seed)
     topic = mapped("orders", chance)
@@ -101,7 +101,7 @@ def test_a_fetch_of_one_partition_is_patched_as_one_of_several_is(seed: int, ver
     # When it is read from any offset
     body, entries = read(chance.choice([0, chance.randrange(200), MAX_OFFSET]))
     one = patch_one(body, 0, version, (b"orders",), entries.at, routes, gaps, session)
-    # Then the short way says what the long one does, if it says anything
+    # Then the short path equals the long one, if it gives a result
     several = patch(body, 0, version, (b"orders",), [entries], routes, gaps, session)
     if one is None:
         assert several is None or topic is None
@@ -112,7 +112,7 @@ def test_a_fetch_of_one_partition_is_patched_as_one_of_several_is(seed: int, ver
 
 
 def _spoken(entry: dict[str, Any], version: int) -> dict[str, Any]:
-    """As the version can say it."""
+    """The fields that the version has."""
     spoken = encode(FETCH, version, "request", {"topics": [{"topic": "t", "partitions": [entry]}]})
     ((found,),) = [topic["partitions"] for topic in decode(FETCH, version, "request", spoken)["topics"]]
     return found  # type: ignore[no-any-return]
@@ -130,12 +130,12 @@ def test_many_fetches_need_no_plan() -> None:
         scan = scan_fetch_request(body, 0, len(body), 12)
         assert scan.entries is not None
         found += patch(body, 0, 12, (b"orders",), scan.entries, talk.session.routes("app"), {}) is not None
-    # Then that is said of many of them
+    # Then many of them need none
     assert found > 50
 
 
-def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_anew_ends_nothing() -> None:
-    # Given a reader at a cut that lies ahead, who asks both clusters
+def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_again_ends_nothing() -> None:
+    # Given a reader at a cut ahead, which asks both clusters
     crossing = moved().model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="open")})
     talk = Talk(state(crossing), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
@@ -143,14 +143,14 @@ def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_anew_end
     # When its topic has a fence and no map by the time of the answer
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op")), revision=2))
     talk.answer(EAST, request, fetched(("orders", 0, 60, batch(50))))
-    # Then the reader is told nothing of what was read, and goes on
+    # Then the reader gets none of the records, and continues
     (answer,) = talk.answers()
     assert not answer["responses"][0]["partitions"][0]["records"]
     assert talk.closed is None
 
 
-def test_a_fetch_that_names_nothing_is_answered_here_where_nothing_passes() -> None:
-    # Given a cluster that is taken out of service, and a gateway that knows nothing yet
+def test_a_fetch_that_names_nothing_is_answered_here_while_nothing_may_be_forwarded() -> None:
+    # Given a masked cluster, and a gateway that has not loaded the state yet
     mask = Mask(since="t", by="me", reason="x")
     masked = View(1, CLUSTERS | {"east": CLUSTERS["east"].model_copy(update={"masked": mask})})
     for found in (snapshot(masked), replace(snapshot(), fresh=False)):
@@ -158,18 +158,18 @@ def test_a_fetch_that_names_nothing_is_answered_here_where_nothing_passes() -> N
         # When a client fetches, and names no topic
         talk.ask(FETCH, 12, fetch())
         talk.wait(1.0)
-        # Then the cluster hears nothing of it, and the client is answered
+        # Then the cluster is not asked, and the client is answered
         assert not talk.asked(EAST)
         assert len(talk.answers()) == 1
 
 
 @pytest.mark.parametrize("crosses", [False, True])
-def test_an_offset_that_no_log_can_have_is_out_of_range_for_the_cluster_to_say(crosses: bool) -> None:
+def test_an_impossible_offset_is_left_to_the_cluster_to_refuse(crosses: bool) -> None:
     # Given a partition whose offsets are lower for clients than in its cluster
     crossing = Crossing(operation="m", state="open") if crosses else None
     talk = Talk(state(moved(cut=10, base=70, crossing=crossing)), Port("west", 1))
-    # When a client asks for the highest offset that it can say
+    # When a client asks for the highest possible offset
     talk.ask(FETCH, 12, fetch(("orders", 0, MAX_OFFSET)))
-    # Then the cluster is asked for no less
+    # Then the cluster is asked for one as high
     (asked,) = talk.asked(WEST)
     assert asked.partition["fetch_offset"] == MAX_OFFSET

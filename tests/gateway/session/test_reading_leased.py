@@ -1,7 +1,8 @@
-"""What lies in a log is told under the lease only.
+"""Records of a log are returned only under the lease.
 
-A gateway slept past its session, and a move went on without it. When it woke, the rest of an older request reached the
-origin, behind the cut; a reader was given that record at an offset that was another one's by then, and never saw that.
+A gateway paused past its session, and a move went on without it. When it resumed, the rest of an older request reached
+the origin, above the cut; a reader got that record at an offset that another record had by then, and never saw that
+one.
 """
 
 from __future__ import annotations
@@ -33,43 +34,43 @@ def test_records_wait_for_the_lease(chunks: Callable[[bytes], list[bytes]]) -> N
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 6, LATE)))
     assert talk.to_client == b""
     assert AwaitLease() in talk.others
-    # When it is back, and nothing has left, whatever else was published
+    # When it is regained, and no topic has left, whatever else was published
     talk.follow(at(2, state()))
     regain(talk)
-    # Then they are given
+    # Then the records are returned
     assert entry(talk.answers()[0])["records"] == LATE
     assert talk.closed is None
 
 
 @pytest.mark.parametrize("first", ["asked under the lease", "asked without it"])
 @pytest.mark.parametrize("chunks", CHUNKINGS.values(), ids=CHUNKINGS)
-def test_records_of_a_topic_that_has_left_meanwhile_are_never_given(
+def test_records_of_a_topic_that_has_left_meanwhile_are_never_returned(
     chunks: Callable[[bytes], list[bytes]], first: str
 ) -> None:
-    # Given a gateway that has slept, and a reader at the end of a log
+    # Given a gateway that has paused, and a reader at the end of a log
     talk = Talk(state(), chunks=chunks)
     if first == "asked without it":
         lose(talk)
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     if first == "asked under the lease":
         lose(talk)
-    # When the cluster gives what it has got behind the cut, before the gateway hears of that
+    # When the cluster returns records above the cut, before the gateway hears of the cut
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 101, LATE)))
     talk.follow(state(moved(cut=100), revision=2))
-    # Then the reader is told to ask again, and gets what lies there now
+    # Then the reader is answered without records, retries, and gets the present ones
     (again,) = talk.answers()
     assert again["responses"] == []
     regain(talk)
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     talk.answer(WEST, talk.asked(WEST)[-1], fetched(("orders", 0, 1, batch(payload=b"right"))))
     assert entry(talk.answers()[0])["records"] != LATE
-    # And the connection is as good as before
+    # And the connection is usable as before
     talk.ask(FETCH, 12, fetch(("other", 0, 0)))
     talk.answer(EAST, talk.asked(EAST)[-1], fetched(("other", 0, 1, LATE)))
     assert entry(talk.answers()[0])["records"] == LATE
 
 
-def test_what_a_reader_was_given_a_part_of_comes_whole() -> None:
+def test_a_partly_returned_answer_is_completed() -> None:
     # Given half of an answer that came under the lease
     talk = Talk(state())
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
@@ -81,17 +82,17 @@ def test_what_a_reader_was_given_a_part_of_comes_whole() -> None:
     lose(talk)
     buf = bytearray(rest[0])
     talk.take(talk.session.receive_upstream(EAST, buf, len(buf), talk.now))
-    # Then the rest is as true as the beginning
+    # Then the rest is as valid as the beginning
     assert entry(talk.answers()[0])["records"] == LATE
 
 
 def test_records_below_a_cut_are_read_without_a_lease() -> None:
-    # Given a reader of the origin's log, which nobody writes any more
+    # Given a reader of the origin's log, which no producer writes any more
     talk = Talk(state(moved(cut=100)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
     lose(talk)
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(5))))
-    # Then he goes on
+    # Then it continues
     assert entry(talk.answers()[0])["records"]
 
 
@@ -103,14 +104,14 @@ def test_records_of_two_clusters_wait_for_the_lease() -> None:
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(5))))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 8, LATE)))
     assert not talk.answers()
-    # When it is back
+    # When the lease is regained
     regain(talk)
-    # Then he gets both
+    # Then it gets both
     assert len(talk.answers()[0]["responses"]) == 2
 
 
 def test_a_gathered_answer_stays_at_its_broker_while_the_lease_is_lost() -> None:
-    # Given a reader who comes to where the topic lies since its move, when the lease is lost
+    # Given a reader that comes to the topic's new place after its move, when the lease is lost
     talk = Talk(state(moved(cut=100)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     lose(talk)
@@ -122,7 +123,7 @@ def test_a_gathered_answer_stays_at_its_broker_while_the_lease_is_lost() -> None
     # Then no more of it is read
     upstream = talk.session.upstreams[WEST]
     assert (upstream.blocked, len(upstream.carry), upstream.answer) == (True, 4096, None)
-    # And all of it is given when the lease is back, whatever else was published
+    # And all of it is returned when the lease is regained, whatever else was published
     talk.follow(at(2, state(moved(cut=100))))
     regain(talk)
     buf = bytearray(data[4096:])
@@ -131,7 +132,7 @@ def test_a_gathered_answer_stays_at_its_broker_while_the_lease_is_lost() -> None
     assert talk.closed is None
 
 
-def test_a_broker_whose_answer_waits_for_the_lease_is_not_taken_for_silent() -> None:
+def test_a_broker_whose_answer_waits_for_the_lease_is_not_taken_for_unresponsive() -> None:
     # Given a reader of a closed log and of one that is written, both of which have answered without the lease
     talk = Talk(state(moved(cut=100)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 5), ("other", 0, 7)))
@@ -140,11 +141,11 @@ def test_a_broker_whose_answer_waits_for_the_lease_is_not_taken_for_silent() -> 
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 8, LATE)))
     # When it is lost for long
     talk.wait(10.0)
-    # Then no cluster is looked at anew for it
+    # Then no topology is refreshed for it
     assert not any(isinstance(one, Refresh) for one in talk.others)
 
 
-def test_a_client_that_leaves_while_his_gathered_answer_waits_is_let_go() -> None:
+def test_a_client_that_leaves_while_its_gathered_answer_waits_is_released() -> None:
     talk = Talk(state(moved(cut=100)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     lose(talk)
@@ -155,7 +156,7 @@ def test_a_client_that_leaves_while_his_gathered_answer_waits_is_let_go() -> Non
 
 @pytest.mark.parametrize("mapped", [True, False])
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_gathered_answer_has_nothing_of_what_has_left(mapped: bool, lost: bool) -> None:
+def test_a_gathered_answer_has_no_records_of_a_topic_that_has_left(mapped: bool, lost: bool) -> None:
     # Given a reader of a topic that has just come and of one that is at its end: both wait at one broker
     came = moved(cut=50).model_copy(update={"name": "other"})
     stays = Extent(cluster="west", start=0, base=0, term=0)
@@ -167,7 +168,7 @@ def test_a_gathered_answer_has_nothing_of_what_has_left(mapped: bool, lost: bool
     (asked,) = talk.asked(WEST)
     if lost:
         lose(talk)
-    # When the second leaves, and its old log gets a record behind the cut
+    # When the second leaves, and its old log gets a record above the cut
     answer = fetched(("other", 0, 1, b""), ("orders", 0, 101, LATE))
     if lost:
         talk.answer(WEST, asked, answer)
@@ -176,7 +177,7 @@ def test_a_gathered_answer_has_nothing_of_what_has_left(mapped: bool, lost: bool
     else:
         talk.follow(state(came, left, revision=2))
         talk.answer(WEST, asked, answer)
-    # Then the reader is not given it, and asks again
+    # Then the reader does not get it, and retries
     (given,) = talk.answers()
     assert [entry({"responses": [one]})["records"] for one in given["responses"]] == [b"", b""]
     assert talk.closed is None
@@ -187,7 +188,7 @@ def _encoded(asked: Asked, body: dict[str, Any]) -> bytes:
     return encode_response(asked.api_key, asked.version, asked.correlation_id, answer)
 
 
-def test_reading_holds_no_operation_up_while_the_lease_is_lost() -> None:
+def test_reading_holds_up_no_operation_while_the_lease_is_lost() -> None:
     talk = Talk(state())
     talk.ask(LIST_OFFSETS, 6, {"replica_id": -1, "topics": []})
     asked = next(one for one in talk.others if isinstance(one, Compose))
@@ -199,16 +200,16 @@ def test_reading_holds_no_operation_up_while_the_lease_is_lost() -> None:
 
 @pytest.mark.parametrize(("api_key", "version"), [(LIST_OFFSETS, 6), (EPOCH_END, 4)])
 @pytest.mark.parametrize("published", [True, False])
-def test_where_a_log_ends_is_told_under_the_lease(api_key: int, version: int, published: bool) -> None:
-    # Given a question for the end of a log
+def test_the_end_of_a_log_is_returned_under_the_lease(api_key: int, version: int, published: bool) -> None:
+    # Given a request for the end of a log
     talk = Talk(state())
     talk.ask(api_key, version, {"replica_id": -1, "topics": []})
     asked = next(one for one in talk.others if isinstance(one, Compose))
-    # When the lease is lost before its answer is there
+    # When the lease is lost before its answer has come
     lose(talk)
     talk.take(talk.session.answered(asked.token, {"topics": []}, talk.now))
     assert not talk.answers()
-    # Then it is given if nothing can have moved meanwhile
+    # Then it is returned if no topic can have moved meanwhile
     if published:
         talk.follow(at(2, state()))
     regain(talk)
@@ -218,7 +219,7 @@ def test_where_a_log_ends_is_told_under_the_lease(api_key: int, version: int, pu
 
 
 def test_a_read_that_waits_for_its_turn_is_dropped_with_its_topic() -> None:
-    # Given two reads of one client, of which the second is answered first by another broker
+    # Given two reads of one client, the second of which another broker answers first
     talk = Talk(state(), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("other", 0, 0)))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
@@ -229,7 +230,7 @@ def test_a_read_that_waits_for_its_turn_is_dropped_with_its_topic() -> None:
     # When its topic leaves
     talk.follow(state(moved(cut=100), revision=2))
     regain(talk)
-    # Then the first is given, and of the second nothing
+    # Then the first is returned, and nothing of the second
     given, again = talk.answers()
     assert entry(given)["records"] == LATE
     assert again["responses"] == []

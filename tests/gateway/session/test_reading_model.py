@@ -1,8 +1,8 @@
-"""A reader of two topics that move to and fro, beside gateways that sleep: events in any order.
+"""A reader of two topics that move to and fro, beside gateways that pause: events in any order.
 
-Somebody who slept writes behind a cut, this gateway loses its lease and hears late of moves, answers of brokers come in
-pieces, and were made before what has happened since. Some readers read in a fetch session (KIP-227), which brokers may
-forget. Whatever is given has to be the record of its offset, nothing may wait for ever, and no connection ends.
+A paused gateway writes above a cut, this gateway loses its lease and hears late of moves, answers of brokers come in
+pieces, and were made before later events. Some readers read in a fetch session (KIP-227), which brokers may forget.
+Each returned record has to be the one of its offset, no fetch may wait forever, and no connection ends.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.gateway.session.talk import EAST, WEST, Asked, Talk
 LANES = {"east": EAST, "west": WEST}
 TOPICS = ("orders", "other")
 RECORDS_AT, RECORD_BYTES = 61, 24
-"""In a batch of version 2, and of what is written here."""
+"""Positions in a batch of version 2, and in the records written here."""
 PLAYS, EVENTS = 400, 60
 FORGOTTEN = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
 class Clusters:
-    """What lies in them, and where topics are by now."""
+    """Logs of the clusters, and the topics' present places."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance, self.revision = chance, 1
@@ -52,12 +52,12 @@ class Clusters:
         return self.maps[name].extents(0) if name in self.maps else identity("east")
 
     def write(self, name: str, cluster: str | None = None, what: str = "") -> None:
-        """:param cluster: None: where it is."""
+        """:param cluster: None: the topic's present one."""
         log = self.logs[name, cluster or live(self.extents(name)).cluster]
         log.append(f"{what}{name} {cluster or ''} {len(log)}".encode().ljust(RECORD_BYTES))
 
     def write_late(self, name: str) -> None:
-        """By who does not know that the topic has left."""
+        """A write through a gateway that does not know that the topic has left."""
         if left := {one.cluster for one in self.extents(name)[:-1]} - {live(self.extents(name)).cluster}:
             self.write(name, left.pop(), "late ")
 
@@ -89,7 +89,7 @@ class Clusters:
             named = {} if known is None else {**known, **named}
             self.sessions[cluster, session] = named
         found = [self._read(cluster, name, offset) for name, offset in named.items()]
-        if asked.body["session_epoch"] > 0:  # what is new
+        if asked.body["session_epoch"] > 0:  # new records
             found = [one for one in found if one["partitions"][0]["records"] or self.chance.random() < 0.2]
         body = {"error_code": error, "session_id": 0 if error else session, "responses": found}
         encoded = encode(asked.api_key, asked.version, "response", body)
@@ -111,7 +111,7 @@ class Clusters:
 
 
 class Play:
-    """One reader, his gateway, and what comes between."""
+    """One reader, its gateway, and the events between."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -119,15 +119,15 @@ class Play:
         self.talk = Talk(self.clusters.state(), Port(self.chance.choice(sorted(LANES)), 1))
         self.at = dict.fromkeys(TOPICS, 0)
         self.asked: dict[str, list[tuple[Asked, bytes]]] = {one: [] for one in LANES}
-        """Of each broker, with the answer where it is made already."""
+        """Requests of each broker, with the answer if it is made already."""
         self.rest = dict.fromkeys(LANES, b"")
         self.wanted: list[dict[str, int]] = []
         self.leased = True
         self.in_sessions = self.chance.random() < 0.3
         self.session = (0, 0)
-        """Of the reader: its id, 0 before it has begun, and the epoch of the next request."""
+        """The reader's session: its id, 0 before it has begun, and the epoch of the next request."""
         self.told: dict[str, int] = {}
-        """Offsets that the session was told."""
+        """Offsets that the session was asked for."""
         self.begun = 0
         """Answers in a session."""
 
@@ -179,7 +179,7 @@ class Play:
             self.talk.wait(1.0)
 
     def regain_lease(self) -> None:
-        """Behind whatever was published."""
+        """After any published revision."""
         if not self.leased:
             self.follow()
             self.talk.now += 1.0
@@ -190,7 +190,7 @@ class Play:
             self.talk.others.clear()
 
     def look(self) -> None:
-        """What has come to brokers and to the reader."""
+        """Takes requests that have come to brokers, and answers that have come to the reader."""
         for cluster, lane in LANES.items():
             self.asked[cluster] += [(asked, b"") for asked in self.talk.asked(lane)]
         for answer in self.talk.answers():
@@ -232,7 +232,7 @@ class Play:
         for _ in range(EVENTS):
             self.chance.choice(events)()
             self.look()
-        # At the end all is well, and brokers answer
+        # At the end all faults are over, and brokers answer
         self.regain_lease()
         for _ in range(50):
             for one in cluster:
@@ -243,7 +243,7 @@ class Play:
 
 
 class SessionPlay(Play):
-    """A reader who has come to the end of two topics that have moved, in one fetch session most of the time."""
+    """A reader at the end of two topics that have moved, in one fetch session most of the time."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -274,14 +274,14 @@ class SessionPlay(Play):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_reader_is_given_the_record_of_each_offset_and_never_left_waiting_whatever_comes_between(part: int) -> None:
+def test_a_reader_gets_the_record_of_each_offset_and_never_waits_forever_whatever_happens_between(part: int) -> None:
     for seed in range(part, PLAYS, 4):
         played(Play, seed)
 
 
-def test_a_reader_in_a_fetch_session_is_given_the_record_of_each_offset_whatever_comes_between() -> None:
+def test_a_reader_in_a_fetch_session_gets_the_record_of_each_offset_whatever_happens_between() -> None:
     begun = sum(played(SessionPlay, seed).begun for seed in range(PLAYS))
-    # nor is it seldom that there is a session
+    # and sessions are not rare
     assert begun > PLAYS // 4
 
 

@@ -1,4 +1,4 @@
-"""Readers get over places where no record is, below, at and behind a cut, however little they ask for at a time."""
+"""Readers pass over offsets without records, below, at and above a cut, however little they ask for at a time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def offsets(answer: dict[str, Any]) -> list[int]:
     return [found.base_offset for found in batches(records, 0, len(records))]
 
 
-def test_a_reader_gets_over_two_hollow_stays_in_a_row() -> None:
-    # Given compaction has taken the last records of one stay, and all of the next one
+def test_a_reader_passes_two_hollow_stays_in_a_row() -> None:
+    # Given compaction has removed the last records of one stay, and all of the next one
     talk = Talk(state(there_and_back()), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b"")))
@@ -55,15 +55,15 @@ def test_a_reader_gets_over_two_hollow_stays_in_a_row() -> None:
     assert [offsets(answer) for answer in talk.answers()] == [[], [], [150]]
 
 
-def test_a_reader_gets_over_a_hollow_end_while_another_partition_of_that_broker_is_never_empty() -> None:
+def test_a_reader_passes_a_hollow_end_while_another_partition_of_that_broker_is_never_empty() -> None:
     # Given a hollow end below a cut, and a busy topic that the same broker serves
     talk = Talk(state(moved(100, 7)), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("other", 0, 1), ("orders", 0, 98)))
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("other", 0, 9, batch(1)), ("orders", 0, 100, b"")))
-    # When the partition that gave nothing goes first, as clients let it
+    # When the empty partition goes first, as clients arrange it
     talk.ask(FETCH, 12, fetch(("orders", 0, 98), ("other", 0, 2)))
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b""), ("other", 0, 9, batch(2))))
-    # Then it is read from behind the cut
+    # Then it is read from above the cut
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     (request,) = talk.asked(WEST)
     assert request.partition["fetch_offset"] == 7
@@ -79,30 +79,30 @@ def test_a_cut_that_was_raised_while_a_reader_stood_below_it_hides_no_record() -
     raised = moved(200, 7).model_copy(update={"writer": "east", "crossing": topic.crossing})
     talk.follow(state(raised, revision=2))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
-    # Then what lies between the two is read
+    # Then the records between the two are read
     (request,) = talk.asked(EAST)
     assert request.partition["fetch_offset"] == 98
 
 
 @pytest.mark.parametrize("state_of_it", ["live", "closed"])
-def test_where_retention_has_taken_the_first_records_behind_a_cut_a_reader_goes_on_at_those_that_are_left(
+def test_a_reader_continues_at_the_first_record_that_retention_has_left_above_a_cut(
     state_of_it: str,
 ) -> None:
-    # Given a reader that has read all of the old log, which retention by size never shortens, and a new one that
-    # starts at 30 by now
+    # Given a reader that has read all of the old log, which retention by size never shortens, and a new one that starts
+    # at 30 by now
     topic = moved(100, 0) if state_of_it == "live" else there_and_back()
     talk = Talk(state(topic), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
-    # Then it is not sent back to the old log's start, from which it would come here again, for ever
+    # Then it is not sent back to the old log's start, from which it would come here again, endlessly
     (question,) = talk.asked(WEST)
     assert question[0] == LIST_OFFSETS
     assert question.partition["timestamp"] == -2
     talk.answer(WEST, question, starts_at(30))
     talk.wait(0.1)
     assert [(entry(answer)["error_code"], offsets(answer)) for answer in talk.answers()] == [(0, [])]
-    # But goes on at the first record that is left
+    # But continues at the first record that is left
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
     assert request.partition["fetch_offset"] == 30
@@ -110,7 +110,7 @@ def test_where_retention_has_taken_the_first_records_behind_a_cut_a_reader_goes_
     assert [offsets(answer) for answer in talk.answers()] == [[130]]
 
 
-def test_a_stay_of_which_nothing_is_left_is_gone_over() -> None:
+def test_an_empty_stay_is_passed_over() -> None:
     talk = Talk(state(there_and_back()), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
@@ -121,8 +121,8 @@ def test_a_stay_of_which_nothing_is_left_is_gone_over() -> None:
     assert request.partition["fetch_offset"] == 100
 
 
-def test_a_log_that_ends_below_what_it_held_is_out_of_range_as_any_other() -> None:
-    # Given a new log that has lost its records: it starts where it did, and ends below
+def test_a_log_that_ends_below_its_former_end_is_out_of_range_like_any_other() -> None:
+    # Given a new log that has lost its records: its start is unchanged, and its end is lower
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
@@ -136,7 +136,7 @@ def test_a_log_that_ends_below_what_it_held_is_out_of_range_as_any_other() -> No
     assert entry(talk.answers()[0])["error_code"] == OUT_OF_RANGE
 
 
-def test_behind_a_partitions_first_extent_offsets_are_out_of_range_as_in_any_log() -> None:
+def test_offsets_in_a_partitions_first_extent_are_out_of_range_as_in_any_log() -> None:
     topic = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=7, term=1),)})
     talk = Talk(state(topic), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
@@ -145,8 +145,8 @@ def test_behind_a_partitions_first_extent_offsets_are_out_of_range_as_in_any_log
     assert entry(talk.answers()[0])["error_code"] == OUT_OF_RANGE
 
 
-def test_only_the_first_answer_behind_a_cut_is_looked_at_whole() -> None:
-    # Given a reader that waits at a cut, and was told that there is no record yet
+def test_only_the_first_answer_above_a_cut_is_examined_whole() -> None:
+    # Given a reader that waits at a cut, and got an answer without records
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 7, b"")))
@@ -162,7 +162,7 @@ def test_only_the_first_answer_behind_a_cut_is_looked_at_whole() -> None:
     assert offsets(talk.answers()[0]) == [100]
 
 
-def test_what_was_read_behind_a_cut_that_was_moved_meanwhile_is_not_shown() -> None:
+def test_records_above_a_cut_that_was_moved_meanwhile_are_not_returned() -> None:
     # Given a reader that waits at a cut in the new cluster
     crossing = Crossing(operation="m", state="open")
     topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": crossing})
@@ -177,15 +177,15 @@ def test_what_was_read_behind_a_cut_that_was_moved_meanwhile_is_not_shown() -> N
     assert offsets(talk.answers()[0]) == []
 
 
-def test_parts_of_one_answer_share_what_the_client_takes() -> None:
-    # Given a reader of two clusters. librdkafka drops a connection by which more comes than it takes, and asks again
+def test_parts_of_one_answer_share_the_clients_byte_limit() -> None:
+    # Given a reader of two clusters. librdkafka drops a connection with an answer above its limit, and asks again
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, {**fetch(("orders", 0, 50), ("other", 0, 3)), "max_bytes": 1000})
     assert [talk.asked(node)[0].body["max_bytes"] for node in (EAST, WEST)] == [500, 500]
 
 
-def test_an_answer_that_waits_behind_one_which_a_cut_ends_is_not_forgotten() -> None:
-    # Given a read that waits in the east, and behind it an answer of the west that has come already
+def test_an_answer_that_waits_after_one_that_a_cut_ends_is_not_forgotten() -> None:
+    # Given a read that waits in the east, and after it an answer of the west that has come already
     other = Topic(
         name="other",
         writer="west",

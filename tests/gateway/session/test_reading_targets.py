@@ -1,7 +1,7 @@
-"""Readers at a cut while the target's leader is not known, changes or dies: it is looked for, and they are not told.
+"""Readers at a cut while the target's leader is unknown, changes or dies: the gateway looks for it, unseen by readers.
 
-METADATA names the origin while the cut lies ahead. A reader that is told to look for another leader finds the same one,
-and stands still.
+METADATA names the origin while the cut lies ahead. A reader that looked for another leader would find the same one, and
+stop.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def without_target_leader(*topics: Topic, west: dict[int, int] | None = None) ->
 
 
 def told(talk: Talk) -> dict[str, tuple[int, int]]:
-    """Topic → (error, bytes of records) in the one answer since the last look."""
+    """Topic → (error, bytes of records) in the one answer since the last call."""
     (answer,) = talk.answers()
     partitions = [(one["topic"], partition) for one in answer["responses"] for partition in one["partitions"]]
     return {name: (partition["error_code"], len(partition["records"])) for name, partition in partitions}
 
 
-# -- the leader is not known ----------------------------------------------------------------------------------------
+# -- the leader is unknown ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("west", [None, {0: -1}], ids=["the topic is new there", "it is being elected"])
-def test_a_reader_at_a_cut_waits_without_an_error_while_the_targets_leader_is_looked_for(west: Any) -> None:
+def test_a_reader_at_a_cut_waits_without_an_error_while_the_targets_leader_is_looked_up(west: Any) -> None:
     talk = Talk(without_target_leader(topic(), west=west))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
-    # Then the gateway looks, and the client is told nothing that would make it ask METADATA, which names the origin
+    # Then the gateway looks, and the client gets no error that would make it ask METADATA, which names the origin
     assert LOOKS_FOR_ORDERS in talk.others
     assert not talk.answers()
     talk.wait(STALE_DELAY_S)
@@ -63,19 +63,19 @@ def test_a_reader_at_a_cut_waits_without_an_error_while_the_targets_leader_is_lo
     assert request.partition["fetch_offset"] == BASE
 
 
-def test_a_target_without_a_leader_is_looked_for_also_where_other_partitions_are_read() -> None:
+def test_a_target_without_a_leader_is_looked_up_also_while_other_partitions_are_read() -> None:
     talk = Talk(without_target_leader(topic()))
     talk.ask(FETCH, 12, fetch(("other", 0, 5), ("orders", 0, CUT)))
     assert LOOKS_FOR_ORDERS in talk.others
-    # Then what the other partition gives is not held up
+    # Then the other partition's records are not held up
     (request,) = talk.asked(EAST)
     assert request.body["max_wait_ms"] <= 1000 * STALE_DELAY_S
     talk.answer(EAST, request, fetched(("other", 0, 6, batch(5))))
     assert told(talk) == {"orders": (0, 0), "other": (0, len(batch(5)))}
 
 
-def test_an_old_cluster_without_a_leader_is_looked_for_also_where_other_partitions_are_read() -> None:
-    # Given a reader below a cut that lies behind, whose old cluster elects a leader
+def test_an_old_cluster_without_a_leader_is_looked_up_also_while_other_partitions_are_read() -> None:
+    # Given a reader below a former cut, whose old cluster elects a leader
     known = topology(east={"orders": {0: -1}}, west=LEADERS)
     talk = Talk(replace(state(moved(CUT, BASE)), topology=known), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("other", 0, 5), ("orders", 0, CUT - 1)))
@@ -85,7 +85,7 @@ def test_an_old_cluster_without_a_leader_is_looked_for_also_where_other_partitio
     assert told(talk) == {"orders": (0, 0), "other": (0, len(batch(5)))}
 
 
-def test_a_target_that_is_out_of_reach_is_not_looked_for_by_every_fetch() -> None:
+def test_an_unreachable_target_is_not_looked_up_by_every_fetch() -> None:
     known = state(topic())
     away = replace(known.topology.clusters["west"], reachable=False)
     talk = Talk(replace(known, topology=replace(known.topology, clusters={**known.topology.clusters, "west": away})))
@@ -95,14 +95,14 @@ def test_a_target_that_is_out_of_reach_is_not_looked_for_by_every_fetch() -> Non
     assert not {LOOKS_FOR_ORDERS, Refresh()}.intersection(talk.others)
 
 
-def test_a_topic_that_has_crossed_over_is_looked_for_by_its_client_since_metadata_names_the_target() -> None:
+def test_after_a_crossing_the_client_looks_for_the_leader_since_metadata_names_the_target() -> None:
     talk = Talk(replace(settled(), topology=topology(east=LEADERS)))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     talk.wait(0.5)
     assert told(talk) == {"orders": (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0)}
 
 
-def test_a_reader_that_has_come_to_a_proposed_cut_is_told_soon_to_look_again() -> None:
+def test_a_reader_at_a_proposed_cut_is_answered_soon_to_look_again() -> None:
     talk = Talk(state(topic("proposed")))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     assert not talk.answers()
@@ -114,7 +114,7 @@ def test_a_reader_that_has_come_to_a_proposed_cut_is_told_soon_to_look_again() -
 
 
 @pytest.mark.parametrize("error", MOVED_ON)
-def test_a_reader_at_a_cut_is_not_told_that_the_targets_leader_has_changed(error: ErrorCode) -> None:
+def test_a_change_of_the_targets_leader_is_hidden_from_a_reader_at_a_cut(error: ErrorCode) -> None:
     talk = Talk(state(topic()))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     (request,) = talk.asked(WEST)
@@ -128,7 +128,7 @@ def test_a_reader_at_a_cut_is_not_told_that_the_targets_leader_has_changed(error
     assert len(talk.asked(BrokerLane("west", 2))) == 1
 
 
-def test_a_target_that_dies_takes_no_readers_connection_with_it() -> None:
+def test_a_target_that_dies_does_not_break_its_readers_connection() -> None:
     talk = Talk(state(topic()))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     assert len(talk.asked(WEST)) == 1
@@ -140,11 +140,11 @@ def test_a_target_that_dies_takes_no_readers_connection_with_it() -> None:
 
 
 def test_a_reader_on_a_port_of_the_target_reads_at_the_leader_and_not_at_the_ports_broker() -> None:
-    # Given a reader on the port of a broker in the target that leads the partition no more
+    # Given a reader on the port of a broker in the target that no longer leads the partition
     known = topology(east=LEADERS, west={"orders": {0: 2}})
     talk = Talk(replace(state(topic()), topology=known), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
-    # Then that broker is not asked again and again, behind an error that the client does not see
+    # Then that broker is not asked again and again, with an error that the client does not see
     assert not talk.asked(WEST)
     assert len(talk.asked(BrokerLane("west", 2))) == 1
 
@@ -153,13 +153,13 @@ def test_a_reader_on_a_port_of_the_target_reads_at_the_leader_and_not_at_the_por
 
 
 def polls(talk: Talk, wait_ms: int) -> None:
-    """The client waits for records, by a poll that its broker may hold for so long."""
+    """The client waits for records, by a poll that its broker may hold for this long."""
     talk.ask(FETCH, 12, {**fetch(("orders", 0, 50)), "max_wait_ms": wait_ms, "min_bytes": 100_000})
     assert len(talk.asked(EAST)) == 1
 
 
 def at_home(**fields: Any) -> Topic:
-    """The topic's map before anything has moved."""
+    """The topic's map before any move."""
     return Topic(
         name="orders",
         writer="east",
@@ -168,18 +168,18 @@ def at_home(**fields: Any) -> Topic:
     )
 
 
-def test_a_poll_goes_on_when_its_topic_gets_a_map_by_which_it_is_read_where_it_was() -> None:
+def test_a_poll_continues_when_its_topic_gets_a_map_that_keeps_its_place() -> None:
     talk = Talk(state())
     polls(talk, 2000)
     talk.follow(state(at_home(), revision=2))
     assert not talk.answers()
 
 
-def test_a_poll_goes_on_when_partitions_of_its_topic_change_that_are_read_elsewhere() -> None:
+def test_a_poll_continues_when_partitions_of_its_topic_that_are_read_elsewhere_change() -> None:
     home, away = at_home().partitions[0], cut_at(CUT, None).partitions[0]
     talk = Talk(state(at_home().model_copy(update={"partitions": {0: home, 1: away}})))
     polls(talk, 2000)
-    # When the old extent of another partition, which was read in the other cluster, is forgotten
+    # When the old extent of another partition, which was read in the other cluster, is dropped
     talk.follow(state(at_home().model_copy(update={"partitions": {0: home, 1: away[1:]}}), revision=2))
     assert not talk.answers()
     # And when that partition comes back, which the poll did not read
@@ -197,7 +197,7 @@ def test_a_poll_ends_when_its_topic_gets_a_cut(mapped: bool, crossing: str | Non
     assert talk.answers()[0]["responses"] == []
 
 
-def test_a_poll_ends_when_its_topic_gets_a_map_by_which_it_was_elsewhere() -> None:
+def test_a_poll_ends_when_its_topic_gets_a_map_that_changes_its_place() -> None:
     talk = Talk(state(), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
     talk.follow(state(at_home(), revision=2))
@@ -205,13 +205,13 @@ def test_a_poll_ends_when_its_topic_gets_a_map_by_which_it_was_elsewhere() -> No
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_the_fetch_after_a_long_poll_that_was_abandoned_does_not_wait_behind_it(fast: bool) -> None:
+def test_the_fetch_after_an_abandoned_long_poll_does_not_wait_for_it(fast: bool) -> None:
     talk = Talk(state(), fast=fast)
     polls(talk, 2000)
     talk.answer(EAST, *answered(talk))
     polls(talk, 2000)
     talk.follow(state(topic("proposed"), revision=2))
-    # Then the connection on which the broker still holds the poll is closed, and the next fetch goes by another one
+    # Then the connection on which the broker still holds the poll is closed, and the next fetch uses another one
     assert talk.others.count(Drop(EAST)) == 1
     assert EAST not in talk.session.upstreams
     assert len(talk.answers()) == 2
@@ -221,14 +221,14 @@ def test_the_fetch_after_a_long_poll_that_was_abandoned_does_not_wait_behind_it(
 
 
 def answered(talk: Talk) -> tuple[Any, dict[str, Any]]:
-    """What the broker says to the poll that is under way."""
+    """The broker's answer to the poll in flight."""
     pending = talk.session.upstreams[EAST].queue[0]
     request = pending.request
     asked: Any = (request.api_key, request.api_version, request.correlation_id, {})
     return asked, fetched(("orders", 0, 51, batch(50)))
 
 
-def test_a_short_poll_that_was_abandoned_is_waited_for() -> None:
+def test_an_abandoned_short_poll_is_awaited() -> None:
     talk = Talk(state())
     polls(talk, LONG_POLL_MS)
     talk.follow(state(topic("proposed"), revision=2))
@@ -236,7 +236,7 @@ def test_a_short_poll_that_was_abandoned_is_waited_for() -> None:
     assert discards(talk.session.upstreams[EAST]) == 1
 
 
-def test_a_connection_on_which_something_else_is_under_way_outlives_an_abandoned_poll() -> None:
+def test_a_connection_with_another_request_in_flight_outlives_an_abandoned_poll() -> None:
     talk = Talk(state())
     polls(talk, 2000)
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))

@@ -1,4 +1,4 @@
-"""A batch that comes again after a cut, and is in the log of an earlier term, is told the offset that it has there."""
+"""A batch that is retried after a cut, and is in the log of an earlier writer epoch, gets its offset there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HELD = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms
 
 
 def after_the_cut() -> Talk:
-    """The east had taken sequences up to 19 when its term ended at 100."""
+    """The east had appended sequences up to 19 when its writer epoch ended at 100."""
     talk = Talk(state(), Port("west", 1))
     talk.follow(state(moved(100, 7), sequences=HELD, revision=2))
     return talk
 
 
 def send(talk: Talk, sequence: int, count: int = 10) -> tuple[int, int]:
-    """(error, base offset) that the client is told."""
+    """(error, base offset) of the client's answer."""
     records = batch(count=count, producer_id=CLIENT_PID, epoch=0, sequence=sequence)
     talk.ask(PRODUCE, 9, produce(("orders", 0, records)))
     for asked in talk.asked(WEST):
@@ -40,23 +40,23 @@ def looked_up(talk: Talk) -> list[EarlierBatch]:
     return found
 
 
-def test_a_batch_that_an_earlier_term_holds_is_told_its_offset_there() -> None:
+def test_a_batch_that_an_earlier_writer_epoch_holds_gets_its_offset_there() -> None:
     # Given a producer whose answer to 10 to 19 was lost
     talk = after_the_cut()
-    # When it sends them again, they are looked up while it comes once more, and what follows waits behind them
+    # When it retries them, they are looked up, it retries once more, and later batches wait for them
     assert send(talk, 10) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     (wanted,) = looked_up(talk)
     assert wanted == EarlierBatch(b"orders", 0, CLIENT_PID, 0, 10, 10, 1)
     assert send(talk, 20) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     talk.recalled.learn(wanted, 90)
-    # Then they have the offset that they have had all the time
+    # Then they have the offset that they have always had
     assert send(talk, 10) == (ErrorCode.NONE, 90)
     assert send(talk, 20) == (ErrorCode.NONE, 100)
     assert not looked_up(talk)
 
 
 def test_a_batch_that_arrives_slowly_is_looked_up_for_as_long_as_any_other() -> None:
-    # Given one that an earlier term holds, whose last bytes are late
+    # Given one that an earlier writer epoch holds, whose last bytes are late
     talk = after_the_cut()
     data = frame(produce(("orders", 0, batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10))))
     talk.versions.append((1, PRODUCE, 9))
@@ -65,13 +65,13 @@ def test_a_batch_that_arrives_slowly_is_looked_up_for_as_long_as_any_other() -> 
     # When they are there
     talk.send(data[-1:])
     talk.wait(0.2)
-    # Then it is looked up, and not given up before anybody has asked
+    # Then it is looked up, and not given up before the question
     (answer,) = talk.answers()
     assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert len(looked_up(talk)) == 1
 
 
-def test_batches_that_wait_behind_one_another_are_looked_up_together() -> None:
+def test_batches_that_wait_for_one_another_are_looked_up_together() -> None:
     talk = after_the_cut()
     for sequence in (0, 10):
         assert send(talk, sequence) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
@@ -81,7 +81,7 @@ def test_batches_that_wait_behind_one_another_are_looked_up_together() -> None:
 
 
 @pytest.mark.parametrize("how", ["not there", "not in time"])
-def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) -> None:
+def test_a_producer_never_gets_another_records_offset(how: str) -> None:
     # Given a batch that cannot be found
     talk = after_the_cut()
     send(talk, 10)
@@ -91,12 +91,12 @@ def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) ->
         talk.wait(MAX_WAIT_S)
     # When it comes again
     error, base_offset = send(talk, 10)
-    # Then it is a duplicate, and a client that counts on from the answer comes to no offset that a record can have
+    # Then it is a duplicate, and a client that counts on from the answer reaches no possible offset of a record
     assert error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert all(base_offset + number < 0 for number in range(10))
 
 
-def test_what_is_remembered_of_look_ups_is_bounded() -> None:
+def test_the_memory_of_look_ups_is_bounded() -> None:
     recalled = DuplicateOffsets()
     for number in range(25_000):
         wanted = EarlierBatch(b"orders", 0, CLIENT_PID, 0, number, 1, 1)

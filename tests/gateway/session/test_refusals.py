@@ -1,4 +1,4 @@
-"""Why something is refused: each reason has one name, in what is counted and on the page for operators."""
+"""Reasons for refusals: each has one name, in metrics and on the page for operators."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CASES: dict[str, Callable[[], Talk]] = {
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_each_partition_of_a_produce_is_counted_under_the_reason_for_which_it_is_refused(label: str) -> None:
+def test_each_refused_partition_of_a_produce_is_counted_under_its_reason(label: str) -> None:
     talk = CASES[label]()
 
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("orders", 1, batch())))
@@ -67,7 +67,7 @@ def test_each_partition_of_a_produce_is_counted_under_the_reason_for_which_it_is
     assert not talk.upstream
 
 
-def test_what_is_refused_of_a_produce_is_counted_where_the_rest_is_forwarded() -> None:
+def test_refused_partitions_of_a_produce_are_counted_when_the_rest_is_forwarded() -> None:
     talk = Talk(state(FENCED))
 
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
@@ -76,23 +76,23 @@ def test_what_is_refused_of_a_produce_is_counted_where_the_rest_is_forwarded() -
     assert len(talk.asked(EAST)) == 1
 
 
-def test_a_batch_that_waits_for_an_earlier_one_of_its_producer_is_told_apart() -> None:
+def test_a_batch_that_waits_for_its_producers_earlier_one_has_a_reason_of_its_own() -> None:
     # Given the first of two batches was refused at a fence
     talk = Talk(state(FENCED))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=0))))
-    # When the fence is gone before the second one is read
+    # When the fence is lifted before the second one is read
     talk.follow(state(revision=2))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=1))))
     # Then each has its own reason
     assert counted(talk) == {"fence": 1, "order": 1}
 
 
-def test_what_comes_too_early_or_again_after_a_cut_is_told_apart() -> None:
-    # Given a topic whose writer has just become the west, where the east had taken sequences up to 19
+def test_early_and_repeated_batches_after_a_cut_have_reasons_of_their_own() -> None:
+    # Given a topic whose writer has just become the west, where the east had appended sequences up to 19
     last = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms={0: 1})
     talk = Talk(state(), Port("west", 1))
     talk.follow(state(moved(), sequences=last, revision=2))
-    # When its producer sends a batch again that the east has, and another one's second batch comes before its first
+    # When its producer retries a batch that the east has, and another one's second batch comes before its first
     again = batch(producer_id=CLIENT_PID, epoch=0, sequence=19)
     early = batch(producer_id=CLIENT_PID + 1, epoch=0, sequence=5)
     talk.ask(PRODUCE, 9, produce(("orders", 0, again)))
@@ -101,21 +101,21 @@ def test_what_comes_too_early_or_again_after_a_cut_is_told_apart() -> None:
     assert counted(talk) == {"look_up": 1, "new_term": 1}
 
 
-def test_a_record_that_no_state_has_decided_about_is_counted_when_it_is_refused_after_all() -> None:
-    # Given the origin has put a record at a cut that is only proposed
+def test_a_record_at_an_undecided_cut_is_counted_when_it_is_finally_refused() -> None:
+    # Given the origin has appended a record at a cut that is only proposed
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, CUT)
     assert counted(talk) == {}
-    # When nobody decides for too long
+    # When the cut is not decided for too long
     talk.wait(PROPOSED_HOLD_S)
     # Then
     assert outcome(talk) == [(REFUSED, -1)]
     assert counted(talk) == {"crossing": 1}
 
 
-def test_what_is_refused_of_a_fetch_is_counted_where_the_rest_is_read() -> None:
+def test_refused_partitions_of_a_fetch_are_counted_when_the_rest_is_read() -> None:
     # Given a reader at the old cluster's port of a topic that is bound to the other one, and of one that has moved
     known = state(moved())
     bindings = {"anonymous": UserBindings(user="anonymous", topics={"other": "west"})}
@@ -139,22 +139,22 @@ def test_a_map_without_a_writer_is_refused_to_writers_and_readers_and_ends_no_co
 
 
 @pytest.mark.parametrize("port", [Port("east", 1), Port("west", 1)])
-def test_a_crossing_from_nowhere_is_refused_to_writers_and_ends_no_connection(port: Port) -> None:
-    # Given a topic of which one partition's map has lost the extent that it crosses over from
+def test_a_crossing_without_an_origin_is_refused_to_writers_and_ends_no_connection(port: Port) -> None:
+    # Given a topic in a crossing whose map has lost the origin's extent of one partition
     whole = topic().partitions[0]
     talk = Talk(state(topic().model_copy(update={"partitions": {0: whole[1:], 1: whole}})), port)
 
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("orders", 1, batch())))
 
-    # Then that one is refused, and the other one is not, where it is written
+    # Then that partition is refused, and the other one is accepted by its writer
     written = [asked.body["topic_data"][0]["partition_data"] for asked in talk.asked(EAST)]
     assert [[one["index"] for one in some] for some in written] == ([[1]] if port.cluster == "east" else [])
     assert talk.closed is None
     assert counted(talk)["damaged"] == 1
 
 
-def test_a_record_is_refused_and_ends_no_connection_when_its_map_is_damaged_while_it_crosses_over() -> None:
-    # Given the origin has put a record at a cut that is only proposed
+def test_a_record_is_refused_and_ends_no_connection_when_its_map_is_damaged_during_a_crossing() -> None:
+    # Given the origin has appended a record at a cut that is only proposed
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     ((asked, _),) = arrived(talk, EAST)
@@ -184,7 +184,7 @@ def test_requests_for_coordinators_are_counted_by_their_reason() -> None:
     assert counted(foreign) == {"foreign_producer": 1}
 
 
-def test_a_connection_that_ends_because_a_refusal_has_no_answer_says_why() -> None:
+def test_a_connection_that_ends_because_a_refusal_has_no_answer_has_the_reason() -> None:
     talk = Talk(state(FENCED))
 
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
@@ -193,7 +193,7 @@ def test_a_connection_that_ends_because_a_refusal_has_no_answer_says_why() -> No
     assert counted(talk) == {"fence": 1}
 
 
-def test_nothing_is_counted_of_what_is_answered_as_the_duplicate_that_it_is_or_passes() -> None:
+def test_duplicates_and_forwarded_batches_are_not_counted() -> None:
     talk = Talk(state(moved()), Port("west", 1))
 
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
@@ -202,7 +202,7 @@ def test_nothing_is_counted_of_what_is_answered_as_the_duplicate_that_it_is_or_p
     assert counted(talk) == {}
 
 
-def test_every_reason_has_a_label_of_its_own_and_a_line_on_the_page_for_operators() -> None:
+def test_every_reason_has_its_own_label_and_a_line_on_the_page_for_operators() -> None:
     labels = [refusal.label for refusal in Refusal]
 
     assert len(set(labels)) == len(labels)
@@ -232,7 +232,7 @@ def test_every_reason_has_a_label_of_its_own_and_a_line_on_the_page_for_operator
     ],
     ids=lambda case: case.name,
 )
-def test_the_error_of_a_reason_is_what_clients_of_that_api_come_back_from(
+def test_the_error_of_a_reason_is_one_that_clients_of_that_api_recover_from(
     refusal: Refusal, key: ApiKey, code: ErrorCode
 ) -> None:
     assert refusal.code(APIS[key]) is code
@@ -252,7 +252,7 @@ FENCED_GROUP = Group(name="billing", fence=Fence(operation="op-1"))
     ],
     ids=lambda case: case.name if isinstance(case, ApiKey) else "",
 )
-def test_what_a_composed_answer_refuses_for_a_fence_is_counted_and_held_until_it_is_lifted(
+def test_a_composed_answers_refusal_for_a_fence_is_counted_and_held_until_it_is_lifted(
     key: ApiKey, version: int, body: dict[str, Any], refused: int
 ) -> None:
     # Given a group under a fence
@@ -261,9 +261,9 @@ def test_what_a_composed_answer_refuses_for_a_fence_is_counted_and_held_until_it
     talk.ask(key, version, body)
     (asked,) = (command for command in talk.others if isinstance(command, Compose))
     talk.take(talk.session.answered(asked.token, {}, talk.now))
-    # Then it counts, and whoever asks again at once does not do so in a loop
+    # Then it counts, and a client that retries at once does not do so in a loop
     assert counted(talk) == ({"fence": refused} if refused else {})
     assert len(talk.answers()) == 1 - refused
-    # And the answer goes with the fence
+    # And the answer goes when the fence is lifted
     talk.follow(bound("east"))
     assert len(talk.answers()) == refused

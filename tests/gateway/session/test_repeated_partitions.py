@@ -1,6 +1,6 @@
-"""A produce that names a partition more than once: where the gateway decides, it writes none of its batches.
+"""A produce that names a partition more than once: if the gateway decides, it writes none of its batches.
 
-A broker appends the last one alone, and acknowledges it, so the earlier ones would be lost without an error.
+A broker appends only the last one, and acknowledges it, so the earlier ones would be lost without an error.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def outcomes(talk: Talk) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("version", range(3, 10))
-def test_a_moved_partition_named_twice_is_refused_once_and_the_connection_goes_on(version: int) -> None:
+def test_a_moved_partition_named_twice_is_refused_once_and_the_connection_continues(version: int) -> None:
     talk = after_the_cut()
     talk.ask(PRODUCE, version, produce(*REPEATED))
-    # Then neither batch is written, and the client is told so in one answer for the partition
+    # Then neither batch is written, and the client gets one refusal for the partition
     assert not talk.asked(WEST)
     assert outcomes(talk) == [("orders", INVALID, -1)]
     assert talk.session.shared.counts.refusals["repeated"] == 1
@@ -64,7 +64,7 @@ def test_other_partitions_of_the_request_are_written() -> None:
     assert outcomes(talk) == [("orders", INVALID, -1), ("other", 0, 5)]
 
 
-def test_batches_for_a_partition_whose_cut_lies_ahead_reach_neither_cluster() -> None:
+def test_batches_for_a_partition_with_a_cut_ahead_reach_neither_cluster() -> None:
     talk = Talk(state(crossings.topic()))
     talk.ask(PRODUCE, 9, produce(*REPEATED))
     assert not talk.asked(EAST)
@@ -81,7 +81,7 @@ def test_with_acks_0_the_connection_ends_because_no_answer_can_refuse() -> None:
     assert "names the partition more than once" in talk.closed.detail
 
 
-def test_a_user_without_the_right_to_the_topic_hears_that_alone() -> None:
+def test_a_user_without_the_right_to_the_topic_gets_only_that_error() -> None:
     whose = {"principal": "User:anonymous", "operation": "all", "effect": "allow"}
     rule = access_rule({**whose, "resource_type": "topic", "name": "other"})
     talk = Talk(replace(state(moved()), rights=Rights((), (rule,))), Port("west", 1))
@@ -89,7 +89,7 @@ def test_a_user_without_the_right_to_the_topic_hears_that_alone() -> None:
     assert outcomes(talk) == [("orders", int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), -1)]
 
 
-def test_the_broker_decides_about_a_topic_that_was_never_moved() -> None:
+def test_the_broker_decides_about_an_unmoved_topic() -> None:
     talk, sent = Talk(state()), produce(*REPEATED)
     talk.ask(PRODUCE, 9, sent)
     (asked,) = talk.asked(EAST)

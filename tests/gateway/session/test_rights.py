@@ -1,4 +1,4 @@
-"""What a client may do: what is denied has its error, the rest goes on, and nothing else is told."""
+"""Rights of clients: denied elements have their error, the rest is forwarded, and nothing else is revealed."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def audited(talk: Talk) -> list[Denied]:
 
 @pytest.mark.parametrize("acks", [0, -1])
 @pytest.mark.parametrize("fast", [False, True])
-def test_the_rest_of_a_produce_is_not_written_after_its_right_was_taken_away(acks: int, fast: bool) -> None:
+def test_the_rest_of_a_produce_is_not_written_after_its_right_was_revoked(acks: int, fast: bool) -> None:
     # Given a client in the middle of a produce
     talk = Talk(ruled(WRITES), fast=fast)
-    if fast:  # one that goes the way of the one before
+    if fast:  # treated like the one before
         talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
         talk.answer(EAST, talk.asked(EAST)[0], produced(("other", 0, 0, 0)))
     rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=acks)
     sent = bytes(talk.upstream[EAST])
-    # When its right is taken away
+    # When its right is revoked
     talk.follow(ruled(known=state(revision=2)))
     # Then the broker gets no byte that was chosen after that
     talk.send(rest)
@@ -82,7 +82,7 @@ def test_the_rest_of_a_produce_is_not_written_after_its_right_was_taken_away(ack
     assert talk.session.life.cause is Cause.RIGHT_LOST
 
 
-def test_the_rest_of_a_produce_goes_on_where_other_rights_changed() -> None:
+def test_the_rest_of_a_produce_continues_when_other_rights_change() -> None:
     talk = Talk(ruled(WRITES))
     rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=-1)
     talk.follow(ruled(WRITES, READS, known=state(revision=2)))
@@ -105,7 +105,7 @@ def test_a_denied_topic_of_a_produce_has_its_error_and_the_rest_is_written() -> 
     assert talk.session.shared.counts.refusals == {"denied": 1}
 
 
-def test_what_may_be_written_streams_though_it_may_not_be_read() -> None:
+def test_a_topic_that_may_be_written_but_not_read_streams() -> None:
     # Given half a request of a producer that has no right to read
     talk = Talk(ruled(WRITES))
     # When
@@ -116,7 +116,7 @@ def test_what_may_be_written_streams_though_it_may_not_be_read() -> None:
     assert len(talk.asked(EAST)) == 1
 
 
-def test_a_denied_produce_goes_nowhere_though_only_half_of_it_has_come() -> None:
+def test_a_denied_produce_is_not_forwarded_though_only_half_of_it_has_come() -> None:
     talk = Talk(ruled(READS))
 
     rest = half(talk, ("other", 0, batch(payload=b"r" * 4000)), acks=1)
@@ -135,8 +135,8 @@ def test_a_denied_produce_without_an_answer_ends_the_connection_as_a_broker_does
     assert not talk.upstream
 
 
-def test_a_batch_of_a_denied_transaction_is_not_written_whoever_may_write_its_topic() -> None:
-    # Given a batch whose attributes say that it is of a transaction
+def test_a_batch_of_a_denied_transaction_is_not_written_even_by_users_who_may_write_its_topic() -> None:
+    # Given a batch with the transactional flag
     record = bytearray(batch(producer_id=9, epoch=0, sequence=0))
     record[22] |= 0b1_0000
     talk = Talk(ruled(WRITES))
@@ -157,23 +157,23 @@ def test_a_batch_of_a_denied_transaction_is_not_written_whoever_may_write_its_to
     ],
     ids=["fenced", "moved", "unreadable", "starting"],
 )
-def test_nothing_else_is_told_of_a_denied_topic(known: Snapshot) -> None:
-    # Given a topic of which something is to be said to those who may use it
+def test_nothing_else_is_revealed_about_a_denied_topic(known: Snapshot) -> None:
+    # Given a topic about which users with the right would get some other error
     talk = Talk(ruled(known=known))
     # When
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
-    # Then the answers are there at once, with the same words for all, and nobody has seen it used
+    # Then the answers come at once, with equal words for all, and no use is reported
     wrote, read = talk.answers()
     assert outcomes(wrote) == outcomes(read, "partitions") == {"orders": TOPIC_DENIED}
     assert not [command for command in talk.others if isinstance(command, Saw)]
 
 
-def test_denied_batches_hold_up_none_that_are_allowed_later() -> None:
+def test_denied_batches_hold_up_no_later_allowed_ones() -> None:
     # Given an idempotent producer whose first batch was denied
     talk = Talk(ruled())
     talk.ask(PRODUCE, 9, produce(("other", 0, batch(producer_id=(1 << 44) + 5, epoch=0, sequence=0))))
-    # When he has got the right
+    # When it has got the right
     talk.follow(ruled(WRITES))
     talk.ask(PRODUCE, 9, produce(("other", 0, batch(producer_id=(1 << 44) + 5, epoch=0, sequence=1))))
     # Then
@@ -194,7 +194,7 @@ def test_a_denied_topic_of_a_fetch_has_its_error_and_the_rest_is_read_at_once() 
     assert outcomes(talk.answers()[0], "partitions") == {"orders": TOPIC_DENIED, "other": 0}
 
 
-def test_a_reader_who_waits_is_told_to_ask_again_when_his_right_is_revoked() -> None:
+def test_a_waiting_reader_is_answered_when_its_right_is_revoked() -> None:
     # Given two fetches of an open session, the second one waiting for records
     talk = Talk(ruled(READS))
     talk.ask(FETCH, 12, fetch(("other", 0, 5), session=(0, 0)))
@@ -204,25 +204,25 @@ def test_a_reader_who_waits_is_told_to_ask_again_when_his_right_is_revoked() -> 
     talk.ask(FETCH, 12, fetch(session=(77, 1)))
     # When
     talk.follow(ruled())
-    # Then what the broker says later is dropped, and the session is over
+    # Then the broker's late answer is dropped, and the session is over
     (told,) = talk.answers()
     assert told["error_code"] == SESSION_ENDS
     (waiting,) = talk.asked(EAST)
     talk.answer(EAST, waiting, fetched(("other", 0, 5, b"secret"), session_id=77))
     assert talk.answers() == []
-    # And asking again he is denied
+    # And a retry is denied
     talk.ask(FETCH, 12, fetch(("other", 0, 5), session=(0, 0)))
     assert outcomes(talk.answers()[0], "partitions") == {"other": TOPIC_DENIED}
 
 
 def test_a_fetch_session_does_not_outlive_the_right_to_a_topic_in_it() -> None:
-    # Given a session with two topics, of which nothing is under way
+    # Given a session with two topics, and nothing in flight
     talk = Talk(ruled(READS, allow("topic", "orders", "read")))
     talk.ask(FETCH, 12, fetch(("other", 0, 5), ("orders", 0, 5), session=(0, 0)))
     (first,) = talk.asked(EAST)
     talk.answer(EAST, first, fetched(("other", 0, 5, b""), session_id=77))
     talk.answers()
-    # When the right to one is revoked, and the client goes on without naming any
+    # When the right to one is revoked, and the client continues without naming any
     talk.follow(ruled(READS))
     talk.ask(FETCH, 12, fetch(session=(77, 1)))
     # Then
@@ -230,7 +230,7 @@ def test_a_fetch_session_does_not_outlive_the_right_to_a_topic_in_it() -> None:
     assert not talk.asked(EAST)
 
 
-def test_of_very_many_names_that_wait_when_rights_change_no_more_are_looked_at_than_one_session_may_have(
+def test_no_more_waiting_names_are_checked_at_a_change_of_rights_than_one_session_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gateway.session.fetch.fetch_session.MAX_TOPICS", 100)
@@ -240,13 +240,13 @@ def test_of_very_many_names_that_wait_when_rights_change_no_more_are_looked_at_t
     for number in range(3):
         talk.ask(FETCH, 12, fetch(*((f"topic-{number}-{each}", 0, 1) for each in range(60))))
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
-    # When somebody else is denied something
+    # When another user is denied something
     talk.follow(ruled(*everything, allow("topic", "other", "read", "deny", principal="User:bob")))
-    # Then those beyond are told to ask again, and all else is awaited
+    # Then the fetches beyond the limit are answered, and all others still wait
     assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
 
 
-def test_readers_go_on_waiting_when_other_rights_change() -> None:
+def test_readers_continue_to_wait_when_other_rights_change() -> None:
     talk = Talk(ruled(READS))
     talk.ask(FETCH, 12, fetch(("other", 0, 5)))
 
@@ -272,7 +272,7 @@ def committed(answer: dict[str, Any]) -> dict[str, int]:
     return {topic["name"]: topic["partitions"][0]["error_code"] for topic in answer["topics"]}
 
 
-def test_a_commit_goes_on_without_what_is_denied_of_it() -> None:
+def test_a_commit_is_forwarded_without_its_denied_part() -> None:
     # Given
     talk = Talk(ruled(READS, TILL))
     # When
@@ -286,7 +286,7 @@ def test_a_commit_goes_on_without_what_is_denied_of_it() -> None:
     assert committed(talk.answers()[0]) == {"orders": TOPIC_DENIED, "other": 0}
 
 
-def test_a_commit_of_a_denied_group_is_denied_for_all_of_it() -> None:
+def test_a_commit_of_a_denied_group_is_denied_as_a_whole() -> None:
     talk = Talk(ruled(READS))
 
     talk.ask(ApiKey.OFFSET_COMMIT, 8, COMMIT)
@@ -300,8 +300,8 @@ BEATS = {"group_id": "till", "generation_id": 1, "member_id": "m"}
 
 
 @pytest.mark.parametrize(("key", "message"), [(ApiKey.JOIN_GROUP, JOINS), (ApiKey.HEARTBEAT, BEATS)])
-def test_a_member_needs_its_group_and_passes_as_it_is(key: ApiKey, message: dict[str, Any]) -> None:
-    # Given one who may read the group and one who may not, whatever fence stands
+def test_a_member_needs_only_its_group_and_is_forwarded_unchanged(key: ApiKey, message: dict[str, Any]) -> None:
+    # Given a user who may read the group and one who may not, under any fence
     fenced = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
     denied, allowed = Talk(ruled(known=replace(state(), view=fenced))), Talk(ruled(TILL))
     # When
@@ -312,7 +312,7 @@ def test_a_member_needs_its_group_and_passes_as_it_is(key: ApiKey, message: dict
     assert len(allowed.asked(EAST)) == 1
 
 
-def test_all_offsets_of_a_group_are_told_less_those_of_topics_that_may_not_be_seen() -> None:
+def test_all_offsets_of_a_group_are_returned_except_those_of_invisible_topics() -> None:
     # Given
     talk = Talk(ruled(READS, TILL))
     told = {
@@ -333,7 +333,7 @@ PRODUCER = {"producer_id": (11 << 48) + 9, "producer_epoch": 0}
 ADDS = {"transactional_id": "till", **PRODUCER, "topics": [{"name": n, "partitions": [0]} for n in ("orders", "other")]}
 
 
-def test_one_denied_topic_keeps_a_transaction_from_taking_in_the_others() -> None:
+def test_one_denied_topic_keeps_a_transaction_from_adding_the_others() -> None:
     talk = Talk(ruled(WRITES, allow("transactional_id", "till", "write")))
 
     talk.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, ADDS)
@@ -357,7 +357,7 @@ def test_one_denied_topic_keeps_a_transaction_from_taking_in_the_others() -> Non
         ([WRITES], "till", ID_DENIED),
     ],
 )
-def test_a_producer_id_is_given_to_who_may_write_something(
+def test_a_producer_id_is_issued_only_to_users_who_may_write_something(
     rules: list[AccessRule], transactional_id: str | None, code: int
 ) -> None:
     talk = Talk(ruled(*rules))
@@ -367,11 +367,11 @@ def test_a_producer_id_is_given_to_who_may_write_something(
     assert talk.answers()[0]["error_code"] == code
 
 
-# -- who it is --------------------------------------------------------------------------------------------------------
+# -- identity ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_id_that_names_another_user_gives_none_of_his_rights() -> None:
-    # Given alice may write, and an anonymous client that says it is her, as an HA client id does
+def test_a_client_id_that_names_another_user_grants_no_rights() -> None:
+    # Given alice may write, and an anonymous client that claims to be alice, as an HA client id does
     talk = Talk(ruled(WRITES._replace(principal="User:alice")))
     # When
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())), client_id="HA#alice#other")
@@ -380,7 +380,7 @@ def test_a_client_id_that_names_another_user_gives_none_of_his_rights() -> None:
 
 
 @pytest.mark.parametrize(("address", "code"), [("10.0.0.1", None), ("10.0.0.2", TOPIC_DENIED)])
-def test_a_rule_for_an_address_holds_for_who_comes_from_there(address: str, code: int | None) -> None:
+def test_a_rule_for_an_address_applies_to_clients_from_there(address: str, code: int | None) -> None:
     talk = Talk(ruled(allow("topic", "other", "write", host="10.0.0.1")), address=address)
 
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
@@ -395,7 +395,7 @@ SUPER: list[Callable[[], Talk]] = [
 
 
 @pytest.mark.parametrize("made", SUPER, ids=["super user", "off"])
-def test_for_a_super_user_as_without_rules_nothing_is_looked_up(made: Callable[[], Talk]) -> None:
+def test_nothing_is_looked_up_for_a_super_user_or_without_rules(made: Callable[[], Talk]) -> None:
     talk = made()
 
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
@@ -408,15 +408,15 @@ def test_a_fence_on_a_denied_group_holds_no_answer_back() -> None:
     # Given a fenced group
     view = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
     talk = Talk(ruled(known=replace(state(), view=view)), Port())
-    # When somebody asks for its coordinator who may not
+    # When a user without the right asks for its coordinator
     talk.ask(ApiKey.FIND_COORDINATOR, 3, {"key": "till", "key_type": 0})
-    # Then nothing of the fence is in the time of the answer, which a handler makes
+    # Then the delay of the answer, which a handler makes, does not reveal the fence
     (compose,) = [command for command in talk.others if isinstance(command, Compose)]
     talk.take(talk.session.answered(compose.token, {"error_code": int(GROUP_DENIED)}, talk.now))
     assert talk.answers()[0]["error_code"] == GROUP_DENIED
 
 
-def test_a_bound_user_is_led_elsewhere_only_where_he_may_go_at_all() -> None:
+def test_a_bound_user_is_sent_elsewhere_only_with_a_right_to_the_topic() -> None:
     # Given a topic that is bound to another cluster
     known = state()
     bound = {"anonymous": UserBindings(user="anonymous", cluster="west")}

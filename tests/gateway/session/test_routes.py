@@ -1,4 +1,4 @@
-"""Where topics lead: what is judged of each agrees with what is judged of all of them at once."""
+"""Routes of topics: the verdict on each topic agrees with the verdict on all of them at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BINDINGS = [
 @pytest.mark.parametrize(("bindings", "cluster"), list(product(BINDINGS, CLUSTERS)))
 @pytest.mark.parametrize("instance", ["", "one"])
 @pytest.mark.parametrize("hint", [None, "easts", "nowhere"])
-def test_where_every_topic_passes_each_of_them_does(
+def test_if_every_topic_passes_each_single_one_passes(
     bindings: UserBindings | None, cluster: str, instance: str, hint: str | None
 ) -> None:
     view = View(1, CLUSTERS, {"app": bindings} if bindings else {})
@@ -59,9 +59,7 @@ WITH_A_COPY_LOG = topology(east={COPY_LOG: {0: 1}})
     ],
     ids=["being deleted", "a copy log", "a copy log without mirrors", "a copy log of another name"],
 )
-def test_a_topic_that_clients_may_not_see_is_unknown_to_producers_and_readers(
-    topic: str, view: View, found: Topology
-) -> None:
+def test_a_concealed_topic_is_unknown_to_producers_and_readers(topic: str, view: View, found: Topology) -> None:
     talk = Talk(snapshot(view, found))
 
     talk.ask(PRODUCE, 9, produce((topic, 0, batch())))
@@ -72,12 +70,12 @@ def test_a_topic_that_clients_may_not_see_is_unknown_to_producers_and_readers(
     assert [entry(answer)["error_code"] for answer in talk.answers()] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
-def test_a_topic_is_asked_for_where_its_user_is_bound_though_another_cluster_alone_is_known_to_hold_it() -> None:
-    # Given a user who is bound to the east, and another one with a binding of his own, which makes nothing plain
+def test_a_topic_is_requested_from_its_users_bound_cluster_though_only_another_one_is_known_to_hold_it() -> None:
+    # Given a user who is bound to the east, and another one with a binding, which makes the routes not plain
     bindings = UserBindings(user="anonymous", cluster="east", topics={"other": "west"})
     talk = Talk(snapshot(View(1, CLUSTERS, {"anonymous": bindings}), ONE_EACH))
-    # When he uses a topic that only the west is known to hold: it may just have been created in the east
+    # When the first uses a topic that only the west is known to hold: it may just have been created in the east
     talk.ask(PRODUCE, 9, produce(("wests", 0, batch())))
     talk.ask(FETCH, 12, fetch(("wests", 0, 0)))
-    # Then the broker says what there is, as where no other binding is
+    # Then the broker decides, as without the other binding
     assert [asked.api_key for asked in talk.asked(EAST)] == [PRODUCE, FETCH]

@@ -1,4 +1,4 @@
-"""What clients use is told again while they use it: who uses a topic is known by what was seen lately."""
+"""Uses of topics and groups are reported again while they last, so that recent use is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEATS: dict[str, Any] = {"group_id": "billing", "generation_id": 1, "member_id":
 
 
 def uses(talk: Talk) -> list[tuple[str, str]]:
-    """Those that were told since the last call."""
+    """Uses reported since the last call."""
     told = [(one.name, one.how) for one in talk.others if isinstance(one, Saw)]
     talk.others.clear()
     return told
@@ -34,16 +34,16 @@ def writes(talk: Talk, topic: str = "orders") -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_a_connection_that_stays_open_tells_some_hours_later_what_it_still_uses(fast: bool) -> None:
+def test_a_connection_that_stays_open_reports_its_uses_again_some_hours_later(fast: bool) -> None:
     talk = Talk(state(), fast=fast)
     writes(talk)
     assert uses(talk) == [("orders", "produce")]
-    # Within some hours it is not told again
+    # Within some hours it is not reported again
     for _ in range(5):
         talk.now += SEEN_AGAIN_S / 6
         writes(talk)
     assert uses(talk) == []
-    # And behind them once
+    # And after them once
     talk.now += SEEN_AGAIN_S / 6
     writes(talk)
     writes(talk)
@@ -51,7 +51,7 @@ def test_a_connection_that_stays_open_tells_some_hours_later_what_it_still_uses(
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_topics_of_a_fetch_session_are_told_again_although_its_fetches_do_not_name_them(fast: bool) -> None:
+def test_topics_of_a_fetch_session_are_reported_again_although_its_fetches_do_not_name_them(fast: bool) -> None:
     talk = Talk(state(moved(100, 7)), Port("west", 1), fast=fast)
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
     for epoch in range(1, 4):
@@ -63,12 +63,12 @@ def test_topics_of_a_fetch_session_are_told_again_although_its_fetches_do_not_na
     assert uses(talk) == [("orders", "fetch")] * 2
 
 
-def test_a_topic_that_no_cluster_has_is_not_used_until_it_is_made() -> None:
+def test_a_missing_topic_is_not_used_until_it_is_created() -> None:
     talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})))
     talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
     talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
     assert uses(talk) == []
-    # When it is made, and the gateway learns of it
+    # When it is created, and the gateway learns of it
     talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "made-up": {0: 1}})))
     talk.now += MADE_WITHIN_S
     talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
@@ -88,7 +88,7 @@ def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:
     assert uses(talk) == [("billing", "join"), ("billing", "join")]
 
 
-def test_usage_is_recorded_for_the_instance_without_what_each_start_adds_to_its_id() -> None:
+def test_usage_is_recorded_for_the_instance_without_the_variable_parts_of_its_id() -> None:
     bindings = UserBindings(user=ANONYMOUS, client_ids=("streams",))
     talk = Talk(snapshot(View(1, CLUSTERS, {ANONYMOUS: bindings}), topology(east={"orders": {0: 1}})))
 

@@ -1,4 +1,4 @@
-"""A topic of which single partitions live elsewhere, played without I/O: each is judged by its own extents."""
+"""A topic with single partitions in another cluster, played without I/O: each is judged by its own extents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOVED = (
 
 
 def mixed(**fields: Any) -> Topic:
-    """Partition 0 has stayed in east, 1 lives in west."""
+    """Partition 0 has stayed in east, 1 is in west."""
     return Topic(name="orders", writer="east", partitions={0: STAYED, 1: MOVED}, **fields)
 
 
@@ -48,7 +48,7 @@ def errors(talk: Talk) -> list[int]:
     return [entry(answer)["error_code"] for answer in talk.answers()]
 
 
-def test_each_partition_is_written_where_its_own_extents_say() -> None:
+def test_each_partition_is_written_by_its_own_extents() -> None:
     east, west = Talk(state(mixed()), Port("east", 1)), Talk(state(mixed()), Port("west", 1))
     for talk, partition in ((east, 1), (west, 0)):
         talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
@@ -73,7 +73,7 @@ def test_a_reader_of_all_partitions_is_answered_by_both_clusters() -> None:
     assert offsets == {0: 40, 1: 50}, "what partition 1 held before its cut is in east still"
 
 
-def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
+def test_only_the_partition_in_the_crossing_is_held_at_its_cut() -> None:
     talk = Talk(state(crossing()), Port("east", 1))
     for partition, offset in ((0, 900), (1, 90)):
         talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
@@ -88,7 +88,7 @@ def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
     assert next(batches(data, 0, len(data))).producer_id == upstream_id(CLIENT_PID, 1)
 
 
-def test_readers_wait_behind_a_proposed_cut_of_their_own_partition_only() -> None:
+def test_readers_wait_only_at_a_proposed_cut_of_their_own_partition() -> None:
     talk = Talk(state(crossing("proposed")), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT + 50)))
     (asked,) = talk.asked(EAST)
@@ -98,7 +98,7 @@ def test_readers_wait_behind_a_proposed_cut_of_their_own_partition_only() -> Non
     assert not talk.asked(EAST)
 
 
-def test_the_end_of_a_crossing_begins_a_new_term_for_the_partitions_that_crossed_only() -> None:
+def test_the_end_of_a_crossing_begins_a_writer_epoch_only_for_the_partitions_that_crossed() -> None:
     terms = WriterEpochs()
     for revision, topic in enumerate((mixed(), crossing(), mixed()), start=1):
         terms.follow(View(revision, topics={"orders": topic}), now=float(1000 * revision))

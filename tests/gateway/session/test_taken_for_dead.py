@@ -1,4 +1,5 @@
-"""What waits for a cluster that an operation takes for dead ends without an answer, and holds it up no more."""
+"""Requests to a cluster that an operation has taken for dead end without an answer, and hold the operation up no
+more."""
 
 from __future__ import annotations
 
@@ -59,14 +60,14 @@ def half_sent(talk: Talk) -> None:
 def test_a_write_to_a_broker_that_hangs_ends_with_its_connection_and_without_an_answer(
     sent: Callable[[Talk], None],
 ) -> None:
-    # Given a write on its way to a broker that answers nothing, when its topic is fenced by a forced operation
+    # Given a write in flight to a broker that does not answer, when its topic is fenced by a forced operation
     talk = Talk(state())
     sent(talk)
     talk.follow(fenced())
     assert holds_back(talk)
     # When the cluster is given up
     give_up(talk)
-    # Then that to the broker ends, and the client's, nobody is told anything, and the clusters are looked at anew
+    # Then the broker's connection ends, and the client's, without an answer, and the clusters are surveyed again
     assert Drop(EAST) in talk.others
     assert talk.closed is not None
     assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
@@ -74,20 +75,20 @@ def test_a_write_to_a_broker_that_hangs_ends_with_its_connection_and_without_an_
     assert Refresh() in talk.others
 
 
-def test_a_broker_that_goes_on_after_that_has_nobody_to_tell_of_a_success() -> None:
+def test_a_late_success_of_a_broker_that_was_given_up_reaches_no_client() -> None:
     talk = Talk(state())
     whole(talk)
     (asked,) = talk.asked(EAST)
     talk.follow(fenced())
     give_up(talk)
-    # When it wakes up, and answers what it was sent before the fence
+    # When it resumes, and answers requests from before the fence
     talk.answer(EAST, asked, produced(("orders", 0, 0, 7)))
-    # Then that reaches no client, though its socket may be open still
+    # Then that reaches no client, though its socket may still be open
     assert talk.answers() == []
     assert isinstance(talk.session.life, Over)
 
 
-def test_an_answer_that_comes_before_that_is_given() -> None:
+def test_an_answer_that_comes_before_the_cluster_is_given_up_is_sent() -> None:
     talk = Talk(state())
     whole(talk)
     talk.follow(fenced())
@@ -96,7 +97,7 @@ def test_an_answer_that_comes_before_that_is_given() -> None:
     assert not holds_back(talk)
 
 
-def test_who_waits_for_another_cluster_only_goes_on() -> None:
+def test_a_client_that_waits_only_for_another_cluster_continues() -> None:
     # Given a client of the west, to which a topic has moved that is fenced now
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
@@ -111,16 +112,16 @@ def test_who_waits_for_another_cluster_only_goes_on() -> None:
 
 
 def ask_for_metadata(talk: Talk) -> Callable[[], None]:
-    """A question that is answered when the result is called; what stands behind it waits for its turn."""
+    """A request that is answered when the result is called; later ones wait for their turn."""
     talk.ask(METADATA, 8, OF_NO_TOPIC)
     (question,) = [command for command in talk.others if isinstance(command, Compose)]
     body = {"throttle_time_ms": 0, "brokers": [], "cluster_id": None, "controller_id": 1, "topics": []}
     return lambda: talk.take(talk.session.answered(question.token, body, talk.now))
 
 
-def test_what_a_living_cluster_was_sent_is_awaited_after_the_client_has_been_cut_off() -> None:
-    # Given three batches at an open cut: the first is done, its answer behind another one; the second is on its way to
-    # the target; the origin hangs with the third
+def test_requests_to_a_live_cluster_are_awaited_after_the_client_was_cut_off() -> None:
+    # Given three batches at an open cut: the first is done, its answer queued after another one; the second is in
+    # flight to the target; the origin hangs with the third
     talk = Talk(state(crossings.topic()))
     answer_metadata = ask_for_metadata(talk)
     for sequence in (0, 10, 20):
@@ -132,20 +133,20 @@ def test_what_a_living_cluster_was_sent_is_awaited_after_the_client_has_been_cut
     # When a forced end of the crossing gives the origin up
     talk.follow(state(crossings.topic(fence=FENCE), revision=2))
     give_up(talk)
-    # Then it still waits for the target, from which it is to learn where the producer's batches begin there
+    # Then it still waits for the target, from which the operation is to learn where the producer's batches begin there
     assert Drop(EAST) in talk.others
     assert holds_back(talk)
     assert not talk.session.life.connected
     answer_metadata()
     assert talk.closed is None
-    # And no longer than until that has answered
+    # And only until that has answered
     crossings.answer(talk, TARGET_LANE, write, BASE)
     assert not holds_back(talk)
     assert talk.closed == Close(Cause.TAKEN_FOR_DEAD, "east owes an answer, and an operation takes it for dead")
     assert talk.answers() == []
 
 
-def test_a_living_cluster_that_breaks_is_awaited_no_more() -> None:
+def test_a_live_cluster_that_breaks_is_no_longer_awaited() -> None:
     talk = Talk(state(crossings.topic()))
     for sequence in (0, 10):
         crossings.ask(talk, crossings.records(sequence, 10))
@@ -158,8 +159,8 @@ def test_a_living_cluster_that_breaks_is_awaited_no_more() -> None:
     assert not holds_back(talk)
 
 
-def test_of_a_request_that_waits_for_both_clusters_what_the_living_one_says_is_dropped() -> None:
-    # Given a fetch from both clusters, and a commit behind it in the living one
+def test_the_live_clusters_answer_to_a_request_that_waits_for_both_is_dropped() -> None:
+    # Given a fetch from both clusters, and a commit after it in the live one
     talk = Talk(bound("west", moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50), ("other", 0, 3)))
     talk.ask(COMMIT, 7, commit())
@@ -168,7 +169,7 @@ def test_of_a_request_that_waits_for_both_clusters_what_the_living_one_says_is_d
     # When the east is given up
     talk.follow(bound("west", moved(100, 7), group=Group(name="billing", fence=FENCE)))
     give_up(talk)
-    # Then what the west says of the fetch is passed over, and the fence waits for the commit
+    # Then the west's answer to the fetch is skipped, and the fence waits for the commit
     talk.answer(WEST, read, fetched(("other", 0, 9, b"")))
     assert holds_back(talk)
     assert talk.closed is None
@@ -180,7 +181,8 @@ def test_of_a_request_that_waits_for_both_clusters_what_the_living_one_says_is_d
 
 
 def answered_behind_another(fence: Fence) -> tuple[Talk, Callable[[], None]]:
-    """A produce to a topic with a map that the east has answered, behind a question, when the topic is fenced."""
+    """A produce to a topic with a map that the east has answered, queued after another answer, when the topic is
+    fenced."""
     topic = Topic(name="orders", writer="east", partitions={0: identity("east")})
     talk = Talk(state(topic))
     answer_metadata = ask_for_metadata(talk)
@@ -190,14 +192,14 @@ def answered_behind_another(fence: Fence) -> tuple[Talk, Callable[[], None]]:
     return talk, answer_metadata
 
 
-def test_an_answer_of_the_cluster_that_waits_for_its_turn_is_never_given() -> None:
-    # Given an answer that says that a record is in a log which the operation will leave behind
+def test_an_answer_of_the_given_up_cluster_that_waits_for_its_turn_is_never_sent() -> None:
+    # Given an answer that confirms a record in a log which the operation will leave behind
     talk, answer_metadata = answered_behind_another(FENCE)
     # Then the operation waits for it
     assert holds_back(talk)
     # When the cluster is given up
     give_up(talk)
-    # Then it waits no more, and the client sends the record again, to where its topic is by then
+    # Then it waits no more, and the client sends the record again, to the topic's new place
     assert not holds_back(talk)
     answer_metadata()
     assert talk.closed is not None
@@ -205,7 +207,7 @@ def test_an_answer_of_the_cluster_that_waits_for_its_turn_is_never_given() -> No
     assert talk.answers() == []
 
 
-def test_an_answer_whose_turn_comes_before_that_is_given() -> None:
+def test_an_answer_whose_turn_comes_before_the_cluster_is_given_up_is_sent() -> None:
     talk, answer_metadata = answered_behind_another(FENCE)
     answer_metadata()
     assert not holds_back(talk)
@@ -222,7 +224,7 @@ def test_an_answer_of_a_cluster_that_the_operation_reads_to_its_end_may_wait_for
     assert len(talk.answers()) == 2
 
 
-def test_a_fence_says_of_topics_and_of_groups_which_cluster_its_operation_does_without() -> None:
+def test_a_fence_names_the_cluster_taken_for_dead_for_topics_and_groups() -> None:
     group = Group(name="billing", fence=FENCE.changed(operation="op-2"))
     found = fences(View(2, CLUSTERS, topics={"orders": FENCED}, groups={"billing": group}))
     assert {name: scope.taken_for_dead for name, scope in found.scopes.items()} == {"op-1": "east", "op-2": "east"}

@@ -1,4 +1,4 @@
-"""The first batch that a new term takes of a producer is the one that follows its last in the terms before."""
+"""A producer's first batch in a new writer epoch is the one that follows its last in earlier writer epochs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def after_the_cut() -> Talk:
 
 
 def send(talk: Talk, sequence: int, *, epoch: int = 0, producer_id: int = CLIENT_PID) -> bool:
-    """Whether a batch of one record was forwarded and acknowledged; if not, it was refused."""
+    """True if a batch of one record was forwarded and acknowledged; else it was refused."""
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=producer_id, epoch=epoch, sequence=sequence))))
     asked = talk.asked(WEST)
     if asked:
@@ -39,15 +39,15 @@ def send(talk: Talk, sequence: int, *, epoch: int = 0, producer_id: int = CLIENT
 def test_a_batch_that_overtakes_the_one_refused_at_the_fence_waits_for_it() -> None:
     # Given 337 was refused at the fence, and librdkafka sent 338 to the new leader before it knew
     talk = after_the_cut()
-    # When 338 arrives first, it is refused: the broker, which does not know the producer, would take it,
-    # and acknowledge 337 as a duplicate that is in no log
+    # When 338 arrives first, it is refused: the broker, which does not know the producer, would append it, and
+    # acknowledge 337 as a duplicate that is in no log
     assert not send(talk, 338)
-    # Then 337 opens the term, and 338 follows
+    # Then 337 opens the writer epoch, and 338 follows
     assert send(talk, 337)
     assert send(talk, 338)
 
 
-def test_what_follows_the_opener_waits_until_the_opener_is_acknowledged() -> None:
+def test_batches_after_the_opener_wait_until_the_opener_is_acknowledged() -> None:
     talk = after_the_cut()
     opener = produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=337)))
     talk.ask(PRODUCE, 9, opener)
@@ -80,20 +80,22 @@ def test_a_producer_with_a_new_epoch_begins_at_zero() -> None:
 
 
 @pytest.mark.parametrize("sequence", [0, 336, 337, 9000])
-def test_a_batch_of_an_epoch_that_was_left_in_an_earlier_term_is_refused_as_its_broker_would(sequence: int) -> None:
-    """It comes by a connection that its client has given up, through a gateway that stood still. What it holds was sent
-    again under the newer epoch, and the new term's broker, which knows neither, would take it."""
-    # Given a producer that was at epoch 1 when the term before ended
+def test_a_batch_of_an_epoch_that_was_left_in_an_earlier_writer_epoch_is_refused_as_by_its_broker(
+    sequence: int,
+) -> None:
+    """It comes over a connection that its client has given up, through a gateway that paused. Its records were resent
+    under the newer epoch, and the broker of the new writer epoch, which knows neither, would append them."""
+    # Given a producer that was at epoch 1 when the earlier writer epoch ended
     newer = HELD.model_copy(update={"partitions": {0: {CLIENT_PID: (1, 336)}}})
     talk = Talk(state(), Port("west", 1))
     talk.follow(state(moved(100, 7), sequences=newer, revision=2))
-    # When one of epoch 0 comes, which is no news by any sequence, then it is not forwarded
+    # When one of epoch 0 comes, with any sequence, then it is not forwarded
     assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
-    # And its producer goes on
+    # And its producer continues
     assert send(talk, 337, epoch=1)
     assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert send(talk, 338, epoch=1)
-    # Nor is one by the fast path, once nothing is left to decide of its producer
+    # Nor is one on the fast path, once its producer's decision is settled
     assert send(talk, 339, epoch=1)
     assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert not talk.session.producer_order.waited_for
@@ -108,7 +110,7 @@ def send_old(talk: Talk, sequence: int) -> int:
     return code
 
 
-def test_a_term_that_was_opened_through_another_gateway_is_found_out_by_asking_the_cluster() -> None:
+def test_a_writer_epoch_that_was_opened_through_another_gateway_is_found_by_asking_the_cluster() -> None:
     talk = after_the_cut()
     assert not send(talk, 350)
     assert Inquire("west", "orders", 0) in talk.others
@@ -116,26 +118,26 @@ def test_a_term_that_was_opened_through_another_gateway_is_found_out_by_asking_t
     assert send(talk, 350)
 
 
-def test_what_is_known_of_one_term_says_nothing_of_the_next() -> None:
+def test_producers_of_one_writer_epoch_have_not_opened_the_next() -> None:
     talk = after_the_cut()
     talk.terms.opened(KEY, 0, CLIENT_PID)
     assert not send(talk, 338)
 
 
-def test_a_producer_whose_state_expired_everywhere_is_not_shut_out_for_ever() -> None:
+def test_a_producer_whose_state_expired_everywhere_is_not_shut_out_forever() -> None:
     talk = after_the_cut()
     talk.now += WINDOW_S + 1
     assert send(talk, 9000)
 
 
-def test_after_a_forced_cut_nobody_knows_what_has_to_come_first_and_nobody_is_shut_out() -> None:
-    # Given what was read belongs to an older term, because the origin was dead at the last cut
+def test_after_a_forced_cut_the_order_is_unknown_and_no_producer_is_shut_out() -> None:
+    # Given last sequences of an older writer epoch, because the origin was dead at the last cut
     old = HELD.model_copy(update={"terms": {0: 0}})
     talk = Talk(state(), Port("west", 1))
     talk.follow(state(moved(100, 7), sequences=old, revision=2))
     assert send(talk, 9000)
 
 
-def test_terms_older_than_the_gateway_are_not_watched() -> None:
+def test_writer_epochs_older_than_the_gateway_are_not_watched() -> None:
     talk = Talk(state(moved(100, 7), sequences=HELD), Port("west", 1))
     assert send(talk, 9000)

@@ -20,7 +20,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 METADATA = 3
 ALICE = QuotaEntity(user="alice")
 BYTES = 10_000
-"""Of the records of one request."""
+"""Bytes of one request's records."""
 
 
 def records(size: int = BYTES) -> bytes:
@@ -37,7 +37,7 @@ def acknowledge(talk: Talk, topic: str = "orders") -> None:
 
 
 def use_up(talk: Talk, version: int = 9) -> None:
-    """Ten seconds' worth of a quota of 10,000 bytes a second, nearly."""
+    """Nearly ten seconds' worth of a quota of 10,000 bytes a second."""
     for _ in range(9):
         write(talk, version)
         acknowledge(talk)
@@ -45,23 +45,23 @@ def use_up(talk: Talk, version: int = 9) -> None:
     assert not talk.session.paused
 
 
-def test_a_produce_above_the_quota_is_forwarded_first_and_answered_with_the_time_to_wait() -> None:
-    # Given a user who has used what he may
+def test_a_produce_above_the_quota_is_forwarded_first_and_answered_with_the_throttle_time() -> None:
+    # Given a user who has used the whole quota
     talk = Talk(limited(produce=BYTES))
     use_up(talk)
-    # When he writes more
+    # When the user writes more
     write(talk, size=20_000)
-    # Then it goes to the broker, and its answer goes to him at once
+    # Then the write goes to the broker, and its answer to the client at once
     acknowledge(talk)
     (answer,) = talk.answers()
     assert answer["responses"][0]["partition_responses"][0]["base_offset"] == 41
-    # and says for how long nothing more is taken
+    # with the time for which nothing more is read
     assert answer["throttle_time_ms"] == pytest.approx(1000, rel=0.15)
     assert talk.session.paused
     assert talk.woken[-1] - talk.now == pytest.approx(answer["throttle_time_ms"] / 1000, abs=0.001)
 
 
-def test_a_throttled_client_is_asked_for_nothing_until_its_time_is_over() -> None:
+def test_a_throttled_clients_requests_are_not_read_until_its_time_is_over() -> None:
     # Given a client that has to wait for a second
     talk = Talk(limited(produce=BYTES))
     use_up(talk)
@@ -69,7 +69,7 @@ def test_a_throttled_client_is_asked_for_nothing_until_its_time_is_over() -> Non
     acknowledge(talk)
     # When it sends more, which is in the buffer already
     write(talk)
-    # Then that is not looked at
+    # Then that is not handled
     assert not talk.asked(EAST)
     talk.wait(0.5)
     assert not talk.asked(EAST)
@@ -79,11 +79,11 @@ def test_a_throttled_client_is_asked_for_nothing_until_its_time_is_over() -> Non
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_who_does_not_know_that_he_has_to_wait_gets_his_answer_when_the_time_is_over(version: int) -> None:
+def test_a_client_that_does_not_wait_by_itself_gets_its_answer_when_the_time_is_over(version: int) -> None:
     # Given a client of before KIP-219
     talk = Talk(limited(produce=BYTES))
     use_up(talk, version)
-    # When it writes more than it may
+    # When it exceeds its quota
     write(talk, version, size=20_000)
     acknowledge(talk)
     # Then its answer is held
@@ -95,7 +95,7 @@ def test_who_does_not_know_that_he_has_to_wait_gets_his_answer_when_the_time_is_
     assert answer["throttle_time_ms"] > 900
 
 
-def test_no_operation_waits_for_an_answer_that_is_held() -> None:
+def test_no_operation_waits_for_a_held_answer() -> None:
     # Given an answer that is held for its client
     base = limited(produce=BYTES)
     talk = Talk(base)
@@ -106,19 +106,19 @@ def test_no_operation_waits_for_an_answer_that_is_held() -> None:
     fenced = Topic(name="orders", writer="east", fence=Fence(operation="op-1"))
     view = View(2, CLUSTERS, topics={"orders": fenced})
     talk.follow(limited(snapshot(view, topology(east={"orders": {0: 1}})), produce=BYTES))
-    # Then nothing is in flight for it
+    # Then no request of it is in flight
     assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
     assert not talk.session.busy
 
 
-def test_what_was_pipelined_behind_a_throttled_request_waits_for_its_turn_each() -> None:
-    # Given a client that may not use any more
+def test_each_request_pipelined_after_a_throttled_one_waits_for_its_turn() -> None:
+    # Given a client that has used up its quota
     talk = Talk(limited(produce=BYTES))
     use_up(talk)
     # When it sends three requests of a second each
     for _ in range(3):
         write(talk, size=20_000)
-    # Then one goes on a time, as on a broker
+    # Then one is handled at a time, as on a broker
     assert len(talk.asked(EAST)) == 1
     talk.wait(1.3)
     assert len(talk.asked(EAST)) == 1
@@ -126,19 +126,19 @@ def test_what_was_pipelined_behind_a_throttled_request_waits_for_its_turn_each()
     assert len(talk.asked(EAST)) == 1
 
 
-def test_nobody_is_mute_for_longer_than_his_requests_live() -> None:
+def test_no_client_is_muted_for_longer_than_its_requests_live() -> None:
     # Given a client that uses half a minute's worth at once
     talk = Talk(limited(produce=BYTES))
     write(talk, size=400_000)
     acknowledge(talk)
-    # Then it is told so
+    # Then its answer has that throttle time
     assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(30_000, rel=0.02)
-    # When it does not wait, it is listened to again soon enough
+    # When it does not wait, it is read again soon enough
     write(talk)
     assert not talk.asked(EAST)
     talk.wait(MUTE_S + 0.01)
     acknowledge(talk)
-    # and told what it still owes, in the numbers of a broker
+    # and gets the remaining debt, equal to a broker's
     assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(31_000, rel=0.02)
     # also when a broker has forgotten it
     talk.wait(12.0)
@@ -147,7 +147,7 @@ def test_nobody_is_mute_for_longer_than_his_requests_live() -> None:
     assert talk.answers()[0]["throttle_time_ms"] == pytest.approx(15_000, rel=0.02)
 
 
-def test_a_produce_without_answer_is_counted_and_waited_for_too() -> None:
+def test_a_produce_without_an_answer_is_charged_and_throttled_too() -> None:
     talk = Talk(limited(produce=BYTES))
     write(talk, size=120_000, acks=0)
     assert talk.session.paused
@@ -156,14 +156,14 @@ def test_a_produce_without_answer_is_counted_and_waited_for_too() -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-def test_a_fetch_above_the_quota_says_in_its_head_how_long_is_to_be_waited(version: int) -> None:
+def test_a_fetch_above_the_quota_has_the_throttle_time_in_its_head(version: int) -> None:
     # Given a quota of which ten seconds are used
     talk = Talk(limited(fetch=BYTES))
     talk.ask(FETCH, version, fetch(("orders", 0, 0)))
     # When more is read
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, fetched(("orders", 0, 7, records(120_000))))
-    # Then the answer has all of it
+    # Then the answer is complete
     waits = version < 8
     assert talk.answers() == [] if waits else True
     talk.wait(2.5 if waits else 0.0)
@@ -172,7 +172,7 @@ def test_a_fetch_above_the_quota_says_in_its_head_how_long_is_to_be_waited(versi
 
 
 @pytest.mark.parametrize("version", [8, 11, 12])
-def test_what_was_read_arrives_as_it_was(version: int) -> None:
+def test_records_of_a_throttled_fetch_arrive_unchanged(version: int) -> None:
     talk = Talk(limited(fetch=BYTES))
     talk.ask(FETCH, version, fetch(("orders", 0, 0)))
     (asked,) = talk.asked(EAST)
@@ -193,12 +193,12 @@ def test_the_answer_may_come_byte_by_byte(version: int) -> None:
     assert answer["throttle_time_ms"] == 0
 
 
-def test_a_fetch_is_given_no_more_than_ten_seconds_of_its_quota() -> None:
+def test_a_fetch_gets_at_most_ten_seconds_of_its_quota() -> None:
     talk = Talk(limited(fetch=BYTES))
     talk.ask(FETCH, 11, fetch(("orders", 0, 0)))
     (asked,) = talk.asked(EAST)
     assert asked.body["max_bytes"] == 10 * BYTES
-    # and where it is mapped as well
+    # and so does one of a mapped topic
     talk = Talk(limited(state(moved()), fetch=BYTES))
     talk.ask(FETCH, 11, fetch(("orders", 0, 0)))
     (asked,) = talk.asked(EAST)
@@ -213,7 +213,7 @@ def test_a_topic_with_a_quota_of_its_own_counts_for_no_other() -> None:
     talk = Talk(replace(state(), quotas=quotas), meters=meters)
     # When both are written to in one request
     talk.ask(PRODUCE, 9, produce(("orders", 0, records(110_000)), ("other", 0, records(200_000))))
-    # Then each has its own part
+    # Then each is charged for its own part
     used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
     assert used["orders"] == pytest.approx(110_000, rel=0.01)
     assert used[None] == pytest.approx(200_000, rel=0.01)
@@ -221,7 +221,7 @@ def test_a_topic_with_a_quota_of_its_own_counts_for_no_other() -> None:
     assert talk.session.paused
 
 
-def test_bytes_of_several_topics_in_one_fetch_are_told_apart() -> None:
+def test_bytes_of_several_topics_in_one_fetch_are_charged_separately() -> None:
     # Given quotas in two topics
     entities = [QuotaEntity("anonymous", None, topic) for topic in ("orders", "other")]
     meters = Meters()
@@ -230,11 +230,11 @@ def test_bytes_of_several_topics_in_one_fetch_are_told_apart() -> None:
     talk.ask(FETCH, 11, fetch(("orders", 0, 0), ("other", 0, 0)))
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, fetched(("orders", 0, 7, records(30_000)), ("other", 0, 7, records(150_000))))
-    # Then each counts for its own, and the client waits for the one that is used up
+    # Then each is charged for its own, and the client waits for the one that is used up
     used = {charge.scope.topic: charge.meter.used_s * charge.bound for charge in meters.kept()}
     assert used == {"orders": pytest.approx(30_000, rel=0.01), "other": pytest.approx(150_000, rel=0.01)}
     assert talk.session.paused
-    # and is told with the next answer
+    # and gets the throttle time with the next answer
     talk.answers()
     talk.wait(1.0)
     assert talk.session.paused
@@ -242,7 +242,7 @@ def test_bytes_of_several_topics_in_one_fetch_are_told_apart() -> None:
     assert not talk.session.paused
 
 
-def test_a_quota_that_is_taken_away_holds_nobody_any_longer() -> None:
+def test_a_removed_quota_ends_its_waits() -> None:
     talk = Talk(limited(produce=BYTES))
     write(talk, size=200_000)
     assert talk.session.paused
@@ -252,7 +252,7 @@ def test_a_quota_that_is_taken_away_holds_nobody_any_longer() -> None:
     assert not talk.session.paused
 
 
-def test_time_that_requests_take_is_counted_and_waited_for_a_second_at_most() -> None:
+def test_request_time_is_charged_and_waits_are_a_second_at_most() -> None:
     # Given a hundredth of a thread's time
     talk = Talk(limited(request=1.0))
     talk.ask(PRODUCE, 9, produce(("orders", 0, records())))
@@ -267,12 +267,12 @@ def test_time_that_requests_take_is_counted_and_waited_for_a_second_at_most() ->
     assert not talk.session.paused
 
 
-def test_who_connects_anew_goes_on_where_he_was() -> None:
+def test_a_new_connection_continues_with_the_old_debt() -> None:
     # Given a client that has used its quota
     meters = Meters()
     talk = Talk(limited(produce=BYTES), meters=meters)
     write(talk, size=150_000)
-    # When it comes again
+    # When it connects again
     del talk
     again = Talk(limited(produce=BYTES), meters=meters)
     write(again, size=1)
@@ -280,7 +280,7 @@ def test_who_connects_anew_goes_on_where_he_was() -> None:
     assert again.session.paused
 
 
-def test_where_nobody_is_limited_nothing_is_counted() -> None:
+def test_without_quotas_nothing_is_counted() -> None:
     meters = Meters()
     talk = Talk(replace(state(), quotas=Quotas({ALICE: {QuotaKind.PRODUCE: 1.0}})), meters=meters)
     write(talk, size=500_000)
@@ -290,7 +290,7 @@ def test_where_nobody_is_limited_nothing_is_counted() -> None:
     assert talk.closed is None
 
 
-def test_a_throttled_client_that_leaves_is_let_go() -> None:
+def test_a_throttled_client_that_leaves_is_released() -> None:
     talk = Talk(limited(produce=BYTES))
     write(talk, size=200_000)
     acknowledge(talk)

@@ -1,4 +1,4 @@
-"""Transactional producers whose user is moved: what they began ends where it began, what they begin begins anew."""
+"""Transactional producers whose user is moved: open transactions end where they began, new ones begin in the target."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.gateway.session.transactional import REQUESTS, commit, produce, writt
 VERSIONS = 18
 BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
 ABORT_IT = ErrorCode.INVALID_TXN_STATE
-"""That a batch is answered: libraries abort its transaction."""
+"""Error for a batch on which libraries abort its transaction."""
 
 
 def moved(fence: str = "") -> Topic:
@@ -63,7 +63,7 @@ def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
     }
 
 
-def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_without() -> None:
+def test_a_coordinators_producer_id_is_shown_with_its_issuing_node_and_sent_back_without() -> None:
     talk = Talk(bound("east"))
     # Given a producer that was initialised in the east
     talk.ask(INIT, 4, init())
@@ -85,7 +85,7 @@ def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_w
 
 
 @pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TRANSACTION_TIMEOUT])
-def test_a_coordinator_that_issued_nothing_is_heard_as_it_is(error: ErrorCode) -> None:
+def test_an_error_of_a_coordinator_that_issued_no_id_is_passed_on(error: ErrorCode) -> None:
     talk = Talk(bound("east"))
     talk.ask(INIT, 4, init())
     (request,) = talk.asked(EAST)
@@ -104,7 +104,7 @@ def test_an_empty_transactional_id_is_refused_as_by_brokers(api_key: int) -> Non
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (EASTS, -1)])
 @pytest.mark.parametrize("name", ["tx", None])
-def test_a_producer_that_names_one_of_id_and_epoch_is_refused_as_by_brokers(
+def test_a_producer_that_sets_only_one_of_id_and_epoch_is_refused_as_by_brokers(
     producer_id: int, epoch: int, name: str | None
 ) -> None:
     talk = Talk(bound("east"), EAST_PORT)
@@ -114,20 +114,18 @@ def test_a_producer_that_names_one_of_id_and_epoch_is_refused_as_by_brokers(
 
 
 @pytest.mark.parametrize(("mapped", "size"), [(False, 20), (True, 20), (True, 300_000)])
-def test_what_a_producer_of_another_cluster_writes_is_refused_before_any_broker_sees_it(
-    mapped: bool, size: int
-) -> None:
+def test_another_clusters_producers_batch_is_refused_before_any_broker_sees_it(mapped: bool, size: int) -> None:
     # Given a user that was moved to the west, and a producer that the east has initialised, however long ago
     chunks = lambda data: [data[i : i + 60_000] for i in range(0, len(data), 60_000)]  # noqa: E731
     talk = Talk(bound("west", *([moved()] if mapped else [])), WEST_PORT, chunks=chunks)
-    # When its batch arrives in the west, where the same number may be somebody else's
+    # When its batch arrives in the west, where the same number may be another producer's
     talk.ask(PRODUCE, 9, produce(written(EASTS, size=size)))
-    # Then it is told to abort its transaction
+    # Then its client has to abort the transaction
     assert errors(talk.answers()[0]) == [ABORT_IT]
     assert not talk.asked(WEST)
 
 
-def test_an_id_that_no_gateway_has_shown_is_refused_as_well() -> None:
+def test_an_id_that_no_gateway_has_issued_is_refused_as_well() -> None:
     talk = Talk(bound("west"), WEST_PORT)
     talk.ask(PRODUCE, 9, produce(written(7)))
     talk.ask(ADD_PARTITIONS, 3, add(issued_id(7, 99)))
@@ -135,13 +133,13 @@ def test_an_id_that_no_gateway_has_shown_is_refused_as_well() -> None:
     assert [errors(answer) for answer in talk.answers()] == [[ABORT_IT], [BEGIN_ANEW]]
 
 
-def test_a_partition_that_is_not_here_is_looked_for_before_its_producer_is() -> None:
+def test_a_partition_that_is_elsewhere_is_looked_up_before_its_producer() -> None:
     talk = Talk(bound("west", moved()), EAST_PORT)
     talk.ask(PRODUCE, 9, produce(written(WESTS)))
     assert errors(talk.answers()[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writes() -> None:
+def test_a_batch_refused_for_its_producer_does_not_hold_up_the_new_producers_batches() -> None:
     talk = Talk(bound("west", moved()), WEST_PORT)
     talk.ask(PRODUCE, 9, produce(written(EASTS)))
     talk.ask(PRODUCE, 9, produce(written(WESTS)))
@@ -152,7 +150,7 @@ def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writ
     ("api_key", "expected"), [(ADD_PARTITIONS, BEGIN_ANEW), (ADD_OFFSETS, BEGIN_ANEW), (TXN_COMMIT, ILLEGAL_GENERATION)]
 )
 @pytest.mark.parametrize("version", [0, 3])
-def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version: int, expected: ErrorCode) -> None:
+def test_another_clusters_transaction_is_not_forwarded(api_key: int, version: int, expected: ErrorCode) -> None:
     talk = Talk(bound("west"), WEST_PORT)
     talk.ask(api_key, version, REQUESTS[api_key])
     assert errors(talk.answers()[0])[-1] == expected
@@ -167,7 +165,7 @@ def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version:
         ("kafka-python-ng", BEGIN_ANEW),
     ],
 )
-def test_a_producer_that_would_keep_an_unknown_id_for_ever_gets_a_fatal_error(
+def test_a_producer_that_would_keep_an_unknown_id_forever_gets_a_fatal_error(
     software: str, expected: ErrorCode
 ) -> None:
     # kafka-python 3.0.12 aborted 129 transactions of 129 after BEGIN_ANEW, and never asked for another id
@@ -185,22 +183,22 @@ def test_a_producer_that_would_keep_an_unknown_id_for_ever_gets_a_fatal_error(
         pytest.param(moved(), id="moved-without-its-producer"),
     ],
 )
-def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction_ends(orders: Topic) -> None:
+def test_a_topic_written_in_another_cluster_gets_no_marker_where_the_transaction_ends(orders: Topic) -> None:
     # Given a producer that is bound to another cluster than the one in which the topic is written
     talk = Talk(bound("east", orders))
-    # When it sets out to write there
+    # When it begins to write there
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
-    # Then its coordinator does not hear of it: an end would be marked in a log that nobody may write to
+    # Then its coordinator does not hear of it: an end marker would go to a log that must not be written
     assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
     assert not talk.asked(EAST)
-    # And that there is nothing to be aborted is no error
+    # And an abort of nothing is no error
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(ErrorCode.INVALID_TXN_STATE)}) == 0
 
 
 @pytest.mark.parametrize(
     ("holders", "refused"),
     [({"east": {"left": {0: 1}}}, True), ({name: {"left": {0: 1}} for name in ("east", "west")}, False), ({}, False)],
-    ids=["in the other cluster alone", "in both", "in none, as far as is known"],
+    ids=["in the other cluster alone", "in both", "in none that is known"],
 )
 def test_a_transaction_can_abort_if_its_topic_was_left_behind_in_another_cluster(
     holders: dict[str, dict[str, dict[int, int]]], refused: bool
@@ -209,7 +207,7 @@ def test_a_transaction_can_abort_if_its_topic_was_left_behind_in_another_cluster
     talk = Talk(snapshot(bound("west").view, topology(**holders)), WEST_PORT)
     # When a transaction adds that topic
     talk.ask(ADD_PARTITIONS, 3, add(WESTS, "left"))
-    # Then its client can abort; the coordinator's own answer would make it retry for ever
+    # Then its client can abort; the coordinator's own answer would make it retry endlessly
     if refused:
         assert set(errors(talk.answers()[0])) == {BEGIN_ANEW}
         assert not talk.asked(WEST)
@@ -218,13 +216,13 @@ def test_a_transaction_can_abort_if_its_topic_was_left_behind_in_another_cluster
 
 
 @pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS])
-def test_through_the_old_clusters_port_the_coordinator_is_looked_for_first(api_key: int) -> None:
+def test_through_the_old_clusters_port_the_client_first_looks_for_the_coordinator(api_key: int) -> None:
     talk = Talk(bound("west"), EAST_PORT)
     talk.ask(api_key, 3, {**REQUESTS, INIT: init()}[api_key])
     assert errors(talk.answers()[0]) == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_a_producer_that_asks_to_go_on_after_a_move_is_new_to_the_target() -> None:
+def test_a_producer_that_raises_its_epoch_after_a_move_is_new_to_the_target() -> None:
     # Given a producer of the east in the west, which may know its transactional id from an earlier stay
     talk = Talk(bound("west"), WEST_PORT)
     # When it asks to have its epoch raised, as after an aborted transaction (KIP-360)
@@ -248,9 +246,9 @@ def test_a_producer_that_was_not_moved_keeps_its_id_when_its_epoch_rises() -> No
 def test_a_transaction_ends_in_the_cluster_where_it_began(committed: bool) -> None:
     # Given a user that was moved to the west while the answer to its commit was lost
     talk = Talk(bound("west"), WEST_PORT)
-    # When the client asks again
+    # When the client retries
     talk.ask(END, 3, end(EASTS, committed))
-    # Then the west is not asked: whether the transaction is committed, the east knows
+    # Then the west is not asked: the east knows whether the transaction is committed
     (question,) = (command for command in talk.others if isinstance(command, Compose))
     assert (question.api_key, question.request["producer_id"]) == (END, EASTS)
     talk.take(talk.session.answered(question.token, {"error_code": 0}, talk.now))
@@ -258,14 +256,14 @@ def test_a_transaction_ends_in_the_cluster_where_it_began(committed: bool) -> No
     assert not talk.asked(WEST)
 
 
-def test_a_client_that_still_talks_to_the_old_coordinator_ends_its_transaction_there() -> None:
+def test_a_client_that_still_uses_the_old_coordinator_ends_its_transaction_there() -> None:
     talk = Talk(bound("west"), EAST_PORT)
     talk.ask(END, 3, end(EASTS))
     ((_, _, _, body),) = talk.asked(EAST)
     assert body["producer_id"] == 7
 
 
-def test_without_a_lease_no_transaction_goes_on_or_ends() -> None:
+def test_without_a_lease_no_transaction_continues_or_ends() -> None:
     talk = Talk(bound("east"), EAST_PORT, lease=False)
     for api_key, body in {**REQUESTS, INIT: init()}.items():
         talk.ask(api_key, 3, body)
@@ -275,8 +273,8 @@ def test_without_a_lease_no_transaction_goes_on_or_ends() -> None:
     assert not talk.others
 
 
-def test_offsets_are_committed_in_a_transaction_under_the_names_that_the_target_gave_the_members() -> None:
-    # Given a group that was carried to the west with its members, and a producer that began anew there
+def test_offsets_are_committed_in_a_transaction_under_the_members_names_in_the_target() -> None:
+    # Given a group whose members were adopted in the west, and a new producer there
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk = Talk(bound("west", group=carried), WEST_PORT)
     talk.ask(TXN_COMMIT, 3, commit(WESTS))
@@ -294,7 +292,7 @@ def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
 
 
 def answer_to(talk: Talk, api_key: int, body: dict[str, Any], answer: dict[str, Any]) -> int:
-    """A request that reaches the east and is answered; the error that the client reads."""
+    """A request that reaches the east and is answered; returns the client's error."""
     talk.ask(api_key, 3, body)
     (request,) = talk.asked(EAST)
     talk.answer(EAST, request, answer)
@@ -303,7 +301,7 @@ def answer_to(talk: Talk, api_key: int, body: dict[str, Any], answer: dict[str, 
 
 
 def waits(talk: Talk, *topics: str) -> bool:
-    """Whether a producer that sets out to write to these topics is told to try again."""
+    """True if a producer that begins to write to these topics gets a retriable error."""
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, *topics))
     assert not talk.answers()
     talk.wait(0.2)
@@ -311,7 +309,7 @@ def waits(talk: Talk, *topics: str) -> bool:
     return found == [{ErrorCode.CONCURRENT_TRANSACTIONS}] and not talk.asked(EAST)
 
 
-def test_a_transaction_that_would_begin_behind_a_transaction_fence_is_held_until_the_cut() -> None:
+def test_a_transaction_that_would_begin_under_a_transaction_fence_is_held_until_the_cut() -> None:
     talk = Talk(quiet("orders"))
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
     assert not talk.answers()
@@ -320,7 +318,7 @@ def test_a_transaction_that_would_begin_behind_a_transaction_fence_is_held_until
     assert not talk.asked(EAST)
 
 
-def test_what_is_no_transaction_in_these_topics_does_not_notice_the_fence() -> None:
+def test_other_requests_are_not_affected_by_a_transaction_fence() -> None:
     talk = Talk(quiet("orders"))
     assert answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other")) == 0
     talk.ask(PRODUCE, 9, {**produce(("orders", 0, batch())), "transactional_id": None})
@@ -328,43 +326,43 @@ def test_what_is_no_transaction_in_these_topics_does_not_notice_the_fence() -> N
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
-def test_a_transaction_that_has_begun_goes_on_behind_a_transaction_fence_and_the_next_one_waits() -> None:
+def test_an_open_transaction_continues_under_a_transaction_fence_and_the_next_one_waits() -> None:
     # Given a transaction that writes to one of two topics
     talk = Talk(bound("east"))
     assert answer_to(talk, ADD_PARTITIONS, add(EASTS), added()) == 0
     # When both are about to be moved
     talk.follow(quiet("orders", "other"))
-    # Then it takes the other one in as well, writes, and ends
+    # Then it adds the other one as well, writes, and ends
     assert answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other")) == 0
     assert answer_to(talk, PRODUCE, produce(written(EASTS)), {"responses": []}) == 0
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
-    # And from its end on the fence waits for nothing, and the next transaction for the cut
+    # And after its end the fence waits for nothing, and the next transaction for the cut
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert waits(talk, "orders")
 
 
 @pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR])
-def test_a_transaction_whose_end_has_to_be_asked_for_again_is_still_open(error: ErrorCode) -> None:
+def test_a_transaction_whose_end_has_to_be_retried_is_still_open(error: ErrorCode) -> None:
     talk = Talk(bound("east"))
     answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
     assert answer_to(talk, END, end(EASTS), {"error_code": int(error)}) == error
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
-def test_a_transaction_that_the_coordinator_has_not_begun_or_has_aborted_keeps_no_fence_waiting() -> None:
+def test_a_transaction_that_was_not_begun_or_was_aborted_holds_up_no_fence() -> None:
     # Given one that was refused by the coordinator, which still writes the end of the last one
     talk = Talk(bound("east"))
     answer_to(talk, ADD_PARTITIONS, add(EASTS), added(ErrorCode.CONCURRENT_TRANSACTIONS))
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
-    # And one that ends with its producer, which is initialised anew
+    # And one that ends because its producer is initialised again
     answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     answer_to(talk, INIT, init(EASTS, 0), {"error_code": 0, "producer_id": 7, "producer_epoch": 1})
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
-def test_a_transaction_that_is_just_being_begun_or_ended_holds_both_kinds_of_fences_back() -> None:
+def test_a_transaction_that_is_just_beginning_or_ending_holds_both_kinds_of_fences_back() -> None:
     talk = Talk(bound("east"))
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     (request,) = talk.asked(EAST)
@@ -376,35 +374,35 @@ def test_a_transaction_that_is_just_being_begun_or_ended_holds_both_kinds_of_fen
     assert talk.session.holds_back(ORDERS, NOTHING, LATER)
 
 
-def test_behind_a_fence_no_transaction_takes_a_topic_in_any_more() -> None:
+def test_under_a_fence_no_transaction_adds_a_topic() -> None:
     talk = Talk(bound("east"))
     answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other"))
     talk.follow(bound("east", Topic(name="orders", fence=QUIET), Topic(name="other", fence=QUIET)))
     assert waits(talk, "orders")
-    # But what it wrote before comes to its end
+    # But its earlier writes come to an end
     assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
 
 
 @pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
-def test_a_transaction_that_was_kept_out_is_aborted_by_its_coordinator_which_may_know_of_none(said: ErrorCode) -> None:
-    # Given a producer that a fence has kept from beginning, or from going on with what began through another gateway
+def test_a_refused_transaction_is_aborted_by_its_coordinator_which_may_not_know_it(said: ErrorCode) -> None:
+    # Given a producer that a fence has kept from beginning, or from continuing a transaction of another gateway
     talk = Talk(quiet("orders"))
     assert waits(talk, "orders")
-    # When it gives its transaction up
+    # When it aborts its transaction
     told = answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(said)})
-    # Then the coordinator was asked, or it would go on in one that it has given up; and there is nothing to be told of
+    # Then the coordinator was asked, or it would continue in the aborted transaction; and the client gets no error
     assert told == 0
-    # And from then on what the coordinator says is told
+    # And from then on the coordinator's errors are passed on
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_commit_of_a_transaction_that_was_kept_out_is_answered_as_by_the_coordinator() -> None:
+def test_a_commit_of_a_refused_transaction_is_answered_as_by_the_coordinator() -> None:
     talk = Talk(quiet("orders"))
     assert waits(talk, "orders")
     assert answer_to(talk, END, end(EASTS), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_the_end_of_a_transaction_that_was_kept_out_and_has_begun_then_is_told_as_it_is() -> None:
+def test_the_end_of_a_transaction_that_was_refused_and_has_begun_since_is_passed_on() -> None:
     talk = Talk(quiet("orders"))
     assert waits(talk, "orders")
     talk.follow(bound("east"))
@@ -412,7 +410,7 @@ def test_the_end_of_a_transaction_that_was_kept_out_and_has_begun_then_is_told_a
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 48}) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:
+def test_no_transaction_adds_a_topic_with_a_cut_ahead() -> None:
     crossing = Topic(
         name="orders",
         writer="east",
@@ -427,7 +425,7 @@ def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:
     assert waits(Talk(bound("east", crossing)), "orders")
 
 
-def test_no_transaction_takes_a_copy_log_in_because_its_end_would_be_written_there() -> None:
+def test_no_transaction_adds_a_copy_log_because_its_end_would_be_written_there() -> None:
     talk = Talk(bound("east"), EAST_PORT)
 
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, COPY_LOG))

@@ -1,4 +1,4 @@
-"""A transaction that began on a connection that broke, or through a gateway that has died, ends behind a fence."""
+"""A transaction that began on a broken connection, or through a gateway that has died, ends under a fence."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from tests.gateway.session.talk import EAST, WEST, Talk
 
 
 def described(state: str = "Ongoing", error: int = 0, topics: tuple[str, ...] = ("orders",)) -> dict[str, Any]:
-    """What a coordinator says of the transaction."""
+    """A coordinator's state of the transaction."""
     listed = [{"topic": topic, "partitions": [0]} for topic in topics]
     one = {"error_code": error, "transactional_id": "tx", "transaction_state": state, "topics": listed}
     return {"transaction_states": [one]}
 
 
 def refused(talk: Talk, *topics: str) -> list[LookFor]:
-    """A producer sets out to write to these topics and is told to try again; what is asked then."""
+    """A producer begins to write to these topics and gets a retriable error; returns the questions."""
     talk.others.clear()
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, *topics))
     talk.wait(0.2)
@@ -51,7 +51,7 @@ def refused(talk: Talk, *topics: str) -> list[LookFor]:
 
 
 def taken_in(talk: Talk, *topics: str) -> bool:
-    """Whether it takes these topics in, as its coordinator says."""
+    """True if it adds these topics, by its coordinator's answer."""
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, *topics))
     asked = talk.asked(EAST)
     for request in asked:
@@ -60,18 +60,18 @@ def taken_in(talk: Talk, *topics: str) -> bool:
 
 
 def ended(talk: Talk, committed: bool, said: int = 0) -> int:
-    """Its end is asked for, and its coordinator says this; what the client is told."""
+    """The end is requested, and the coordinator returns `said`; returns the client's error code."""
     talk.ask(END, 3, end(EASTS, committed))
     talk.answer(EAST, talk.asked(EAST)[0], {"error_code": said})
     (told,) = errors(talk.answers()[0])
     return told
 
 
-def test_it_goes_on_behind_a_transaction_fence_when_its_coordinator_says_that_it_has_begun() -> None:
+def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_open() -> None:
     # Given two topics about to be moved, and a producer with a transaction in one of them, which this gateway never saw
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
-    # When it sets out to write to the other one
+    # When it begins to write to the other one
     (asked,) = refused(talk, "other")
     assert (asked.cluster, asked.transactional_id) == ("east", "tx")
     learn_begun(holders, asked, described(), talk.now)
@@ -97,7 +97,7 @@ def test_it_goes_on_behind_a_transaction_fence_when_its_coordinator_says_that_it
         described("", error=15, topics=()),
     ],
 )
-def test_one_that_has_not_begun_there_waits(said: dict[str, Any]) -> None:
+def test_a_transaction_that_has_not_begun_there_waits(said: dict[str, Any]) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (asked,) = refused(talk, "orders")
@@ -105,33 +105,33 @@ def test_one_that_has_not_begun_there_waits(said: dict[str, Any]) -> None:
     assert not taken_in(talk, "orders")
 
 
-def test_what_was_said_of_one_that_was_given_up_says_nothing_of_the_next() -> None:
-    # Given a transaction that is asked about, and is aborted before the answer comes
+def test_an_answer_about_an_aborted_transaction_does_not_apply_to_the_next() -> None:
+    # Given a transaction that was asked about, and is aborted before the answer comes
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (asked,) = refused(talk, "orders")
     assert ended(talk, committed=False) == 0
-    # When the coordinator says that it was open
+    # When the coordinator reports that it was open
     learn_begun(holders, asked, described(), talk.now)
     # Then no operation waits for it, and the next one waits for the fence
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert refused(talk, "orders")
 
 
-def test_the_next_one_waits_also_when_the_answer_about_the_last_one_comes_after_it_was_refused() -> None:
-    # Given a transaction that is asked about, is aborted, and is followed by the next one
+def test_the_next_one_waits_also_when_the_answer_about_the_last_one_comes_after_its_refusal() -> None:
+    # Given a transaction that was asked about, is aborted, and is followed by the next one
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (about_the_last,) = refused(talk, "orders")
     assert ended(talk, committed=False) == 0
     (about_the_next,) = refused(talk, "orders")
-    # When the coordinator's word from before the abort arrives: the operation may have gone on since
+    # When the coordinator's answer from before the abort arrives: the operation may have gone on since
     learn_begun(holders, about_the_last, described(), talk.now)
-    # Then it is not taken for one about the next, which is asked about for itself
+    # Then it is not taken for one about the next, for which there is another question
     assert refused(talk, "orders") == [about_the_next] != [about_the_last]
 
 
-def test_one_that_was_refused_in_two_clusters_goes_on_in_that_one_in_which_it_has_begun() -> None:
+def test_a_transaction_that_was_refused_in_two_clusters_continues_in_the_one_where_it_has_begun() -> None:
     # Given producers without a login that have the same transactional id, each refused in a cluster of its own
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
@@ -141,9 +141,9 @@ def test_one_that_was_refused_in_two_clusters_goes_on_in_that_one_in_which_it_ha
     for _ in range(2):
         other.ask(ADD_PARTITIONS, 3, add(WESTS, "orders"))
         other.wait(0.2)
-        # When the east says that its own one has begun
+        # When the east reports that its own one has begun
         learn_begun(holders, asked, described(), talk.now)
-    # Then that one goes on
+    # Then that one continues
     assert not other.asked(WEST)
     assert taken_in(talk, "orders")
 
@@ -159,27 +159,27 @@ def test_a_transaction_is_still_open_when_one_of_the_same_id_begins_and_ends_in_
 
 
 @pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
-def test_what_was_refused_on_one_connection_is_given_up_by_another_one(said: ErrorCode) -> None:
+def test_a_transaction_that_was_refused_on_one_connection_is_aborted_on_another_one(said: ErrorCode) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     refused(talk, "orders")
     other = Talk(quiet("orders"), EAST_PORT, holders=holders)
     assert ended(other, committed=False, said=said) == 0
-    # And from then on what the coordinator says is told
+    # And from then on the coordinator's errors are passed on
     assert ended(talk, committed=False, said=48) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_what_was_refused_and_then_committed_by_another_connection_was_not_given_up() -> None:
-    # Given a transaction that was kept out on one connection, and begins and commits on another one
+def test_a_transaction_that_was_refused_and_then_committed_on_another_connection_was_not_aborted() -> None:
+    # Given a transaction that was refused on one connection, and begins and commits on another one
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     refused(talk, "orders")
     other = Talk(bound("east"), EAST_PORT, holders=holders)
     assert taken_in(other, "orders")
     assert ended(other, committed=True) == 0
-    # When its client, which has not heard that, gives it up by the first one
+    # When its client, which has not heard that, aborts it on the first one
     told = ended(talk, committed=False, said=48)
-    # Then it does not hear that what is committed is aborted
+    # Then it does not hear that a committed transaction is aborted
     assert told == ErrorCode.INVALID_TXN_STATE
 
 
@@ -193,17 +193,17 @@ def test_ids_that_clients_make_up_are_remembered_up_to_a_length_and_a_number() -
     assert asked == [f"{number}" for number in range(MAX_REMEMBERED)]
 
 
-def test_it_goes_on_for_as_long_as_its_coordinator_says_that_it_is_open_and_no_later_one_does() -> None:
-    # Given one that this gateway has found behind a fence
+def test_it_continues_for_as_long_as_its_coordinator_reports_it_open_and_no_later_one_does() -> None:
+    # Given one that this gateway has found under a fence
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     (asked,) = refused(talk, "other")
     learn_begun(holders, asked, described(), talk.now)
     assert taken_in(talk, "other")
-    # When it takes long, and takes in what the fence stands on once more
+    # When it takes long, and adds the fenced topic once more
     talk.wait(LONG_S)
     (asked,) = refused(talk, "orders")
-    # Then its coordinator is asked again, and it goes on
+    # Then its coordinator is asked again, and it continues
     learn_begun(holders, asked, described(topics=("orders", "other")), talk.now)
     assert taken_in(talk, "orders")
     # And when it has ended through another gateway, the next one waits
@@ -223,7 +223,7 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     learn_begun(holders, asked, described(), talk.now)
     talk.wait(LONG_S)
     elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
-    # When it sets out to write to what is written in another cluster
+    # When it begins to write to a topic in another cluster
     talk.follow(bound("east", Topic(name="orders", transaction_fence=QUIET), elsewhere))
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
     assert set(errors(talk.answers()[0])) == {ErrorCode.UNKNOWN_PRODUCER_ID}
@@ -231,8 +231,8 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
-def test_one_that_began_here_and_takes_long_goes_on_without_a_question() -> None:
-    # Brokers before 3.0 have no answer to it, and an operation waits for it
+def test_a_long_transaction_that_began_here_continues_without_a_question() -> None:
+    # Brokers before 3.0 cannot answer it, and an operation waits for it
     talk = Talk(bound("east"), EAST_PORT)
     assert taken_in(talk, "orders")
     talk.follow(quiet("orders", "other"))
@@ -241,12 +241,12 @@ def test_one_that_began_here_and_takes_long_goes_on_without_a_question() -> None
     assert not [one for one in talk.others if isinstance(one, LookFor)]
 
 
-def test_one_that_is_known_on_another_connection_needs_no_question() -> None:
+def test_a_transaction_that_is_known_on_another_connection_needs_no_question() -> None:
     # Given
     holders = Holders()
     first = Talk(bound("east"), EAST_PORT, holders=holders)
     assert taken_in(first, "orders")
-    # When its client goes on by another connection, behind the fence
+    # When its client continues on another connection, under the fence
     second = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     # Then
     assert taken_in(second, "other")

@@ -1,4 +1,4 @@
-"""Requests that are pipelined on one connection take effect in their order, whichever ways they go."""
+"""Pipelined requests of one connection take effect in order, whichever routes they take."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def answered(talk: Talk, asked: Compose, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)
-def test_the_end_of_a_log_is_asked_for_when_what_was_written_before_is_in_it(chunking: str) -> None:
-    # Given a produce, and behind it the question for the log's end
+def test_the_end_of_a_log_is_requested_once_earlier_writes_are_in_it(chunking: str) -> None:
+    # Given a produce, followed by a request for the log's end
     talk = Talk(state(), chunks=CHUNKINGS[chunking])
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.ask(LIST_OFFSETS, 7, ENDS)
-    # Then that is not asked before the broker has the record
+    # Then that is not forwarded before the broker has the record
     (writing,) = talk.asked(EAST)
     assert not asked_elsewhere(talk)
     assert talk.session.paused
     talk.answer(EAST, writing, produced(("orders", 0, 0, 41)))
     (asking,) = asked_elsewhere(talk)
-    # And what is written behind it waits for it in turn
+    # And a later write waits for it in turn
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     assert not talk.asked(EAST)
     answered(talk, asking, {"topics": []})
@@ -63,7 +63,7 @@ def test_the_end_of_a_log_is_asked_for_when_what_was_written_before_is_in_it(chu
     assert len(talk.answers()) == 2
 
 
-def test_the_end_of_a_log_is_asked_for_when_records_without_an_answer_are_in_it() -> None:
+def test_the_end_of_a_log_is_requested_once_records_without_an_answer_are_in_it() -> None:
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     talk.ask(LIST_OFFSETS, 7, ENDS)
@@ -82,7 +82,7 @@ def test_two_changes_of_one_connection_are_made_one_after_the_other() -> None:
     assert len(asked_elsewhere(talk)) == 1
 
 
-def test_a_write_waits_for_a_read_elsewhere_that_came_before_it() -> None:
+def test_a_write_waits_for_an_earlier_read_elsewhere() -> None:
     # Given a read of old records from the old cluster
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
@@ -93,7 +93,7 @@ def test_a_write_waits_for_a_read_elsewhere_that_came_before_it() -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_what_goes_to_one_broker_is_pipelined(acks: int) -> None:
+def test_requests_to_one_broker_are_pipelined(acks: int) -> None:
     talk = Talk(state())
     for _ in range(3):
         talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=acks))
@@ -122,15 +122,15 @@ def bound_elsewhere() -> Snapshot:
     return snapshot(View(1, CLUSTERS, bindings), topology(east=leaders, west=leaders))
 
 
-def test_the_long_poll_of_a_reader_delays_no_heartbeat_and_no_metadata() -> None:
-    # Given a reader that waits for records, and whose group lives in another cluster
+def test_a_readers_long_poll_delays_no_heartbeat_and_no_metadata() -> None:
+    # Given a reader that waits for records, and whose group is in another cluster
     talk = Talk(bound_elsewhere())
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
     (reading,) = talk.asked(EAST)
-    # When it sends a heartbeat, and asks for metadata, by the same connection
+    # When it sends a heartbeat, and asks for metadata, over the same connection
     talk.ask(HEARTBEAT, 4, heartbeat())
     talk.ask(METADATA, 8, {"topics": []})
-    # Then both are on their way at once
+    # Then both are forwarded at once
     (beating,) = talk.asked(WEST)
     (asking,) = asked_elsewhere(talk)
     answered(talk, asking, NO_TOPICS)
@@ -143,7 +143,7 @@ def test_two_requests_of_one_group_are_kept_in_order() -> None:
     # Given a commit to the coordinator in another cluster
     talk = Talk(bound_elsewhere())
     talk.ask(COMMIT, 8, commit())
-    # Then another request of the group follows by the same way, and a question about groups waits for it
+    # Then another request of the group follows on the same route, and a request about groups waits for it
     talk.ask(HEARTBEAT, 4, heartbeat())
     talk.ask(int(ApiKey.LIST_GROUPS), 4, {"states_filter": []})
     committing, beating = talk.asked(WEST)
@@ -154,34 +154,34 @@ def test_two_requests_of_one_group_are_kept_in_order() -> None:
     assert len(asked_elsewhere(talk)) == 1
 
 
-def test_what_a_client_sent_before_it_left_is_executed_in_its_turn() -> None:
-    # Given records without an answer behind a question, from a client that is gone already
+def test_requests_that_a_client_sent_before_it_left_are_executed_in_their_turn() -> None:
+    # Given records without an answer after a composed request, from a client that is gone already
     talk = Talk(state())
     talk.ask(LIST_OFFSETS, 7, ENDS)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     (asking,) = asked_elsewhere(talk)
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
-    # When its turn comes
+    # When their turn comes
     answered(talk, asking, {"topics": []})
-    # Then they are written, as by a broker that reads what had arrived before the end
+    # Then they are written, as by a broker that reads everything before the end
     assert talk.asked(EAST)[0][0] == PRODUCE
 
 
-def test_a_request_that_has_to_wait_is_looked_at_by_the_rules_of_its_turn() -> None:
-    # Given a produce that waits behind a question while its topic moves
+def test_a_waiting_request_is_judged_by_the_rules_of_its_turn() -> None:
+    # Given a produce that waits for a composed request while its topic moves
     talk = Talk(state())
     talk.ask(LIST_OFFSETS, 7, ENDS)
     (asking,) = asked_elsewhere(talk)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.follow(state(moved(), revision=2))
     answered(talk, asking, {"topics": []})
-    # Then it is not forwarded to where the topic was
+    # Then it is not forwarded to the topic's former place
     assert not talk.asked(EAST)
     assert entry(talk.answers()[1])["error_code"] == 6
 
 
-def test_what_is_answered_here_waits_for_nothing() -> None:
+def test_requests_answered_here_wait_for_nothing() -> None:
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.versions.append((7, 18, 0))
@@ -190,7 +190,7 @@ def test_what_is_answered_here_waits_for_nothing() -> None:
 
 
 def test_a_request_that_came_in_pieces_before_its_client_left_is_executed_in_its_turn() -> None:
-    # Given a commit in two pieces, behind a question about groups, from a client that is gone already
+    # Given a commit in two pieces, after a request about groups, from a client that is gone already
     talk = Talk(bound_elsewhere(), chunks=lambda data: [data[:20], data[20:]])
     talk.ask(int(ApiKey.LIST_GROUPS), 4, {"states_filter": []})
     talk.ask(COMMIT, 8, commit())
@@ -203,8 +203,8 @@ def test_a_request_that_came_in_pieces_before_its_client_left_is_executed_in_its
 
 
 @pytest.mark.parametrize("behind", [True, False])
-def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answers_before_it(behind: bool) -> None:
-    # Given a produce, and behind it a request whose body turns out to be damaged when it is read beside the loop
+def test_a_request_that_cannot_be_answered_ends_its_connection_after_the_answers_before_it(behind: bool) -> None:
+    # Given a produce, and after it a request whose body turns out to be damaged when it is decoded off the loop
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.ask(METADATA, 8, {"topics": None, "allow_auto_topic_creation": False})
@@ -216,10 +216,10 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answer
     # When the broker has written the first
     first, *others = talk.asked(EAST)
     talk.answer(EAST, first, produced(("orders", 0, 0, 41)))
-    # Then its producer hears of it, and of nothing behind the damaged one
+    # Then its producer gets that answer, and none after the damaged request
     (answer,) = talk.answers()
     assert entry(answer)["base_offset"] == 41
-    # And what comes behind is awaited, for it may yet be appended
+    # And later requests are awaited, for they may yet be appended
     assert len(others) == behind
     for other in others:
         assert talk.closed is None
@@ -230,7 +230,7 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_behind_the_answer
     assert talk.closed.cause is Cause.MALFORMED
 
 
-def test_a_request_that_cannot_be_answered_tells_the_refusals_behind_it_to_nobody() -> None:
+def test_refusals_after_a_request_that_cannot_be_answered_are_not_sent() -> None:
     talk = Talk(state())
     talk.ask(METADATA, 8, {"topics": None, "allow_auto_topic_creation": False})
     (damaged,) = asked_elsewhere(talk)

@@ -14,7 +14,7 @@ from tests.gateway.session.talk import EAST, WEST, Talk
 
 
 def without_east() -> Snapshot:
-    """As the gateway's survey finds it."""
+    """As found by the gateway's survey."""
     reached: Snapshot = state(moved(100, 7))
     clusters = dict(reached.topology.clusters)
     clusters["east"] = replace(clusters["east"], reachable=False)
@@ -22,24 +22,24 @@ def without_east() -> Snapshot:
 
 
 def reader() -> Talk:
-    """It lags in the east with one topic, and lives in the west with another one."""
+    """It lags in the east with one topic, and is up to date in the west with another one."""
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50), ("other", 0, 3)))
     return talk
 
 
 def test_the_answer_of_a_healthy_cluster_does_not_wait_for_an_unresponsive_one() -> None:
-    # Given a connection to the east that was cut without a word
+    # Given a connection to the east that was cut without a RST
     talk = reader()
     talk.asked(EAST)
     (west,) = talk.asked(WEST)
     talk.answer(WEST, west, fetched(("other", 0, 9, batch(3))))
     assert not talk.answers()
-    # When its answer is late, the clusters are looked at
+    # When its answer is late, the clusters are surveyed again
     talk.wait(2.6)
     assert Refresh() in talk.others
     assert not talk.answers()
-    # And when the east is out of reach, the reader gets what there is, and asks for the rest again
+    # And when the east is unreachable, the reader gets the other records, and asks for the rest again
     talk.follow(without_east())
     talk.wait(0.1)
     (answer,) = talk.answers()
@@ -48,7 +48,7 @@ def test_the_answer_of_a_healthy_cluster_does_not_wait_for_an_unresponsive_one()
     assert talk.closed is None
 
 
-def test_a_slow_cluster_is_waited_for_however_long_it_takes() -> None:
+def test_a_slow_cluster_is_awaited_however_long_it_takes() -> None:
     talk = reader()
     (east,) = talk.asked(EAST)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 9, b"")))
@@ -58,8 +58,8 @@ def test_a_slow_cluster_is_waited_for_however_long_it_takes() -> None:
     assert entry(talk.answers()[0])["records"] == batch(50, leader_epoch=-1)
 
 
-def test_an_answer_that_comes_after_all_is_dropped_and_the_next_one_is_not() -> None:
-    # Given half an answer of the east, which then is unresponsive
+def test_a_late_answer_is_dropped_and_the_next_one_is_not() -> None:
+    # Given half an answer of the east, which is unresponsive then
     talk = reader()
     (east,) = talk.asked(EAST)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 9, b"")))
@@ -77,12 +77,12 @@ def test_an_answer_that_comes_after_all_is_dropped_and_the_next_one_is_not() -> 
     talk.answer(EAST, east, late)
     talk.chunks = lambda data: [data]
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(60))))
-    # Then the client gets what it asked for now
+    # Then the client gets the records that it asked for last
     (answer,) = talk.answers()
     assert entry(answer)["records"] == batch(60, leader_epoch=-1)
 
 
-def test_what_is_due_first_is_not_forgotten_over_what_is_due_later() -> None:
+def test_an_earlier_due_time_is_not_lost_when_a_later_one_is_added() -> None:
     # Given a refusal that is held for its fence
     fenced = Topic(name="other", fence=Fence(operation="op-1"))
     talk = Talk(state(moved(100, 7), fenced), Port("west", 1))
@@ -90,5 +90,5 @@ def test_what_is_due_first_is_not_forgotten_over_what_is_due_later() -> None:
     assert talk.woken == [100 + MAX_HOLD_S]
     # When a read follows that may take longer
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
-    # Then the driver, which keeps the newest time only, is told the first one again
+    # Then the driver, which keeps only the newest time, gets the first one again
     assert talk.woken == [100 + MAX_HOLD_S] * 2

@@ -15,7 +15,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any] | bytes | None]
 
 
 class FakeBroker:
-    """Answers what `answers` has; None as an answer means silence, bytes are a body as it is.
+    """Answers from `answers`; None as an answer means silence, bytes are an encoded body.
 
     `asked` lists (api key, version, message).
     """
@@ -26,7 +26,7 @@ class FakeBroker:
         self.connections = 0
         self.password: str | None = None
         self.login_ms = 0
-        """How long a login is good; 0: for ever."""
+        """Validity of a login; 0: unlimited."""
         self.offered = {int(key): span for key in ApiKey if (span := codec.supported(key)) is not None}
         self.brokers: list[FakeBroker] = [self]
         self.topics: dict[str, dict[int, int]] = {}

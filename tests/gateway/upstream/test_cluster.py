@@ -81,7 +81,7 @@ def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
     play(scenario)
 
 
-def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_with_both_ranges_named() -> None:
+def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_and_the_error_has_both_ranges() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         del brokers[0].offered[ApiKey.DESCRIBE_CLUSTER]
 
@@ -105,7 +105,7 @@ def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> N
     play(scenario)
 
 
-def test_a_coordinator_is_looked_up_once_and_again_when_it_has_moved() -> None:
+def test_a_coordinator_is_looked_up_once_and_again_after_it_has_moved() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         owner = 1
 
@@ -152,7 +152,7 @@ def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
     play(scenario)
 
 
-def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
+def test_asks_do_not_dial_a_dead_cluster() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         for broker in brokers:
@@ -191,7 +191,7 @@ def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
     play(scenario, count=1)
 
 
-def test_a_broker_that_hangs_does_not_hide_the_ones_that_answer() -> None:
+def test_a_broker_that_hangs_does_not_hide_others() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         brokers[0].answers[ApiKey.METADATA] = lambda _: None
@@ -203,9 +203,9 @@ def test_a_broker_that_hangs_does_not_hide_the_ones_that_answer() -> None:
     play(scenario)
 
 
-def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
+def test_an_ask_without_an_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
-        # Given a connection that is open: what it takes to dial one is not the broker's time, and may be long
+        # Given an open connection: dialling is not the broker's time, and may take long
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
         await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
         connections = brokers[0].connections
@@ -225,17 +225,17 @@ def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_
     play(scenario)
 
 
-def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata() -> None:
+def test_a_missing_answer_does_not_cost_the_connection_for_metadata() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
-        # Given a broker that takes its time with offsets
+        # Given a broker that is slow to return offsets
         await cluster.refresh()
         brokers[0].answers[ApiKey.LIST_OFFSETS] = lambda _: None
-        # When somebody has waited for them in vain
+        # When a caller has waited for them in vain
         with pytest.raises(ClusterUnavailableError, match="no answer within 100 ms"):
             await cluster.ask(OneBroker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
         connections = brokers[0].connections
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []})
-        # Then metadata comes by the connection that there was, and beside a question that still waits
+        # Then metadata comes over the existing connection, and beside a question that still waits
         assert brokers[0].connections == connections
         waiting = asyncio.create_task(cluster.ask(OneBroker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
         await asyncio.sleep(0.05)
@@ -268,21 +268,23 @@ def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
     play(scenario, count=1)
 
 
-def test_a_broker_that_is_slow_to_connect_is_no_cluster_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_slow_to_connect_does_not_make_the_cluster_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def slow(*arguments: Any) -> Any:
         await asyncio.sleep(0.4)
         return await dial(*arguments)
 
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
-        # Given connections that take longer to come about than an answer may take
+        # Given connections that take longer to open than an answer may take
         monkeypatch.setattr(upstream_cluster, "_ANSWER_MS", 200)
         monkeypatch.setattr(upstream_cluster, "_CONNECT_MS", 50)
         monkeypatch.setattr(dialling, "dial", slow)
         brokers[1].offered[ApiKey.METADATA] = (1, 7)
-        # When the cluster is looked at
+        # When the cluster is surveyed
         cluster.start()
         await cluster.refresh()
-        # Then it is in reach, and what the slower broker offers is known when it is connected, too
+        # Then it is reachable, and the slower broker's versions are known once it is connected, too
         assert cluster.topology.reachable
         both = asyncio.Event()
         cluster._on_topology = lambda new: both.set() if new.api_versions[ApiKey.METADATA][1] == 7 else None
@@ -291,7 +293,7 @@ def test_a_broker_that_is_slow_to_connect_is_no_cluster_out_of_reach(monkeypatch
     play(scenario)
 
 
-def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_news() -> None:
+def test_the_random_controller_of_a_kraft_cluster_is_no_change() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         seen = cluster.topology
@@ -304,7 +306,7 @@ def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_new
     play(scenario)
 
 
-def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_the_connection() -> None:
+def test_an_unreadable_answer_fails_its_own_question_and_no_other_on_the_connection() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: b"\xff"
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
@@ -344,7 +346,7 @@ def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_e
     play(scenario, count=1)
 
 
-def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_while(
+def test_an_api_that_a_broker_hung_up_on_uses_its_own_connection_for_a_while(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
@@ -353,7 +355,7 @@ def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_
         brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
         with pytest.raises(ClusterUnavailableError):
             await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
-        # When more of the same API come beside a change that takes its time
+        # When more questions of that API come beside a slow change
         begun = asyncio.Event()
         brokers[0].answers[ApiKey.ALTER_CLIENT_QUOTAS] = lambda _: begun.set()
         change = asyncio.create_task(cluster.ask(OneBroker(1), ApiKey.ALTER_CLIENT_QUOTAS, {"entries": []}))
@@ -361,7 +363,7 @@ def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_
         for _ in range(3):
             with pytest.raises(ClusterUnavailableError):
                 await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_ACLS, {"resource_type_filter": 0})
-        # Then the change still waits, and the broker's behaviour is counted and told
+        # Then the change still waits, and the hang-up is counted and logged
         assert not change.done()
         change.cancel()
         assert cluster.hang_ups[ApiKey.DESCRIBE_ACLS] == 4
@@ -370,7 +372,7 @@ def test_an_api_on_which_a_broker_hung_up_goes_by_a_connection_of_its_own_for_a_
     assert "closed the connection instead of answering DESCRIBE_ACLS" in caplog.text
 
 
-def test_a_masked_cluster_is_not_asked_at_all() -> None:
+def test_a_masked_cluster_gets_no_questions() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         cluster.mask("maintenance")
@@ -390,7 +392,7 @@ def test_a_masked_cluster_is_not_asked_at_all() -> None:
     play(scenario)
 
 
-def test_many_wishes_for_a_survey_make_one() -> None:
+def test_many_requests_for_a_survey_make_one() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await asyncio.gather(*(cluster.refresh() for _ in range(100)))
 
@@ -399,7 +401,7 @@ def test_many_wishes_for_a_survey_make_one() -> None:
     play(scenario)
 
 
-def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
+def test_metadata_for_clients_refreshes_the_leaders() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         for broker in brokers:
@@ -412,7 +414,7 @@ def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
     play(scenario)
 
 
-def test_leaders_that_many_readers_seek_are_asked_for_together() -> None:
+def test_leaders_that_many_readers_seek_are_looked_up_together() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         for broker in brokers:
@@ -431,7 +433,7 @@ def test_leaders_that_many_readers_seek_are_asked_for_together() -> None:
     play(scenario)
 
 
-def test_a_leader_that_is_not_elected_yet_is_asked_for_once_per_request() -> None:
+def test_a_leader_that_is_not_elected_yet_is_looked_up_once_per_request() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
         for broker in brokers:
@@ -456,7 +458,7 @@ def test_a_masked_cluster_is_not_asked_for_leaders() -> None:
     play(scenario)
 
 
-def test_a_socket_for_a_client_is_connected_and_nothing_was_read_from_it() -> None:
+def test_a_socket_for_a_client_is_connected_and_unread() -> None:
     async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await cluster.refresh()
 
@@ -469,7 +471,7 @@ def test_a_socket_for_a_client_is_connected_and_nothing_was_read_from_it() -> No
     play(scenario)
 
 
-def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named() -> None:
+def test_a_login_to_a_broker_works_and_a_wrong_password_is_named() -> None:
     async def run() -> None:
         broker = FakeBroker()
         broker.password = "right"
@@ -493,8 +495,8 @@ def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named() -> N
 
 
 class Unhurried(asyncio.SelectorEventLoop):
-    """Its clock counts a moment in which the machine did something else as 5 ms at most: timers of both sides keep
-    their distances, however busy the machine is."""
+    """Its clock counts a pause of the machine as 5 ms at most: timers of both sides keep their distances, however busy
+    the machine is."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -507,15 +509,15 @@ class Unhurried(asyncio.SelectorEventLoop):
         return self._counted
 
 
-def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end() -> None:
+def test_no_question_is_sent_after_the_end_of_a_login() -> None:
     async def run() -> None:
-        # Given a broker that closes a connection at the first request after the time of its login
+        # Given a broker that closes a connection at the first request after its login has expired
         broker = FakeBroker()
         broker.password, broker.login_ms = "right", 1000
         broker.answers[ApiKey.DESCRIBE_GROUPS] = groups
         await broker.start()
         async with connected([broker], SecurityProfile("PLAIN", "switchyard", "right")) as cluster:
-            # When it is asked all the time, by many at once, and for the times of several logins
+            # When many callers ask it without a pause, for several login periods
             until = asyncio.get_running_loop().time() + 2.6
 
             async def ask(group: str) -> int:
@@ -528,7 +530,7 @@ def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end() -> None
                 return asked
 
             asked = await asyncio.gather(*(ask(f"g{n}") for n in range(8)))
-        # Then every question is answered, by one connection after the other
+        # Then every question is answered, over one connection after the other
         assert min(asked) > 10
         assert broker.connections >= 4
 

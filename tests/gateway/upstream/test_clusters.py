@@ -1,4 +1,4 @@
-"""Connections to all clusters of a view: they follow it, and a bad one never hurts the others."""
+"""Connections to all clusters of a view: they follow it, and a bad one does not affect the others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def play(scenario: Callable[[Clusters, FakeBroker, FakeBroker, list[Topology]], 
 ASK_ALL = tuple(Ask(c, AnyBroker(), ApiKey.METADATA, {"topics": None}) for c in ("east", "west"))
 
 
-def test_the_topology_of_all_clusters_is_told_whenever_it_changes() -> None:
+def test_each_change_of_the_topology_is_reported() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
 
@@ -57,7 +57,7 @@ def test_the_topology_of_all_clusters_is_told_whenever_it_changes() -> None:
     play(scenario)
 
 
-def test_asks_that_run_together_are_answered_in_their_places_and_a_failure_is_one_of_the_answers() -> None:
+def test_parallel_asks_are_answered_in_their_places_and_a_failure_is_one_of_the_answers() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
         await east.stop()
@@ -90,7 +90,7 @@ def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> 
     play(scenario)
 
 
-def test_a_cluster_that_is_removed_or_registered_elsewhere_is_let_go() -> None:
+def test_a_cluster_that_is_removed_or_registered_elsewhere_is_dropped() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
         before = upstream.clusters["east"]
@@ -118,7 +118,9 @@ def test_a_cluster_that_is_removed_or_registered_elsewhere_is_let_go() -> None:
         ),
     ],
 )
-def test_a_cluster_that_cannot_be_linked_says_why_and_leaves_the_others_alone(cluster: Cluster, why: str) -> None:
+def test_a_cluster_that_cannot_be_connected_has_the_reason_and_does_not_affect_others(
+    cluster: Cluster, why: str
+) -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         upstream.apply({"east": named("east", east), "bad": cluster})
         await upstream.refresh()
@@ -133,7 +135,7 @@ def test_a_cluster_that_cannot_be_linked_says_why_and_leaves_the_others_alone(cl
     play(scenario)
 
 
-def test_a_badly_registered_cluster_is_linked_once_it_is_corrected() -> None:
+def test_a_badly_registered_cluster_is_connected_once_it_is_corrected() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         upstream.apply({"bad": Cluster(name="bad", bootstrap="host:port")})
 
@@ -145,25 +147,25 @@ def test_a_badly_registered_cluster_is_linked_once_it_is_corrected() -> None:
     play(scenario)
 
 
-def test_of_a_cluster_that_hangs_no_more_questions_wait_than_may_and_those_for_others_go_on() -> None:
+def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_served() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
-        # Given a bound of three, and an east that answers nothing any more
+        # Given a bound of three, and an east that no longer answers
         upstream._most_waiting = lambda _: 3
         await upstream.refresh()
         east.answers[ApiKey.METADATA] = lambda _: None
         hanging = [asyncio.create_task(upstream.ask_all(ASK_ALL[:1])) for _ in range(3)]
         await asyncio.sleep(0.05)
         assert upstream.waiting["east"] == 3
-        # When more comes for it, and for the west
+        # When more questions come for it, and for the west
         since = asyncio.get_running_loop().time()
         found = await upstream.ask_all(ASK_ALL)
-        # Then the former is told at once, and the latter answered
+        # Then the former fail at once, and the latter are answered
         assert isinstance(found[0], ClusterUnavailableError)
         assert "queued_requests" in str(found[0])
         assert not isinstance(found[1], ClusterUnavailableError)
         assert asyncio.get_running_loop().time() - since < 1.0
         assert upstream.turned_away == {"east": 1}
-        # And whoever stops waiting makes room
+        # And a caller that stops waiting makes room
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
@@ -174,7 +176,7 @@ def test_of_a_cluster_that_hangs_no_more_questions_wait_than_may_and_those_for_o
 
 def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
-        # Given room for ten questions, and an east that answers nothing any more
+        # Given room for ten questions, and an east that no longer answers
         upstream._most_waiting = lambda _: 10
         await upstream.refresh()
         east.answers[ApiKey.METADATA] = lambda _: None
@@ -188,7 +190,7 @@ def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() ->
 
         # When one user asks more than there is room for
         assert await wait_of("greedy", 20) == 5
-        # Then that user is told why
+        # Then that user gets the reason
         refused = hanging[-1].result()[0]
         assert "5 questions of user 'greedy' wait" in str(refused)
         assert "queued_requests (10)" in str(refused)
@@ -200,7 +202,7 @@ def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() ->
         assert upstream.waiting_of_user == {("east", "greedy"): 5, ("east", "modest"): 2, ("east", "other"): 2}
         # And the greedy user's questions to the west are answered
         assert not isinstance((await upstream.ask_all(ASK_ALL[1:], "greedy"))[0], ClusterUnavailableError)
-        # And users with no question waiting are forgotten
+        # And users without waiting questions are forgotten
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
@@ -210,20 +212,20 @@ def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() ->
     play(scenario)
 
 
-def test_what_was_recorded_of_a_cluster_that_was_never_reached_is_told_until_it_is() -> None:
+def test_the_recorded_state_of_a_cluster_is_served_until_it_is_reached() -> None:
     async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
-        # Given a cluster that is known from a record alone
+        # Given a cluster that is known only from a record
         await upstream.refresh()
         await east.stop()
         upstream.apply({"east": named("east", west), "north": named("north", east)})
         assert "north" in upstream.never_seen
         upstream.recall("north", {"a": 3}, 1e9)
-        # Then its topics are known, nobody leads them, and it is out of date
+        # Then its topics are known, without leaders, and it is out of date
         assert upstream.topology.existing("a")[-1] == "north"
         assert upstream.topology.leader("north", "a", 2) is None
         assert not upstream.topology.clusters["north"].known
         assert upstream.out_of_date["north"] == 1e9
-        # And what was seen is not replaced by what was recorded
+        # And a seen state is not replaced by a recorded one
         await upstream.refresh()
         upstream.recall("east", {"other": 1}, 1e9)
         assert upstream.topology.existing("other") == ()

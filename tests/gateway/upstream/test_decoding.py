@@ -1,4 +1,4 @@
-"""Long answers that say the same as before are not read again."""
+"""A long answer with unchanged bytes is decoded only once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frame(version: int, *, controller: int = 1, leader: int = 1, correlation: in
 
 
 @pytest.mark.parametrize("version", [1, 7, 9])
-def test_a_list_of_topics_that_differs_in_the_controller_only_is_the_same_list(version: int) -> None:
+def test_a_list_of_topics_that_differs_only_in_the_controller_is_the_same_list(version: int) -> None:
     async def scenario() -> None:
         decoder = Decoder(DEFAULT_LIMITS)
         first = await decoder.decode(ApiKey.METADATA, version, frame(version))
@@ -44,18 +44,18 @@ def test_a_list_of_topics_that_differs_in_the_controller_only_is_the_same_list(v
     asyncio.run(scenario())
 
 
-def test_a_string_of_a_brokers_may_be_longer_than_one_of_a_clients() -> None:
-    # Given an answer whose text has 40,000 bytes, as only compact strings can have
+def test_a_brokers_string_may_be_longer_than_a_clients() -> None:
+    # Given an answer with a text of 40,000 bytes, as only compact strings can have
     key, version = ApiKey.DESCRIBE_GROUPS, 5
     short = codec.encode(key, version, "response", {"groups": [{"group_id": "g", "protocol_data": "A" * 100}]})
     body = short.replace(bytes([101]) + b"A" * 100, write_uvarint(40_001) + b"A" * 40_000)
-    # When it is read
+    # When it is decoded
     answer = asyncio.run(Decoder(DEFAULT_LIMITS).decode(key, version, bytes(5) + body))
-    # Then it is there
+    # Then the text is complete
     assert answer["groups"][0]["protocol_data"] == "A" * 40_000
 
 
-def test_of_many_equal_answers_that_come_at_once_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_of_many_equal_answers_that_arrive_together_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         read: list[int] = []
         ordinary = codec.decode

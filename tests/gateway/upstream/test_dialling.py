@@ -1,4 +1,4 @@
-"""Dialling the brokers of one cluster: each broker's troubles are its own."""
+"""Dialling the brokers of one cluster: a broker's troubles affect no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOLE, GOOD = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
 
 @pytest.fixture
 def outcome(monkeypatch: pytest.MonkeyPatch) -> dict[Address, Any]:
-    """What becomes of a dial, by address: an event to wait for before it fails, an error, or a socket."""
+    """Outcome of a dial, by address: an event to wait for before it fails, an error, or a socket."""
     outcomes: dict[Address, Any] = {}
 
     async def dial(address: Address, *_: Any) -> BrokerSocket:
@@ -37,19 +37,19 @@ def outcome(monkeypatch: pytest.MonkeyPatch) -> dict[Address, Any]:
     return outcomes
 
 
-def test_a_broker_that_swallows_every_packet_holds_up_no_other_and_its_own_clients_once(
+def test_a_broker_that_drops_every_packet_delays_no_other_and_its_own_clients_once(
     outcome: dict[Address, Any],
 ) -> None:
     async def scenario() -> None:
         cluster = Dialling(SecurityProfile(), "switchyard")
         with closing(BrokerSocket(socket.socket())) as good:
             outcome.update({HOLE: asyncio.Event(), GOOD: good})
-            # Given three hundred clients that want to one that does not answer
+            # Given three hundred clients that connect to a broker that does not answer
             waiting = [asyncio.create_task(cluster.for_client(HOLE)) for _ in range(300)]
             await asyncio.sleep(0)
-            # Then whoever wants to another one gets there
+            # Then clients of another broker get there
             assert await asyncio.wait_for(cluster.for_client(GOOD), 1) is good
-            # When it is given up, those who still wait for their turn are told, too
+            # When the dial is given up, those who still wait for their turn fail, too
             begun = cluster.begun
             outcome[HOLE].set()
             errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)

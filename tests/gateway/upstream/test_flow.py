@@ -1,4 +1,4 @@
-"""What a gateway reads of a broker for itself."""
+"""A gateway's own reads from a broker."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PIECE = 64 << 10
 
 
 class Endless(socket.socket):
-    """More has come whenever it is read."""
+    """A socket with more data at every read."""
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
         return bytes(min(bufsize, PIECE))
 
 
-def test_others_have_their_turn_while_a_long_answer_is_there_to_be_read() -> None:
+def test_other_tasks_get_their_turn_while_a_long_answer_is_read() -> None:
     turns = 0
 
     async def others() -> None:
@@ -37,5 +37,5 @@ def test_others_have_their_turn_while_a_long_answer_is_there_to_be_read() -> Non
             watching.cancel()
             return turns
 
-    # Then the loop was theirs in between
+    # Then the loop served others in between
     assert asyncio.run(run()) >= 9

@@ -1,4 +1,4 @@
-"""Clusters and composed answers against two real clusters of different versions that ask for a login."""
+"""Clusters and composed answers against two real clusters of different versions that demand a login."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stack() -> Iterator[Stack]:
 
 
 class Running:
-    """What a driver is to the handlers."""
+    """A driver's interface for handlers."""
 
     def __init__(self, upstream: Clusters, clusters: dict[str, Cluster]) -> None:
         self.upstream = upstream
@@ -79,7 +79,7 @@ class Running:
                 reply = await self.upstream.ask_all(step)
 
     async def create(self, topic: str, cluster: str) -> None:
-        """Past the handlers: a topic in two clusters is what only a move may make."""
+        """Creates a topic past the handlers: only a move may create it in two clusters."""
         made = {"num_partitions": 1, "replication_factor": 1, "name": topic, "assignments": [], "configs": []}
         reply = await self.upstream.ask(
             cluster, Controller(), ApiKey.CREATE_TOPICS, {"topics": [made], "timeout_ms": 10_000}
@@ -128,7 +128,7 @@ def produce(stack: Stack, cluster: str, topic: str, timestamps: list[int]) -> No
         assert producer.flush(30) == 0
 
 
-def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack) -> None:
+def test_both_versions_are_reached_and_offer_the_required_apis(stack: Stack) -> None:
     async def scenario(running: Running) -> None:
         topology = running.upstream.topology
 
@@ -140,7 +140,7 @@ def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack)
     run(stack, scenario)
 
 
-def test_a_wrong_password_is_the_reason_why_a_cluster_is_out_of_reach(stack: Stack) -> None:
+def test_an_unreachable_cluster_has_a_wrong_password_as_its_reason(stack: Stack) -> None:
     async def main() -> None:
         async with running_clusters(stack, password="wrong") as running:
             with pytest.raises(ClusterUnavailableError, match="refused the account"):
@@ -201,7 +201,7 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
         await running.create("orders", "east")
         await running.create("orders", "west")
         await asyncio.to_thread(produce, stack, "east", "orders", [start + 1000, start + 2000, start + 3000])
-        # What the target held before the cut is served to nobody.
+        # Records of the target below the cut are not served.
         await asyncio.to_thread(produce, stack, "west", "orders", [start + 1700, start + 1800])
         await asyncio.to_thread(produce, stack, "west", "orders", [start + 4000, start + 5000])
 
@@ -241,7 +241,7 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
 def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whole(stack: Stack) -> None:
     async def scenario(running: Running) -> None:
         async def find(key_type: int) -> dict[str, Any]:
-            for _ in range(50):  # the first question makes the coordinator's topic
+            for _ in range(50):  # the first question creates the coordinator's topic
                 found = await running.answer(ApiKey.FIND_COORDINATOR, 3, (), key="mine", key_type=key_type)
                 if found["error_code"] == 0:
                     break
@@ -266,7 +266,7 @@ def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whol
         assert described["groups"][0]["group_state"] == "Dead"
         assert (groups["error_code"], groups["groups"]) == (0, [])
         assert transactions["error_code"] == 0
-        assert only_partition(producers)["error_code"] == 3  # as the broker says itself
+        assert only_partition(producers)["error_code"] == 3  # the broker's own error
         node = str(next(node for (name, _), node in running.nodes.items() if name == "east"))
         assert {b["host"] for b in cluster["brokers"]} == {"gw"}
         configs = await running.answer(
