@@ -1,4 +1,4 @@
-"""Topics that exist, brought into the shape of others: their settings, and more partitions."""
+"""Alters topics: their settings, and more partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _SET, _DELETE = 0, 1
 Refusals = dict[str, str]
-"""topic → what the cluster said; those of which it took everything are missing."""
+"""topic → error of the cluster; topics without an error are missing."""
 
 
 class TopicAlteration(Brokers):
@@ -50,9 +50,9 @@ class TopicAlteration(Brokers):
         still_ours: Callable[[], None],
         timeout_s: float | None = None,
     ) -> Refusals:
-        """Sets, or with None takes away, these settings of topics and no others.
+        """Sets these settings of topics, or removes those with None; leaves all others alone.
 
-        :param still_ours: raises if they must not be changed any more; asked next to each request.
+        :param still_ours: raises if the settings must not be changed any more; called before each request.
         """
         asking = self.asking(timeout_s)
         refused: Refusals = {}
@@ -86,9 +86,9 @@ class TopicAlteration(Brokers):
     def grow_topics(
         self, counts: Mapping[str, int], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> Refusals:
-        """Gives each topic as many partitions as are said. The brokers place them.
+        """Gives each topic this number of partitions. The brokers place them.
 
-        What is refused because the topic has as many by now is no refusal.
+        An error about a topic that has that many partitions by now is not reported.
 
         :param still_ours: as for `alter_settings`.
         """

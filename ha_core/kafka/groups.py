@@ -1,4 +1,4 @@
-"""Classic consumer groups, as their coordinators know them."""
+"""Classic consumer groups, as their coordinators report them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _MAX_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
-"""Protocol types; empty: a group that only ever committed offsets."""
+"""Protocol types; empty: a group that has only committed offsets."""
 _SHARES = ("share",)
 
 
 class Groups(Brokers):
     def list_groups(self, timeout_s: float | None = None) -> dict[str, str]:
-        """Every consumer group → its state, empty where the brokers do not say it (before Kafka 2.6).
+        """Every consumer group → its state, empty if the brokers do not report it (before Kafka 2.6).
 
-        Each broker lists the groups that it coordinates, so all of them have to answer.
+        Each broker lists the groups that it coordinates, so all brokers have to answer.
         """
         return self._listed(_CONSUMERS, timeout_s)
 
     def share_groups(self, timeout_s: float | None = None) -> dict[str, str]:
-        """The same of share groups (KIP-932), which have no committed offsets that another cluster could be given."""
+        """Share groups (KIP-932) like `list_groups`. They have no committed offsets that another cluster could be
+        given."""
         return self._listed(_SHARES, timeout_s)
 
     def _listed(self, kinds: Collection[str], timeout_s: float | None) -> dict[str, str]:
@@ -53,7 +54,7 @@ class Groups(Brokers):
         return {group: state for states in listed.values() for group, state in states.items()}
 
     def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
-        """State and members. What does not exist is `Dead`; so is a group of the newer protocol (KIP-848)."""
+        """State and members. A missing group is `Dead`; so is a group of the newer protocol (KIP-848)."""
         return describe(self.asking(timeout_s), names)
 
     def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
@@ -133,9 +134,9 @@ def _description(group: dict[str, Any], node: int) -> GroupDescription:
 def generation(asking: Asking, group: GroupDescription) -> int:
     """The generation of a stable group with members.
 
-    No request tells it, but a heartbeat with the wrong one is refused and changes nothing, and one with the right one
-    only says that the member is alive. So they are tried upwards from 1, in batches: on a small machine 10,000
-    take about 4 s.
+    No request returns it. A heartbeat with a wrong generation is refused and changes nothing; one with the right
+    generation only confirms that the member is alive. So generations are tried upwards from 1, in batches: on a small
+    machine 10,000 take about 4 s.
 
     :raises GroupNotStableError: no member, a rebalance, or more generations than could be tried in time.
     """

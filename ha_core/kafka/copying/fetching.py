@@ -1,8 +1,8 @@
-"""The source: leaders are found, records are fetched, and what is wrong with a source is found out.
+"""The source side: finds leaders, fetches records, and diagnoses faults of the source.
 
-A partition that has more is fetched over the busy channel of its leader, which answers at once; the others share a
-request that waits for records. What is served last comes first in the next request, for a broker answers a batch that
-is larger than what was asked for only to the first partition of it.
+A partition that has more to copy is fetched over its leader's busy connection, which answers at once; the others share
+a request that waits for records. The partition served last comes last in the next request, because a broker returns a
+batch larger than the requested size only for the first partition.
 """
 
 from __future__ import annotations
@@ -33,32 +33,31 @@ from ha_core.wire.limits import WireLimits
 
 LIMITS = WireLimits(max_response_bytes=128 << 20)
 _FETCH = 13
-"""Version with topic ids: a topic that was made again is another one. Brokers before 3.1 take names (12)."""
+"""The version with topic ids, which tell a re-created topic apart. Brokers before 3.1 take names (12)."""
 _COMMITTED = 1
 _IDLE_WAIT_MS = 250
 _BUSY_WAIT_MS = 5
-"""Not 0: where a partition has less than it seemed to, the broker is left alone for a moment."""
+"""Not 0, to spare the broker when a partition has less than expected."""
 _PARTITION_BYTES = 1 << 20
-"""At least; a partition that has a request for itself gets more, for the way to the source may be long."""
+"""Minimum per partition; the only partition of a request gets more, because the source may be far away."""
 _FETCH_BYTES = 8 << 20
-"""Of an answer, which lies in one buffer until the last of it is appended."""
+"""Maximum of an answer, which stays in one buffer until its last batch is appended."""
 _ANSWER_S = 15.0
 _LOCATE_S = 5.0
-"""The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
+"""The broker that is asked for leaders may be the one that hangs; the next request goes to another."""
 _LOOK_EVERY_S = 0.005
-"""Whether a partition has room again, where nothing came from the source meanwhile: with thousands of partitions a look
-costs."""
+"""Pause between checks for free buffer space while the source sends nothing: with thousands of partitions each check
+is expensive."""
 _TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
-"""What is on its way, of all partitions of a task together, however many they are: the buffers of what was fetched and
-is not appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on
-top."""
+"""Limit for all partitions of a task together: buffers fetched and not yet appended, plus the maximum of all answers in
+flight. A single batch larger than the requested size comes on top."""
 _MOST_BYTES = 8 << 20
-"""Of a partition."""
+"""Maximum per partition."""
 _HEAD_BYTES = 128
-"""Of an answer that are no records, for each partition."""
+"""Bytes of an answer per partition besides the records."""
 _ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
@@ -69,14 +68,14 @@ _MOVED = {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-"""After which the leader is looked for anew."""
+"""Errors that require finding the leader again."""
 
 
 class Fetching:
     """
-    :param stop: a partition for good, and why.
-    :param refuse: a partition until somebody has given the right to read it.
-    :param take: what is to be noted of a partition.
+    :param stop: stops a partition for good, for a reason.
+    :param refuse: suspends a partition until the account may read it.
+    :param take: receives the intents to note for a partition.
     """
 
     def __init__(
@@ -97,9 +96,9 @@ class Fetching:
         self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
-        """What was served last comes last."""
+        """In order of service, the partition served last at the end."""
         self._asked: dict[Line, int] = {}
-        """With how many bytes the answer may bring: its buffer."""
+        """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
@@ -115,7 +114,7 @@ class Fetching:
         self._lanes.pop(lane, None)
 
     def lost(self, line: Line, reason: str) -> None:
-        """A connection to the source: leaders may have moved."""
+        """A connection to the source was lost: leaders may have moved."""
         self._asked.pop(line, None)
         for lane in self._lanes:
             if lane.leader is not None and lane.leader.node == line.node:
@@ -130,7 +129,7 @@ class Fetching:
         wanted: dict[Line, list[CopyLane]] = {}
         held = held_for(self._lanes)
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
-        # A broker of the target that takes nothing fills its share, and the others go on.
+        # A broker of the target that takes nothing fills its own share only.
         share = self._buffer_bytes // max(len(held.by_target), 1)
         for lane in self._lanes:
             if lane.leader is None or held.by_target[lane.target_node] >= share:
@@ -141,12 +140,12 @@ class Fetching:
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
         free = self._buffer_bytes - held.in_all - sum(self._asked.values())
-        # Many small answers would cost more: a request names all partitions that have more.
+        # Many small answers would cost more, so one request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
-        # Requests that wait for something new keep most of it free, however many brokers the source has.
+        # Waiting requests leave most of the buffer free, however many brokers the source has.
         waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._asked), 1)))
         for line, lanes in wanted.items():
-            # Some may have lost their leader with the other connection to it.
+            # Some lanes may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
             least, most = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
             if there and free >= least and self._connections.ready(line, now):
@@ -162,7 +161,7 @@ class Fetching:
 
     @property
     def held(self) -> int:
-        """Bytes of all buffers in which something lies that was fetched and is not appended."""
+        """Bytes of all buffers with fetched records that are not appended yet."""
         return held_for(self._lanes).in_all
 
     def limit(self, buffer_bytes: int) -> None:
@@ -279,7 +278,7 @@ class Fetching:
                 if key not in asked:
                     raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
                 lane, offset = asked[key]
-                # It may have left meanwhile, or come again.
+                # The lane may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
@@ -315,10 +314,10 @@ class Fetching:
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
 
-    # What is wrong
+    # Faults
 
     def _diagnose(self, lane: CopyLane, diverging: Mapping[str, int]) -> None:
-        """Nothing is fetched until it is known."""
+        """Stops fetching the partition until the fault is diagnosed."""
         assert lane.leader is not None
         lane.leader, lane.look_at = None, float("inf")
         at = lane.partition.next_offset
@@ -364,7 +363,7 @@ class Fetching:
     # Times
 
     def _ask_times(self) -> None:
-        """Of those that have more: what was fetched last says nothing of what is to come."""
+        """Asks for the newest times of lagging partitions: the last fetch does not show how new the rest is."""
         by_node: dict[int, dict[Partition, CopyLane]] = {}
         for lane in self._lanes:
             if lane.leader is not None and lane.lags:
@@ -378,7 +377,7 @@ class Fetching:
     # Ends
 
     def _ask_ends(self, now: float) -> None:
-        """Of those from which nothing is fetched: a limit holds them back, or the target. They lag all the more."""
+        """Asks for the ends of partitions that a limit or the target keeps from fetching. Their lag grows meanwhile."""
         unseen = [one for one in self._lanes if one.leader is not None and now - one.seen_at >= _TIMES_EVERY_S]
         if unseen and not self._asking_ends:
             self._asking_ends = True
@@ -392,7 +391,7 @@ class Fetching:
     ) -> None:
         self._asking_ends = False
         if not isinstance(found, dict):
-            return  # it is asked again soon
+            return  # the next round asks again soon
         for key, ends in found.items():
             lane = lanes[key]
             if lane in self and lane.seen_at < asked_at:
@@ -402,6 +401,6 @@ class Fetching:
 
 
 def _told_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
-    if isinstance(found, dict):  # else it is asked again soon
+    if isinstance(found, dict):  # else the next round asks again soon
         for key, time_ms in found.items():
             lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)
