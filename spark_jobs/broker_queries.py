@@ -1,9 +1,9 @@
-"""Questions to brokers, asked by executors: every function takes the rows of one Spark partition and gives answers.
+"""Queries to brokers, run by executors: every function takes the rows of one Spark partition and yields answers.
 
 Bounds: an executor's task asks `CLUSTERS_AT_ONCE` clusters at a time, each over one connection per broker, in requests
-of at most `PARTITIONS_PER_REQUEST` partitions; so a broker sees as many connections as there are tasks
-(`Reach.parallel`). What goes wrong is an answer: a cluster that cannot be reached gives rows with an error, after one
-timeout, and a topic or group that is refused is told apart from its neighbours by halving the request.
+of at most `PARTITIONS_PER_REQUEST` partitions; so a broker has as many connections as there are tasks
+(`Reach.parallel`). Failures are answers: a cluster that cannot be reached yields rows with an error, after one timeout,
+and a refused topic or group is separated from its neighbours by halving the request.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ CLUSTERS_AT_ONCE = 8
 PARTITIONS_PER_REQUEST = 2_000
 GROUPS_PER_REQUEST = 200
 HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
-"""Asking this cluster again in this run costs a timeout and brings nothing."""
+"""Errors after which asking this cluster again in this run would only cost another timeout."""
 
 
 class Reach(NamedTuple):
-    """How executors reach the clusters. It travels with the task, accounts included, and is in no plan or log."""
+    """How executors reach the clusters. It is sent with the task, accounts included, and is in no plan or log."""
 
     clusters: Mapping[str, Cluster]
     profiles: Mapping[str, SecurityProfile]
     timeout_s: float = 10.0
-    """Of one request with its repetitions."""
+    """Per request, including retries."""
     parallel: int = 4
-    """Tasks at once, and so connections to one broker."""
+    """Concurrent tasks, and so connections per broker."""
     connect: Callable[[Cluster, SecurityProfile, float], Any] = Admin
-    """Gives what answers as `Admin` does."""
+    """Makes an `Admin`, or a substitute."""
 
     def open(self, cluster: str) -> Admin:
-        """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""
+        """:raises KafkaAdminError: the cluster is not registered, or its security profile is unknown here."""
         known = self.clusters.get(cluster)
         if known is None:
             raise KafkaAdminError(cluster, "is not registered. Add it, or correct the name in the map.")
@@ -71,7 +71,7 @@ class ToList(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A topic (with its number of partitions) or group of a cluster; or why one of the lists is missing."""
+    """A topic (with its number of partitions) or group of a cluster; or the reason why one of the lists is missing."""
 
     cluster: str
     what: str
@@ -80,7 +80,7 @@ class Listed(NamedTuple):
     partitions: int = 0
     internal: bool = False
     state: str = ""
-    """Of a group."""
+    """State of a group."""
     error: str | None = None
 
 
@@ -88,11 +88,11 @@ class TopicAsked(NamedTuple):
     cluster: str
     topic: str
     partitions: int
-    """As far as is known: for the size of requests."""
+    """As far as known: for the size of requests."""
 
 
 class TopicRead(NamedTuple):
-    """A topic as its brokers told it. Lists are by partition; what a leader did not tell is null in them."""
+    """A topic as its brokers report it. Lists are by partition; they are null where a leader did not answer."""
 
     cluster: str
     topic: str
@@ -103,13 +103,13 @@ class TopicRead(NamedTuple):
     partitions: int = 0
     replication: int = 0
     config: str = "{}"
-    """JSON of what was set on the topic itself."""
+    """JSON of the topic's own settings."""
     internal: bool = False
     starts: Sequence[int | None] = ()
     ends: Sequence[int | None] = ()
-    """Log ends: all that was appended."""
+    """Log ends, including records that are not replicated yet."""
     first_record_ms: Sequence[int | None] = ()
-    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
+    """Timestamps as in the logs; this list and the next are empty if they were not requested."""
     newest_record_ms: Sequence[int | None] = ()
     """The largest of each partition."""
     error: str | None = None
@@ -122,7 +122,7 @@ class GroupAsked(NamedTuple):
 
 
 class CommitRead(NamedTuple):
-    """One committed offset. A group without any gives one row without topic, one that could not be read an error."""
+    """One committed offset. A group without any yields one row without topic, an unreadable one an error."""
 
     cluster: str
     group: str
@@ -143,7 +143,7 @@ class PartitionAsked(NamedTuple):
 
 
 class ProducersRead(NamedTuple):
-    """What a partition's leader remembers of producers. `producers` is None where it cannot be asked."""
+    """The producers that a partition's leader remembers. `producers` is None if it cannot report them."""
 
     cluster: str
     topic: str
@@ -155,7 +155,7 @@ class ProducersRead(NamedTuple):
 
 
 def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
-    """Names of everything in each cluster. A list that fails is one `error` row."""
+    """Names of all topics and groups of each cluster. A list that fails is one `error` row."""
 
     def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
         for one in asked:
@@ -174,10 +174,10 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
 
 
 def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
-    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such.
+    """Shape, configuration, starts and ends of each topic; a missing topic has a row that says so.
 
-    With `timestamps` those of the records too. A cluster has one timeout in all for them: what is not told by then, as
-    from slow disks, is null.
+    With `timestamps` also those of records. A cluster has one timeout in total for them: those that come later, for
+    example from slow disks, are null.
     """
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
@@ -242,7 +242,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
 
 
 def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
-    """Number of producers and their newest record. Brokers older than 2.8 tell nothing, which is no error."""
+    """Number of producers and their newest record. Brokers older than 2.8 do not report them, which is no error."""
 
     def ask(admin: Admin, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
         try:
@@ -269,7 +269,7 @@ def _ask_clusters(
     most: int,
     size: Callable[[Row], int] = lambda _row: 1,
 ) -> Iterator[Answer]:
-    """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""
+    """Asks clusters in parallel, each for its rows in portions of total size at most `most` (or of a single row)."""
     by_cluster: dict[str, list[Row]] = {}
     for row in rows:
         by_cluster.setdefault(row.cluster, []).append(row)

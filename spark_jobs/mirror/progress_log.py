@@ -1,4 +1,4 @@
-"""What the driver says in its log: each change of how mirrors stand, and now and then how far their partitions are."""
+"""The driver's log lines: each change of a mirror's state, and periodically the progress of partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ha_core.plan.mirror.total import MirrorTotal
 log = logging.getLogger(__name__)
 EVERY_S = 60.0
 MAX_PARTITIONS = 20
-"""Of a mirror, that are told one by one: the worst. All are in `switchyard mirrors` and in the metrics."""
+"""Most partitions logged per mirror, the worst ones. `switchyard mirrors` and the metrics have all."""
 _REASONS = 3
 
 
@@ -52,7 +52,7 @@ class ProgressLog:
 
 
 def behind(total: MirrorTotal) -> str:
-    """By how much, and how fast it is copied; what is not known is a question mark."""
+    """Lag and speed; unknown values are question marks."""
     counts = (total.lag_records, total.lag_bytes, total.rpo_s)
     records, size, rpo = ("?" if one is None else f"{one:,}" for one in counts)
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
@@ -65,14 +65,14 @@ def behind(total: MirrorTotal) -> str:
 
 
 def worst(found: Collection[PartitionReport]) -> list[PartitionReport]:
-    """Those of which most would be lost with the source, the worst first; none where there are no others beside it."""
+    """Partitions with the largest possible loss, the worst first; none if there is only one partition."""
     if len(found) < 2:
         return []
     return sorted(found, key=lambda it: (-(it.rpo_s or 0), -(it.lag_records or 0), it.partition))[:MAX_PARTITIONS]
 
 
 def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:
-    """How many partitions are in which state, and why those that are not copied are not."""
+    """Number of partitions per state, and the reasons of those that are not copied."""
     source, target = (counts.get((cluster, mirror.topic), 0) for cluster in (mirror.source, mirror.target))
     said = [f"{count} {state}" for state, count in sorted(Counter(one.state for one in found).items())]
     if source != target:
