@@ -56,9 +56,9 @@ class Access(Brokers):
             return {"creations": [_as_asked(rule) for rule in some]}
 
         for _, answer in asking.calls(None, ApiKey.CREATE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
-            for told in answer["results"]:
-                if code := told["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
+            for result in answer["results"]:
+                if code := result["error_code"]:
+                    raise refusal(asking.cluster, "add access rules of topics", code, result["error_message"])
 
     def remove_access_rules(
         self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
@@ -75,9 +75,9 @@ class Access(Brokers):
 
         for _, answer in asking.calls(None, ApiKey.DELETE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
             for result in answer["filter_results"]:
-                for told in (result, *result["matching_acls"]):
-                    if code := told["error_code"]:
-                        raise refusal(asking.cluster, "take access rules of topics away", code, told["error_message"])
+                for entry in (result, *result["matching_acls"]):
+                    if code := entry["error_code"]:
+                        raise refusal(asking.cluster, "take access rules of topics away", code, entry["error_message"])
 
     def await_access_rules(
         self, there: Collection[TopicAcl] = (), gone: Collection[TopicAcl] = (), timeout_s: float | None = None
@@ -106,8 +106,8 @@ class Access(Brokers):
         """Topics of these that our account may write to, as far as brokers report rights."""
         if not topics:
             return frozenset()
-        told = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
-        return frozenset(one["name"] for one in told if _may_write(one["topic_authorized_operations"]))
+        described = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
+        return frozenset(topic["name"] for topic in described if _may_write(topic["topic_authorized_operations"]))
 
     def account_among(self, principals: Collection[str], timeout_s: float | None = None) -> str:
         """Our principal, found by elimination like `bypasses_rules`: a probe ACL hides one fake topic per candidate.
@@ -116,9 +116,12 @@ class Access(Brokers):
         """
         if len(principals) > MAX_TRIED:
             return ""
-        topics = {f"{_PROBE.name}-{blake2b(one.encode(), digest_size=8).hexdigest()}": one for one in principals}
+        topics = {
+            f"{_PROBE.name}-{blake2b(principal.encode(), digest_size=8).hexdigest()}": principal
+            for principal in principals
+        }
         rules = [_PROBE._replace(name=name, allows=True) for name in topics]
-        rules += [_PROBE._replace(name=name, principal=one) for name, one in topics.items()]
+        rules += [_PROBE._replace(name=name, principal=principal) for name, principal in topics.items()]
         try:
             hidden = self._hidden_by(rules, timeout_s)
         finally:
@@ -131,15 +134,15 @@ class Access(Brokers):
 
         def talk(connection: BlockingConnection) -> set[str]:
             created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(rule) for rule in rules]})
-            for told in created["results"]:
-                if code := told["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
-            while not (_told(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
+            for result in created["results"]:
+                if code := result["error_code"]:
+                    raise refusal(asking.cluster, "add access rules of topics", code, result["error_message"])
+            while not (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
                 _pause(asking)
             names = sorted({rule.name for rule in rules})
             wanted = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
             found = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
-            return {one["name"] for one in found if one["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+            return {topic["name"] for topic in found if topic["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
         return asking.converse(None, talk)
 
@@ -150,10 +153,10 @@ def _may_write(operations: int) -> bool:
 
 def _rules(asking: Asking, node: int | None) -> frozenset[TopicAcl] | None:
     """ACLs as this broker has them; None: any broker."""
-    return _told(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
+    return _parsed(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
 
 
-def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:
+def _parsed(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:
     if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
         return None
     if code := answer["error_code"]:

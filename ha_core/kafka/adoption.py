@@ -183,7 +183,7 @@ class _Joining:
             for seat in self._answered(waiting):
                 answer = seat.connection.receive()
                 waiting.discard(seat)
-                if not self._taken(seat, answer):
+                if not self._record_join(seat, answer):
                     again.append(seat)
             self._send_joins(again, waiting)
             newest = max(seat.generation for seat in self.seats)
@@ -209,10 +209,10 @@ class _Joining:
                 "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
                 "protocols": [{"name": self.origin.protocol, "metadata": seat.original.metadata}],
             }
-            seat.connection.send(ApiKey.JOIN_GROUP, self._of(seat) | more, _JOIN_VERSION)
+            seat.connection.send(ApiKey.JOIN_GROUP, self._member_fields(seat) | more, _JOIN_VERSION)
             waiting.add(seat)
 
-    def _of(self, seat: _Seat) -> dict[str, Any]:
+    def _member_fields(self, seat: _Seat) -> dict[str, Any]:
         """Fields that requests have for each member."""
         return {
             "group_id": self.origin.name,
@@ -237,7 +237,7 @@ class _Joining:
             )
         return [seats[number] for number, _ in ready]
 
-    def _taken(self, seat: _Seat, answer: dict[str, Any]) -> bool:
+    def _record_join(self, seat: _Seat, answer: dict[str, Any]) -> bool:
         """Records the answer to a join; False if it has to be sent again."""
         code = answer["error_code"]
         if code == ErrorCode.NONE:
@@ -265,7 +265,7 @@ class _Joining:
                 "protocol_name": self.origin.protocol,
                 "assignments": everyone if seat.listed else [],
             }
-            seat.connection.send(ApiKey.SYNC_GROUP, self._of(seat) | more)
+            seat.connection.send(ApiKey.SYNC_GROUP, self._member_fields(seat) | more)
         answers = [seat.connection.receive() for seat in self.seats]
         for seat, answer in zip(self.seats, answers, strict=True):
             code = answer["error_code"]
@@ -315,4 +315,4 @@ def _leave(asking: Asking, group: str, coordinator: int, members: Sequence[str])
         return {"group_id": group, "member_id": some[0], "members": [{"member_id": member} for member in some]}
 
     answers = asking.calls(coordinator, ApiKey.LEAVE_GROUP, members, MAX_MEMBERS, message, _SEVERAL_LEAVE_FROM)
-    return [told["error_code"] for _, answer in answers for told in (answer, *answer["members"])]
+    return [result["error_code"] for _, answer in answers for result in (answer, *answer["members"])]

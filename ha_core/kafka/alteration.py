@@ -30,17 +30,19 @@ class TopicAlteration(Brokers):
         for _, answer in asking.calls(
             None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
         ):
-            for told in answer["results"]:
-                name, code = told["resource_name"], told["error_code"]
+            for described in answer["results"]:
+                name, code = described["resource_name"], described["error_code"]
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
                 if code:
-                    raise refusal(asking.cluster, f"read the settings of topic {name}", code, told["error_message"])
-                found[name] = {
-                    one["name"]: TopicSetting(
-                        one["value"], one["config_source"] == OF_THE_TOPIC, defaults.get(one["name"])
+                    raise refusal(
+                        asking.cluster, f"read the settings of topic {name}", code, described["error_message"]
                     )
-                    for one in told["configs"]
+                found[name] = {
+                    entry["name"]: TopicSetting(
+                        entry["value"], entry["config_source"] == OF_THE_TOPIC, defaults.get(entry["name"])
+                    )
+                    for entry in described["configs"]
                 }
         return found
 
@@ -77,9 +79,9 @@ class TopicAlteration(Brokers):
             None, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, message
         ):
             refused |= {
-                told["resource_name"]: told["error_message"] or name_of(told["error_code"])
-                for told in answer["responses"]
-                if told["error_code"]
+                result["resource_name"]: result["error_message"] or name_of(result["error_code"])
+                for result in answer["responses"]
+                if result["error_code"]
             }
         return refused
 
@@ -101,17 +103,17 @@ class TopicAlteration(Brokers):
                 message = {"topics": topics, "timeout_ms": asking.deadline.left_ms, "validate_only": False}
                 return connection.call(ApiKey.CREATE_PARTITIONS, message)
 
-            for told in asking.converse(node, talk)["results"]:
-                code = told["error_code"]
+            for result in asking.converse(node, talk)["results"]:
+                code = result["error_code"]
                 if code in RETRIABLE and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    again = asking.again(f"grow topic {told['name']}", code, told["error_message"])
+                    again = asking.again(f"grow topic {result['name']}", code, result["error_message"])
                     assert again is not None
-                    yield told["name"], again
+                    yield result["name"], again
                 else:
-                    yield told["name"], (told["error_message"] or name_of(code)) if code else ""
+                    yield result["name"], (result["error_message"] or name_of(code)) if code else ""
 
-        said = asking.rounds("grow the topics", [*counts], asking.controller, ask)
-        refused = {name: why for name, why in said.items() if why}
+        errors = asking.rounds("grow the topics", [*counts], asking.controller, ask)
+        refused = {name: why for name, why in errors.items() if why}
         topics = asking.metadata(refused)["topics"] if refused else ()
         for name in [topic["name"] for topic in topics if len(topic["partitions"]) >= counts[topic["name"]]]:
             del refused[name]

@@ -128,7 +128,7 @@ class Asking:
         return self._brokers.nodes
 
     def by(self, deadline: Deadline) -> Asking:
-        """The same brokers under another deadline."""
+        """These brokers under another deadline."""
         return Asking(self._brokers, deadline)
 
     def call(self, node: int | None, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:

@@ -173,14 +173,14 @@ class BlockingConnection:
             self._socket.settimeout(max(self.until.left_s, 0.001))
             return work()
         except TimeoutError:
-            asked = ApiKey(self.client.waits_for).name
-            raise self._unreachable(f"did not answer {asked} within {self.until.seconds:g} s") from None
+            awaited = ApiKey(self.client.waits_for).name
+            raise self._unreachable(f"did not answer {awaited} within {self.until.seconds:g} s") from None
         except OSError as error:
             raise self._lost(tls_fault(error) or error.strerror or str(error)) from None
 
     def _lost(self, why: str) -> Exception:
-        asked = ApiKey(self.client.waits_for)
-        if asked is ApiKey.SASL_AUTHENTICATE:
+        awaited = ApiKey(self.client.waits_for)
+        if awaited is ApiKey.SASL_AUTHENTICATE:
             refused = login_refused(self._security, "the connection was closed")
             return self._failed(AuthenticationRefusedError, str(refused))
         if self._security.mechanism is None and self._greeted_with == self.client.asked - 1 > 0:
@@ -190,7 +190,7 @@ class BlockingConnection:
                 f"hung up at the first request ({why}). It may want a login: register the cluster with a security "
                 "profile that has a mechanism, or give the address of a listener without logins.",
             )
-        text = f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?"
+        text = f"broke off before it answered {awaited.name} ({why}). Is the broker being stopped?"
         return self._failed(ConnectionLostError, text)
 
     def _unreachable(self, text: str) -> Exception:

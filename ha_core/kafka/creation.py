@@ -106,7 +106,7 @@ class _Creating:
         for spec in specs:
             if spec.name not in refused:
                 continue
-            unknown, wrong = _sorted(spec, self._by_key([spec])[spec.name])
+            unknown, wrong = _unknown_and_wrong(spec, self._by_key([spec])[spec.name])
             for key, (value, why) in wrong.items():
                 what = f"create topic {spec.name} with {key}={value}"
                 raise refusal(self.asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
@@ -118,17 +118,17 @@ class _Creating:
 
     def objections(self, specs: list[TopicSpec]) -> dict[str, Trial]:
         """Objections by topic; topics without one are missing."""
-        refused = self._tried(specs)
-        found = {name: Trial(why=_said(*answer)) for name, answer in refused.items()}
+        refused = self._objections_of(specs)
+        found = {name: Trial(why=_error_text(*answer)) for name, answer in refused.items()}
         configs = [spec for spec in specs if refused.get(spec.name, _FINE)[0] == ErrorCode.INVALID_CONFIG]
         by_key, without = self._by_key(configs), list[TopicSpec]()
         for spec in configs:
-            unknown, wrong = _sorted(spec, by_key[spec.name])
+            unknown, wrong = _unknown_and_wrong(spec, by_key[spec.name])
             found[spec.name] = Trial(unknown, wrong)
             without.append(_without(spec, [*unknown, *wrong]))
         # The remaining settings may be refused together, or the topic for another reason.
-        for name, answer in self._tried(without).items():
-            found[name] = replace(found[name], why=_said(*answer))
+        for name, answer in self._objections_of(without).items():
+            found[name] = replace(found[name], why=_error_text(*answer))
         return found
 
     def await_leaders(self, partitions: Mapping[str, int]) -> None:
@@ -143,14 +143,14 @@ class _Creating:
 
     def _by_key(self, specs: list[TopicSpec]) -> dict[str, dict[str, str]]:
         """Topic → setting → the cluster's objection to a topic with this setting alone. Creates nothing."""
-        said: dict[str, dict[str, str]] = {spec.name: {} for spec in specs}
+        errors: dict[str, dict[str, str]] = {spec.name: {} for spec in specs}
         for key in sorted({key for spec in specs for key in spec.config}):
             having = [replace(spec, config={key: spec.config[key]}) for spec in specs if key in spec.config]
-            for name, answer in self._tried(having).items():
-                said[name][key] = _said(*answer)
-        return said
+            for name, answer in self._objections_of(having).items():
+                errors[name][key] = _error_text(*answer)
+        return errors
 
-    def _tried(self, specs: list[TopicSpec]) -> dict[str, _Answer]:
+    def _objections_of(self, specs: list[TopicSpec]) -> dict[str, _Answer]:
         """The cluster's objections to creating these topics. Creates nothing; existing topics raise no objection."""
         answers = self._answers(specs, expected=None, validate_only=True)
         fine = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
@@ -216,13 +216,13 @@ _Answer = tuple[int, str]
 _FINE: _Answer = (0, "")
 
 
-def _sorted(spec: TopicSpec, said: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+def _unknown_and_wrong(spec: TopicSpec, errors: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """Settings unknown to the cluster, with their values; and refused settings, with value and reason.
 
     :param said: the cluster's error for each setting.
     """
-    unknown = {key: spec.config[key] for key, why in said.items() if _UNKNOWN_KEY in why.lower()}
-    wrong = {key: (spec.config[key], why) for key, why in said.items() if why and key not in unknown}
+    unknown = {key: spec.config[key] for key, why in errors.items() if _UNKNOWN_KEY in why.lower()}
+    wrong = {key: (spec.config[key], why) for key, why in errors.items() if why and key not in unknown}
     return unknown, wrong
 
 
@@ -230,7 +230,7 @@ def _without(spec: TopicSpec, keys: Collection[str]) -> TopicSpec:
     return replace(spec, config={key: value for key, value in spec.config.items() if key not in keys})
 
 
-def _said(code: int, text: str) -> str:
+def _error_text(code: int, text: str) -> str:
     return text or name_of(code)
 
 

@@ -75,12 +75,12 @@ class SecurityProfileError(ValueError):
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
     """The error for a code that is not retriable; `what` is a phrase such as 'commit offsets of group g'."""
-    said = f"{name_of(code)}{': ' + message if message else ''}"
+    reason = f"{name_of(code)}{': ' + message if message else ''}"
     if code in _RIGHTS:
         return NotAuthorisedError(
-            cluster, f"may not {what}: {said}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
+            cluster, f"may not {what}: {reason}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
         )
-    return RequestRefusedError(cluster, f"could not {what}: {said}.")
+    return RequestRefusedError(cluster, f"could not {what}: {reason}.")
 
 
 _RIGHTS = {

@@ -101,8 +101,8 @@ class GroupOffsets(Brokers):
 
 
 def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
-    def ask(node: int, asked: list[str]) -> Answers[str, dict[Partition, Committed]]:
-        answers = asking.calls(node, ApiKey.OFFSET_FETCH, asked, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_FROM)
+    def ask(node: int, names: list[str]) -> Answers[str, dict[Partition, Committed]]:
+        answers = asking.calls(node, ApiKey.OFFSET_FETCH, names, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_FROM)
         for (first, *_), answer in answers:
             for group in answer["groups"] or [answer | {"group_id": first}]:
                 name, parts = group["group_id"], dict(partitions_of(group["topics"]))
@@ -147,8 +147,12 @@ def _commit(
         )
         for (topic, index), (offset, metadata) in offsets
     )
-    said = Member(member_id="", generation=-1) if member is None else member
-    message = {"group_id": group, "generation_id_or_member_epoch": said.generation, "member_id": said.member_id}
+    committer = Member(member_id="", generation=-1) if member is None else member
+    message = {
+        "group_id": group,
+        "generation_id_or_member_epoch": committer.generation,
+        "member_id": committer.member_id,
+    }
     answer = asking.call(node, ApiKey.OFFSET_COMMIT, message | {"topics": topics})
     codes = {part["error_code"]: key for key, part in partitions_of(answer["topics"]) if part["error_code"]}
     if refused := codes.keys() - _WORTH_WAITING:

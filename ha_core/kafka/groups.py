@@ -84,14 +84,14 @@ def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
     def message(some: Sequence[str]) -> dict[str, Any]:
         return {"key": some[0], "coordinator_keys": some}
 
-    found = asking.calls(None, ApiKey.FIND_COORDINATOR, sorted(groups), _MAX_PER_REQUEST, message, _SEVERAL_FROM)
-    for (first, *_), answer in found:
-        for told in answer["coordinators"] or [answer | {"key": first}]:
-            group, code = told["key"], told["error_code"]
-            if not code and told["node_id"] in asking.nodes:
-                yield group, told["node_id"]
+    answers = asking.calls(None, ApiKey.FIND_COORDINATOR, sorted(groups), _MAX_PER_REQUEST, message, _SEVERAL_FROM)
+    for (first, *_), answer in answers:
+        for coordinator in answer["coordinators"] or [answer | {"key": first}]:
+            group, code = coordinator["key"], coordinator["error_code"]
+            if not code and coordinator["node_id"] in asking.nodes:
+                yield group, coordinator["node_id"]
             else:
-                again = asking.again(f"find the coordinator of group {group}", code, told["error_message"])
+                again = asking.again(f"find the coordinator of group {group}", code, coordinator["error_message"])
                 yield group, Again(f"it has no coordinator, {again.why if again else name_of(code)}")
                 asking.metadata()
 
@@ -99,9 +99,9 @@ def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
 def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescription]:
     """State and members of `groups`, batched by coordinator."""
 
-    def ask(node: int, asked: list[str]) -> Answers[str, GroupDescription]:
+    def ask(node: int, names: list[str]) -> Answers[str, GroupDescription]:
         for _, answer in asking.calls(
-            node, ApiKey.DESCRIBE_GROUPS, asked, _MAX_PER_REQUEST, lambda some: {"groups": some}
+            node, ApiKey.DESCRIBE_GROUPS, names, _MAX_PER_REQUEST, lambda some: {"groups": some}
         ):
             for group in answer["groups"]:
                 name = group["group_id"]

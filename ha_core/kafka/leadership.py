@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.offsets import UNCOMMITTED, told
+from ha_core.kafka.offsets import UNCOMMITTED, listed_offsets
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ErrorCode, name_of
 from ha_core.wire.list_offsets import CONSUMER, MAX_TIMESTAMP
@@ -61,7 +61,9 @@ class Leaderships(Brokers):
         """
 
         def known() -> Iterator[tuple[Partition, int]]:
-            for key, part in told(self.asking(timeout_s), node, partitions, partitions, _NEWEST, _KNOWS_NEWEST):
+            for key, part in listed_offsets(
+                self.asking(timeout_s), node, partitions, partitions, _NEWEST, _KNOWS_NEWEST
+            ):
                 if not part["error_code"] and part["timestamp"] >= 0:
                     yield key, part["timestamp"]
 

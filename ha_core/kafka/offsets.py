@@ -88,11 +88,11 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
     """
     leaders = Leaders(asking)
 
-    def ask(node: int, asked: list[Partition]) -> Answers[Partition, LogEnds]:
-        for page in pages(asked, _MAX_PER_REQUEST):
+    def ask(node: int, keys: list[Partition]) -> Answers[Partition, LogEnds]:
+        for page in pages(keys, _MAX_PER_REQUEST):
             read: dict[Partition, list[int]] = {key: [] for key in page}
             for reading in _READINGS:
-                for key, part in told(asking, node, read, leaders.epochs, reading) if read else ():
+                for key, part in listed_offsets(asking, node, read, leaders.epochs, reading) if read else ():
                     if again := asking.again(f"read offsets of {key[0]}-{key[1]}", part["error_code"]):
                         read.pop(key, None)
                         yield key, again
@@ -105,7 +105,7 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
     return asking.rounds("read the offsets", partitions, leaders.locate, ask, partial)
 
 
-def told(
+def listed_offsets(
     asking: Asking,
     node: int,
     partitions: Collection[Partition],

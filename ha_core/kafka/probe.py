@@ -59,7 +59,7 @@ class Probing(Brokers):
             # Illegal topic names are left out: healthy brokers would refuse them.
             answer = asking.metadata([name for name in topics if legal_name(name)], rights=True)
             advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(asking.nodes.items())}
-            offers = asking.on_each(advertised, lambda node: asking.converse(node, _tells_producers))
+            offers = asking.on_each(advertised, lambda node: asking.converse(node, _describes_producers))
             for offer in offers:
                 if isinstance(offer, KafkaAdminError):
                     raise offer
@@ -82,15 +82,15 @@ class Probing(Brokers):
         )
 
 
-def _tells_producers(connection: BlockingConnection) -> bool:
+def _describes_producers(connection: BlockingConnection) -> bool:
     # A request, because the versions of an open connection do not prove that the broker is alive.
     connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, 9)
     return ApiKey.DESCRIBE_PRODUCERS in connection.client.versions
 
 
 def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:
-    def ask(node: int, asked: list[str]) -> Iterator[tuple[str, list[str]]]:
-        message = {"groups": asked, "include_authorized_operations": True}
+    def ask(node: int, names: list[str]) -> Iterator[tuple[str, list[str]]]:
+        message = {"groups": names, "include_authorized_operations": True}
         for group in asking.call(node, ApiKey.DESCRIBE_GROUPS, message)["groups"]:
             yield group["group_id"], _missing(group["authorized_operations"], _ON_GROUP, f"group {group['group_id']}")
 

@@ -38,8 +38,8 @@ class Producers(Brokers):
         """
         asking = self.asking(timeout_s)
 
-        def ask(node: int, asked: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
-            for _, answer in asking.calls(node, ApiKey.DESCRIBE_PRODUCERS, asked, _MAX_PER_REQUEST, message):
+        def ask(node: int, keys: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
+            for _, answer in asking.calls(node, ApiKey.DESCRIBE_PRODUCERS, keys, _MAX_PER_REQUEST, message):
                 for key, part in partitions_of(answer["topics"]):
                     what = f"read the producers of {key[0]}-{key[1]}"
                     states = tuple(_state(entry) for entry in part["active_producers"])
@@ -66,8 +66,8 @@ class Producers(Brokers):
                 raise answer
             if code := answer["error_code"]:
                 raise refusal(asking.cluster, "list transactions", code)
-            for one in answer["transaction_states"]:
-                found[one["producer_id"]] = one["transactional_id"], one["transaction_state"]
+            for transaction in answer["transaction_states"]:
+                found[transaction["producer_id"]] = transaction["transactional_id"], transaction["transaction_state"]
         return found
 
     def surplus(
@@ -81,8 +81,8 @@ class Producers(Brokers):
         leaders = Leaders(asking)
         walks = {key: _Walk(asking, key, start, end) for key, (start, end) in regions.items()}
 
-        def ask(node: int, asked: list[Partition]) -> Answers[Partition, Surplus]:
-            for key in asked:
+        def ask(node: int, keys: list[Partition]) -> Answers[Partition, Surplus]:
+            for key in keys:
                 yield key, walks[key].on(node, leaders.epochs[key])
 
         return asking.rounds("read batch headers", regions, leaders.locate, ask)

@@ -104,10 +104,10 @@ class PartitionLog:
         self.log_start = max(self.log_start, part["log_start_offset"])
         buf = bytes(part["records"] or b"")
         if not buf:
-            told = part["last_stable_offset"] if self._committed else part["high_watermark"]
-            if told >= self._end:
+            readable_end = part["last_stable_offset"] if self._committed else part["high_watermark"]
+            if readable_end >= self._end:
                 return _Fetched((), self._end)  # the rest was compacted away
-            return Again(f"it ends at {told}, before {self._end}")
+            return Again(f"it ends at {readable_end}, before {self._end}")
         if self._committed:
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             pieces = [Piece(batch, buf, committed) for batch, committed in judged(memoryview(buf), aborted)]

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.facts import LogEnds, RecordTimes
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, listed_offsets
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.list_offsets import MAX_TIMESTAMP
 
@@ -53,7 +53,7 @@ class Times(Brokers):
                 first, newest = (
                     {
                         key: part["timestamp"]
-                        for key, part in told(asking, node, page, epochs, reading, least_version)
+                        for key, part in listed_offsets(asking, node, page, epochs, reading, least_version)
                         if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= ends[key].start
                     }
                     for reading, least_version in _READINGS

@@ -42,19 +42,21 @@ class Seeding(CopyReader):
             # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
             fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
             notes = self.read_notes(log, {copy.id: 0 for copy in several})
-            new = [one for one in fenced if notes[one.copy.id].progress is None]
-            _all(asking.on_each(new, lambda one: _write(self.asking(timeout_s), one, first(one))))
-            begun += [one.copy.id for one in new]
+            new = [fenced_copy for fenced_copy in fenced if notes[fenced_copy.copy.id].progress is None]
+            _all(
+                asking.on_each(new, lambda fenced_copy: _write(self.asking(timeout_s), fenced_copy, first(fenced_copy)))
+            )
+            begun += [fenced_copy.copy.id for fenced_copy in new]
         return begun
 
 
 def _all(found: Iterable[T | KafkaAdminError]) -> list[T]:
     """:raises KafkaAdminError: one of the results is an error."""
     done = list[T]()
-    for one in found:
-        if isinstance(one, KafkaAdminError):
-            raise one
-        done.append(one)
+    for result in found:
+        if isinstance(result, KafkaAdminError):
+            raise result
+        done.append(result)
     return done
 
 

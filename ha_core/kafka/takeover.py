@@ -15,7 +15,7 @@ from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError, fence
 from ha_core.kafka.leadership import Leadership, Leaderships
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
@@ -249,7 +249,7 @@ def _log_end(asking: Asking, key: Partition) -> int:
     leaders = Leaders(asking)
 
     def ask(node: int, keys: Collection[Partition]) -> Answers[Partition, int]:
-        for found, part in told(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
+        for found, part in listed_offsets(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
             yield found, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
 
     return asking.rounds("read the end", [key], leaders.locate, ask)[key]

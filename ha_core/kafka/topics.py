@@ -87,9 +87,9 @@ class Topics(Brokers):
         asking = self.asking(timeout_s)
         at_once = asking.by(asking.deadline.within(_AT_ONCE_S))
         answers = asking.on_each(asking.nodes, lambda node: at_once.metadata(names, node))
-        told = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
+        reachable = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
         counts: dict[str, int] = {}
-        for answer in told or [asking.metadata(names)]:
+        for answer in reachable or [asking.metadata(names)]:
             for topic in answer["topics"]:
                 counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
         return counts
@@ -152,8 +152,8 @@ def defaults_of(asking: Asking) -> dict[str, str]:
     """As `Topics.topic_defaults`."""
     if not asking.nodes:
         asking.metadata()
-    told = _broker_settings(asking, [name for names in _IN_BROKERS.values() for name in names])
-    values = {key: [(name, told.get(name)) for name in names] for key, names in _IN_BROKERS.items()}
+    settings = _broker_settings(asking, [name for names in _IN_BROKERS.values() for name in names])
+    values = {key: [(name, settings.get(name)) for name in names] for key, names in _IN_BROKERS.items()}
     return {
         key: next(_in_ms(name, value) for name, value in some if value is not None)
         for key, some in values.items()
@@ -170,7 +170,9 @@ def _broker_settings(asking: Asking, keys: Sequence[str]) -> dict[str, str | Non
     node = min(asking.nodes)
     resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": keys}
     results = asking.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]})["results"]
-    return {entry["name"]: entry["value"] for told in results if not told["error_code"] for entry in told["configs"]}
+    return {
+        entry["name"]: entry["value"] for result in results if not result["error_code"] for entry in result["configs"]
+    }
 
 
 def _in_ms(name: str, value: str) -> str:
@@ -201,14 +203,16 @@ def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
     for _, answer in asking.calls(
         None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
     ):
-        for told in answer["results"]:
-            name, code = told["resource_name"], told["error_code"]
+        for described in answer["results"]:
+            name, code = described["resource_name"], described["error_code"]
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
                 continue
             if code:
-                raise refusal(asking.cluster, f"read the configuration of topic {name}", code, told["error_message"])
-            values = {entry["name"]: entry["value"] for entry in told["configs"] if entry["value"] is not None}
-            own = {entry["name"] for entry in told["configs"] if entry["config_source"] == OF_THE_TOPIC}
+                raise refusal(
+                    asking.cluster, f"read the configuration of topic {name}", code, described["error_message"]
+                )
+            values = {entry["name"]: entry["value"] for entry in described["configs"] if entry["value"] is not None}
+            own = {entry["name"] for entry in described["configs"] if entry["config_source"] == OF_THE_TOPIC}
             if "compact" in values.get(_POLICY, ""):
                 own.add(_POLICY)
             in_sync = values.get(MIN_IN_SYNC, "")

@@ -26,7 +26,7 @@ from ha_core.wire.rights import (
 
 
 class Route(Enum):
-    """Who answers a request."""
+    """Where a request is answered."""
 
     TOPIC = "the clusters of the topic partitions it names"
     GROUP = "the cluster of the coordinator of its group, which its first field names"
@@ -121,7 +121,7 @@ class Api:
     by_map: bool = False
     """A composed change that follows maps and bindings: a stale gateway would delete in the wrong cluster."""
     use: Literal["commit", "join"] | None = None
-    """What is recorded about the client, with its group."""
+    """The kind of use that is recorded about the client, with its group."""
     rebalance: Literal["waits", "follows"] | None = None
     """A coordinator answers it when the other members have asked too; or clients send it while such a one waits."""
     pace: BrokerPace = BrokerPace.USUAL

@@ -17,7 +17,7 @@ def list_offsets(
     replica: int = CONSUMER,
     epochs: Mapping[tuple[str, int], int] = {},
 ) -> dict[str, Any]:
-    """The same timestamp for every partition.
+    """A request with one timestamp for all partitions.
 
     :param epochs: leader epochs, to exclude answers of former leaders.
     """

@@ -63,7 +63,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
 
 
 class State(Enum):
-    """What the server waits for."""
+    """The message that the server waits for."""
 
     HANDSHAKE = "SaslHandshake"
     TOKEN = "SaslAuthenticate"

@@ -227,7 +227,7 @@ class Appending:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 
 
-def _produced(answer: Answer, asked: Set[Partition]) -> list[tuple[Partition, dict[str, Any]]]:
+def _produced(answer: Answer, requested: Set[Partition]) -> list[tuple[Partition, dict[str, Any]]]:
     """:raises RemoteProtocolError: a partition is missing or repeated: the fate of its records is unknown."""
     message = answer.message(LIMITS)
     found = [
@@ -235,6 +235,8 @@ def _produced(answer: Answer, asked: Set[Partition]) -> list[tuple[Partition, di
         for topic in message["responses"]
         for part in topic["partition_responses"]
     ]
-    if len(found) != len(asked) or {key for key, _ in found} != asked:
-        raise RemoteProtocolError(f"answered a produce of {len(asked)} partitions with {len(found)}, or with others")
+    if len(found) != len(requested) or {key for key, _ in found} != requested:
+        raise RemoteProtocolError(
+            f"answered a produce of {len(requested)} partitions with {len(found)}, or with others"
+        )
     return found

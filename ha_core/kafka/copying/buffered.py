@@ -33,9 +33,9 @@ def held_for(lanes: Iterable[CopyLane]) -> BufferedBytes:
         by_target[lane.target_node] += made
         in_all += made
         for buffer in lane.partition.buffers:
-            it = lane.target_node, id(buffer)
-            if it not in counted:
-                counted.add(it)
+            counted_key = lane.target_node, id(buffer)
+            if counted_key not in counted:
+                counted.add(counted_key)
                 by_target[lane.target_node] += len(buffer)
                 sizes[id(buffer)] = len(buffer)
     return BufferedBytes(by_target, in_all + sum(sizes.values()))

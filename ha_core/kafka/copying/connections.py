@@ -92,14 +92,14 @@ class Connections:
 
         :param until: deadline of the answer.
         """
-        one = self._open[line]
-        one.waiting.append((then, until))
+        connection = self._open[line]
+        connection.waiting.append((then, until))
         try:
-            one.stream.send(api, message, most)
+            connection.stream.send(api, message, most)
         except (KafkaAdminError, WireError) as error:
-            self._lose(one, str(error))
+            self._lose(connection, str(error))
             return False
-        self._watch(one)
+        self._watch(connection)
         return True
 
     def step(self, now: float, wait_s: float) -> None:
@@ -108,15 +108,17 @@ class Connections:
             if key.fileobj is self._beside:
                 self._beside.finish()
             else:
-                one: _OpenConnection = key.data
-                if self._open.get(one.line) is one:
-                    self._take(one, events)
-        for late in [one for one in self._open.values() if one.waiting and one.waiting[0][1] < now]:
+                connection: _OpenConnection = key.data
+                if self._open.get(connection.line) is connection:
+                    self._take(connection, events)
+        for late in [
+            connection for connection in self._open.values() if connection.waiting and connection.waiting[0][1] < now
+        ]:
             self._lose(late, f"broker {late.line.node} does not answer")
 
     def close(self) -> None:
-        for one in self._open.values():
-            one.stream.close()
+        for connection in self._open.values():
+            connection.stream.close()
         self._open.clear()
         self._selector.close()
 
@@ -128,32 +130,32 @@ class Connections:
             return
         self._refused.pop(line, None)
         stream = Stream(found, self._rooms)
-        one = self._open[line] = _OpenConnection(line, stream, stream.interest)
-        self._selector.register(stream, one.interest, one)
+        connection = self._open[line] = _OpenConnection(line, stream, stream.interest)
+        self._selector.register(stream, connection.interest, connection)
 
-    def _take(self, one: _OpenConnection, events: int) -> None:
+    def _take(self, connection: _OpenConnection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
-                one.stream.write()
+                connection.stream.write()
             if events & selectors.EVENT_READ:
-                for answer in one.stream.read():
-                    one.waiting.popleft()[0](answer)
-                    if self._open.get(one.line) is not one:
+                for answer in connection.stream.read():
+                    connection.waiting.popleft()[0](answer)
+                    if self._open.get(connection.line) is not connection:
                         return
         except (KafkaAdminError, WireError) as error:
-            self._lose(one, str(error))
+            self._lose(connection, str(error))
             return
-        self._watch(one)
+        self._watch(connection)
 
-    def _watch(self, one: _OpenConnection) -> None:
-        if self._open.get(one.line) is one and one.interest != one.stream.interest:
-            one.interest = one.stream.interest
-            self._selector.modify(one.stream, one.interest, one)
+    def _watch(self, connection: _OpenConnection) -> None:
+        if self._open.get(connection.line) is connection and connection.interest != connection.stream.interest:
+            connection.interest = connection.stream.interest
+            self._selector.modify(connection.stream, connection.interest, connection)
 
-    def _lose(self, one: _OpenConnection, reason: str) -> None:
-        if self._open.get(one.line) is not one:
+    def _lose(self, connection: _OpenConnection, reason: str) -> None:
+        if self._open.get(connection.line) is not connection:
             return
-        del self._open[one.line]
-        self._selector.unregister(one.stream)
-        one.stream.close()
-        self._lost(one.line, reason)
+        del self._open[connection.line]
+        self._selector.unregister(connection.stream)
+        connection.stream.close()
+        self._lost(connection.line, reason)

@@ -97,7 +97,7 @@ class Fetching:
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
         """In order of service, the partition served last at the end."""
-        self._asked: dict[Line, int] = {}
+        self._outstanding: dict[Line, int] = {}
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
         self._locating = self._asking_ends = False
@@ -115,7 +115,7 @@ class Fetching:
 
     def lost(self, line: Line, reason: str) -> None:
         """A connection to the source was lost: leaders may have moved."""
-        self._asked.pop(line, None)
+        self._outstanding.pop(line, None)
         for lane in self._lanes:
             if lane.leader is not None and lane.leader.node == line.node:
                 self._look(lane, reason)
@@ -135,15 +135,15 @@ class Fetching:
             if lane.leader is None or held.by_target[lane.target_node] >= share:
                 continue
             line = Line(ConnectionUse.BUSY if lane.lags else ConnectionUse.IDLE, lane.leader.node)
-            if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
+            if line in self._outstanding or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
-        free = self._buffer_bytes - held.in_all - sum(self._asked.values())
+        free = self._buffer_bytes - held.in_all - sum(self._outstanding.values())
         # Many small answers would cost more, so one request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
         # Waiting requests leave most of the buffer free, however many brokers the source has.
-        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._asked), 1)))
+        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._outstanding), 1)))
         for line, lanes in wanted.items():
             # Some lanes may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
@@ -152,7 +152,7 @@ class Fetching:
                 most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
-        may_come = worth + sum(self._asked.values())
+        may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
@@ -242,32 +242,32 @@ class Fetching:
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
-        asked = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
+        requested = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
         ids = {topic["topic_id"]: name for name, topic in topics.items()}
         without_id = _NO_ID in ids
-        self._asked[line] = most
+        self._outstanding[line] = most
         self._connections.send(
             line,
             ApiKey.FETCH,
             message,
             _FETCH - 1 if without_id else _FETCH,
-            partial(self._fetched, line, asked, ids, now),
+            partial(self._fetched, line, requested, ids, now),
             now + _ANSWER_S,
         )
 
     def _fetched(
         self,
         line: Line,
-        asked: Mapping[Partition, tuple[CopyLane, int]],
+        requested: Mapping[Partition, tuple[CopyLane, int]],
         ids: Mapping[bytes, str],
         asked_at: float,
         answer: Answer,
     ) -> None:
-        self._asked.pop(line, None)
+        self._outstanding.pop(line, None)
         self._look_again_at = 0.0
         message = answer.message(LIMITS)
         if message["error_code"]:
-            for lane, _ in asked.values():
+            for lane, _ in requested.values():
                 if lane in self:
                     self._look(lane, f"the source answers {name_of(message['error_code'])}")
             return
@@ -275,9 +275,9 @@ class Fetching:
             name = topic["topic"] or ids.get(topic["topic_id"], "")
             for part in topic["partitions"]:
                 key = name, part["partition_index"]
-                if key not in asked:
+                if key not in requested:
                     raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
-                lane, offset = asked[key]
+                lane, offset = requested[key]
                 # The lane may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
@@ -371,7 +371,7 @@ class Fetching:
         for node, lanes in by_node.items():
             epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
             self._beside.start(
-                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_told_times, lanes)
+                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_received_times, lanes)
             )
 
     # Ends
@@ -383,10 +383,10 @@ class Fetching:
             self._asking_ends = True
             lanes = {lane.key: lane for lane in unseen}
             self._beside.start(
-                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._told_ends, lanes, now)
+                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._received_ends, lanes, now)
             )
 
-    def _told_ends(
+    def _received_ends(
         self, lanes: Mapping[Partition, CopyLane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
     ) -> None:
         self._asking_ends = False
@@ -400,7 +400,7 @@ class Fetching:
                 lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
 
 
-def _told_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
+def _received_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
     if isinstance(found, dict):  # else the next round asks again soon
         for key, time_ms in found.items():
             lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)
