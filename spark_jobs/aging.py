@@ -124,11 +124,11 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvid
     """:param against: `blocks`, with all its facts about clusters."""
     extents = _EXTENTS.validate_json(row.extents)
     extent = next(one for one in extents if one.start == row.start)
-    told = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
+    ends = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
     looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
     written_ms = row.newest_record_ms or 0
-    log = log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
+    log = log_of(row.partition, row.partitions, ends, config, looks, written_ms, now_ms, row.crossed_ms)
     parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
     commits = [CommittedOffset(*one) for one in zip(*parts, strict=True)]
     found = against(extents, extent, log, commits, now_ms)
@@ -158,9 +158,9 @@ def evidence(
     closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
-    told = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
+    described = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
     return (
-        closed.join(told, ["cluster", "topic"], "left")
+        closed.join(described, ["cluster", "topic"], "left")
         .join(ends, _LOG, "left")
         .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as untold"), _LOG, "left")
         .join(earlier, _LOG, "left")
@@ -175,9 +175,9 @@ def read_commits(
     answer for all groups, whose other commits come from the last complete look. Masked clusters are not asked.
     """
     listed = ask.list_clusters(without=masked)
-    told = ask(broker_queries.read_commits, groups_listed(listed))
-    fresh = told.where("error is null").select(*COMMITS.row._fields)
-    refused = errors(listed, told).select("cluster").distinct().collect()
+    commits = ask(broker_queries.read_commits, groups_listed(listed))
+    fresh = commits.where("error is null").select(*COMMITS.row._fields)
+    refused = errors(listed, commits).select("cluster").distinct().collect()
     troubled = frozenset(masked).union(row["cluster"] for row in refused)
     if not troubled or history is None:
         return fresh, troubled, frozenset()
@@ -202,13 +202,13 @@ def pipeline(
     masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
     closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}, copies))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
-    asked = {
+    requests = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))
         for topic in maps.values()
         for _, extent in closed(topic)
         if extent.cluster not in masked
     }
-    topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(asked)))
+    topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(requests)))
     there = by_partition(topics).select(*_LOG, "end")
     ended = closed_frame.select(*_LOG, "mapped_end").distinct()
     gone_on = ended.join(there, _LOG).where("end > mapped_end").select(*_LOG)

@@ -157,8 +157,8 @@ class ProducersRead(NamedTuple):
 def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     """Names of all topics and groups of each cluster. A list that fails is one `error` row."""
 
-    def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
-        for one in asked:
+    def ask(admin: Admin, requested: Sequence[ToList]) -> Iterator[Listed]:
+        for one in requested:
             for name, topic in admin.topics(None, offsets=False).items():
                 yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
             try:
@@ -167,8 +167,8 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
             except KafkaAdminError as error:
                 yield refused(one, str(error))
 
-    def refused(asked: ToList, why: str) -> Listed:
-        return Listed(asked.cluster, "error", error=why)
+    def refused(requested: ToList, why: str) -> Listed:
+        return Listed(requested.cluster, "error", error=why)
 
     return _ask_clusters(reach, rows, ask, refused, most=1)
 
@@ -181,53 +181,53 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     """
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
-    def ask(admin: Admin, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
-        found = admin.topics([one.topic for one in asked])
+    def ask(admin: Admin, requested: Sequence[TopicAsked]) -> Iterator[TopicRead]:
+        found = admin.topics([one.topic for one in requested])
         at_ms = now_ms()
         times: Mapping[Partition, RecordTimes] = {}
-        cluster = asked[0].cluster
+        cluster = requested[0].cluster
         if left_s[cluster] > 0:
             ends = {(name, index): one for name, topic in found.items() for index, one in topic.ends.items()}
             begun = time.monotonic()
             times = admin.record_times(ends, left_s[cluster])
             left_s[cluster] -= time.monotonic() - begun
-        for one in asked:
+        for one in requested:
             nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
             topic = found.get(one.topic)
             yield _read(nothing, topic, times if timestamps else None) if topic else nothing
 
-    def refused(asked: TopicAsked, why: str) -> TopicRead:
-        return TopicRead(asked.cluster, asked.topic, now_ms(), error=why)
+    def refused(requested: TopicAsked, why: str) -> TopicRead:
+        return TopicRead(requested.cluster, requested.topic, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
 
 def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition, RecordTimes] | None) -> TopicRead:
-    told = [found.ends.get(index) for index in range(found.partitions)]
-    untold = [str(index) for index, one in enumerate(told) if one is None]
+    ends = [found.ends.get(index) for index in range(found.partitions)]
+    leaderless = [str(index) for index, one in enumerate(ends) if one is None]
     records = [] if times is None else [times.get((found.name, index)) for index in range(found.partitions)]
-    some = f"{', '.join(untold[:5])}{' …' if len(untold) > 5 else ''}"
+    some = f"{', '.join(leaderless[:5])}{' …' if len(leaderless) > 5 else ''}"
     return nothing._replace(
         exists=True,
         partitions=found.partitions,
         replication=found.replication,
         config=json.dumps(dict(found.config), sort_keys=True),
         internal=found.internal or found.name == COPY_LOG,
-        starts=[one and one.start for one in told],  # type: ignore[misc]
-        ends=[one and one.log_end for one in told],  # type: ignore[misc]
+        starts=[one and one.start for one in ends],  # type: ignore[misc]
+        ends=[one and one.log_end for one in ends],  # type: ignore[misc]
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
-        error=f"no leader tells the offsets of partition {some}" if untold else None,
+        error=f"no leader tells the offsets of partition {some}" if leaderless else None,
     )
 
 
 def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
-    def ask(admin: Admin, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
-        untold = [one.group for one in asked if not one.state]
-        states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
-        committed = admin.group_offsets([one.group for one in asked], stable=False)
+    def ask(admin: Admin, requested: Sequence[GroupAsked]) -> Iterator[CommitRead]:
+        stateless = [one.group for one in requested if not one.state]
+        states = {name: found.state for name, found in admin.describe_groups(stateless).items()} if stateless else {}
+        committed = admin.group_offsets([one.group for one in requested], stable=False)
         at_ms = now_ms()
-        for one in asked:
+        for one in requested:
             live = is_live(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
@@ -235,8 +235,8 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
             if not offsets:
                 yield CommitRead(one.cluster, one.group, at_ms, live)
 
-    def refused(asked: GroupAsked, why: str) -> CommitRead:
-        return CommitRead(asked.cluster, asked.group, now_ms(), error=why)
+    def refused(requested: GroupAsked, why: str) -> CommitRead:
+        return CommitRead(requested.cluster, requested.group, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
 
@@ -244,13 +244,13 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
 def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
     """Number of producers and their newest record. Brokers older than 2.8 do not report them, which is no error."""
 
-    def ask(admin: Admin, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
+    def ask(admin: Admin, requested: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
         try:
-            found = admin.producers([(one.topic, one.partition) for one in asked])
+            found = admin.producers([(one.topic, one.partition) for one in requested])
         except UnsupportedByClusterError:
-            yield from (ProducersRead(*one) for one in asked)
+            yield from (ProducersRead(*one) for one in requested)
             return
-        for one in asked:
+        for one in requested:
             states = found.get((one.topic, one.partition), ())
             newest = max((state.last_timestamp_ms for state in states), default=None)
             yield ProducersRead(*one, len(states), newest)
@@ -275,14 +275,14 @@ def _ask_clusters(
         by_cluster.setdefault(row.cluster, []).append(row)
 
     def ask_cluster(item: tuple[str, list[Row]]) -> list[Answer]:
-        name, asked = item
+        name, requested = item
         try:
             admin = reach.open(name)
         except KafkaAdminError as error:
-            return [refused(row, str(error)) for row in asked]
+            return [refused(row, str(error)) for row in requested]
         answers: list[Answer] = []
         try:
-            left = [*portions(asked, most, size)]
+            left = [*portions(requested, most, size)]
             while left:
                 portion = left.pop()
                 try:

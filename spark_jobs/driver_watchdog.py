@@ -37,11 +37,11 @@ class DriverWatchdog:
     def __init__(self, ask: Callable[[], int], patience_s: float = PATIENCE_S, every_s: float = EVERY_S) -> None:
         self._ask, self._patience_s, self._every_s = ask, patience_s, every_s
         self._answer = ask()
-        self._asked_s: float | None = None
+        self._polled_s: float | None = None
         """Start of the current poll; None between polls."""
         self._gone: Exception | None = None
         self._ended = threading.Event()
-        threading.Thread(target=self._go_on, name="spark-pulse", daemon=True).start()
+        threading.Thread(target=self._poll, name="spark-pulse", daemon=True).start()
 
     def stop(self) -> None:
         self._ended.set()
@@ -53,21 +53,21 @@ class DriverWatchdog:
         """
         if self._gone is not None:
             raise SparkGoneError(f"has ended ({first_line(self._gone)})")
-        asked_s = self._asked_s
-        if asked_s is not None and time.monotonic() - asked_s > self._patience_s:
+        polled_s = self._polled_s
+        if polled_s is not None and time.monotonic() - polled_s > self._patience_s:
             raise SparkGoneError(f"has not answered for {self._patience_s:.0f} s")
         return self._answer
 
-    def _go_on(self) -> None:
+    def _poll(self) -> None:
         while not self._ended.wait(self._every_s):
-            self._asked_s = time.monotonic()
+            self._polled_s = time.monotonic()
             try:
                 self._answer = self._ask()
             except Exception as error:
                 # py4j and Spark raise various errors when the process is gone.
                 self._gone = error
                 return
-            self._asked_s = None
+            self._polled_s = None
 
 
 def within(seconds: float, call: Callable[[], object]) -> bool:

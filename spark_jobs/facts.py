@@ -14,7 +14,7 @@ from spark_jobs.questions import Questions, by_partition, errors, groups_listed,
 from spark_jobs.report import JobOutcome, table
 from spark_jobs.rows import frame_of, from_batches
 
-_TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
+_SUMMARY_FIELDS = ("reached", "topics", "partitions", "groups", "errors", "error")
 
 
 def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> JobOutcome:
@@ -24,12 +24,12 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
     commits = ask(read_commits, groups_listed(listed))
     specs = topics.where("exists").select(*SPECS.row._fields)
     ends = by_partition(topics)
-    told = commits.where("error is null").select(*COMMITS.row._fields)
+    readable = commits.where("error is null").select(*COMMITS.row._fields)
 
     clusters = frame_of(spark, ToList, map(ToList, ask.reach.clusters))
     looks = look(listed, topics, commits, clusters, now_ms)
     looked = frame_of(spark, LookRow, looks)
-    found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
+    found = {ENDS: ends, SPECS: specs, COMMITS: readable, LOOKS: looked}
     written = {table.name: history.write(table, rows, now_ms).uri for table, rows in found.items()}
 
     complete = [one.cluster for one in looks if one.errors == 0]
@@ -42,14 +42,17 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
     compacted = compact(spark, history, now_ms, keep)
     known = {one.cluster: one for one in from_batches(LookRow, history.last(spark, LOOKS).toArrow().to_batches())}
     ages_s = {name: round((now_ms - one.read_at_ms) / 1000, 1) for name, one in known.items()}
-    clusters_told = {
-        one.cluster: {**{name: getattr(one, name) for name in _TOLD}, "last_known_age_s": ages_s.get(one.cluster)}
+    by_cluster = {
+        one.cluster: {
+            **{name: getattr(one, name) for name in _SUMMARY_FIELDS},
+            "last_known_age_s": ages_s.get(one.cluster),
+        }
         for one in looks
     }
     summary = {
         "job": "facts",
         "run_ms": now_ms,
-        "clusters": clusters_told,
+        "clusters": by_cluster,
         "not_reached": [one.cluster for one in looks if not one.reached],
         "partitions": sum(one.partitions for one in looks),
         "written": written,

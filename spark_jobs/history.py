@@ -182,12 +182,12 @@ DEFAULT = Keep()
 
 def thinned(rows: DataFrame, table: HistoryTable) -> DataFrame:
     """Removes duplicates, and rows equal to both of their neighbours in time."""
-    said = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
+    contents = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
     line = Window.partitionBy(*table.key).orderBy("read_at_ms")
-    once = rows.dropDuplicates([*table.key, "read_at_ms"]).withColumn("said", said)
-    beside = once.withColumn("before", functions.lag("said").over(line))
-    beside = beside.withColumn("after", functions.lead("said").over(line))
-    return beside.where("not (said <=> before and said <=> after)").select(*table.row._fields)
+    once = rows.dropDuplicates([*table.key, "read_at_ms"]).withColumn("contents", contents)
+    beside = once.withColumn("before", functions.lag("contents").over(line))
+    beside = beside.withColumn("after", functions.lead("contents").over(line))
+    return beside.where("not (contents <=> before and contents <=> after)").select(*table.row._fields)
 
 
 def compact(spark: SparkSession, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> dict[str, int]:

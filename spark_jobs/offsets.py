@@ -83,11 +83,11 @@ def read_ends(ask: Questions, topics: Sequence[str], timestamps: bool) -> tuple[
     """
     if topics and not any(sign in topic for topic in topics for sign in "*?["):
         rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in topics]
-        asked, listed = frame_of(ask.spark, TopicAsked, rows), []
+        requests, listed = frame_of(ask.spark, TopicAsked, rows), []
     else:
         listed = [ask.list_clusters()]
-        asked = topics_listed(*listed).where(chosen(topics))
-    read = ask(read_topics, asked, timestamps=timestamps)
+        requests = topics_listed(*listed).where(chosen(topics))
+    read = ask(read_topics, requests, timestamps=timestamps)
     refused = errors(*listed, read.where("exists is null"))
     troubles: dict[str, str] = dict(refused.groupBy("cluster").agg(functions.first("error")).collect())
     return by_partition(read, *_TIMES), troubles

@@ -69,8 +69,8 @@ def groups_listed(listed: DataFrame) -> DataFrame:
 
 def errors(*answers: DataFrame) -> DataFrame:
     """(cluster, error) of all errors in these answers of any kind."""
-    told = (one.select("cluster", "error") for one in answers)
-    return reduce(DataFrame.unionByName, told).where("error is not null")
+    selected = (answer.select("cluster", "error") for answer in answers)
+    return reduce(DataFrame.unionByName, selected).where("error is not null")
 
 
 def by_partition(topics: DataFrame, *more: str) -> DataFrame:
@@ -79,8 +79,8 @@ def by_partition(topics: DataFrame, *more: str) -> DataFrame:
     `more` names further lists; null where one is shorter.
     """
     lists = ", ".join(("starts", "ends", *more))
-    told = topics.selectExpr("cluster", "topic", "read_at_ms", f"posexplode(arrays_zip({lists})) as (at, told)")
+    exploded = topics.selectExpr("cluster", "topic", "read_at_ms", f"posexplode(arrays_zip({lists})) as (at, entry)")
     place = ("cluster", "topic", "cast(at as bigint) as partition")
-    found = ("told.starts as start", "told.ends as end", "read_at_ms", *(f"told.{name}" for name in more))
-    rows = told.selectExpr(*place, *found)
+    found = ("entry.starts as start", "entry.ends as end", "read_at_ms", *(f"entry.{name}" for name in more))
+    rows = exploded.selectExpr(*place, *found)
     return rows.where("start is not null and end is not null")

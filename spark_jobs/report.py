@@ -21,9 +21,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     cells = [[_cell(value) for value in row] for _, row in zip(range(MAX_ROWS), rows, strict=False)]
     lines = [list(columns), *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    told = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = f"… and {total - len(cells):,} more" if total > len(cells) else ""
-    return "\n".join(filter(None, [title, *told, more]))
+    return "\n".join(filter(None, [title, *texts, more]))
 
 
 def _cell(value: object) -> str:

@@ -95,9 +95,9 @@ def with_columns(frame: DataFrame, function: Callable[[A], B], takes: type[A], a
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            said = to_batches(adds, map(function, from_batches(takes, [batch])))
+            added = to_batches(adds, map(function, from_batches(takes, [batch])))
             table = pa.Table.from_batches([batch])
-            for name, column in zip(schema.names, pa.Table.from_batches(said, schema).columns, strict=True):
+            for name, column in zip(schema.names, pa.Table.from_batches(added, schema).columns, strict=True):
                 table = table.append_column(name, column)
             yield from table.to_batches()
 

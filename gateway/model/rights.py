@@ -86,7 +86,7 @@ class Gate:
             return answer
         for shown in self._api.asks.shown:
             answer = self._without(answer, shown, shown.items)
-        for told in self._api.asks.told:
+        for told in self._api.asks.reported:
             answer = self._with_operations(answer, told)
         for items, entries in self._entries.items():
             answer = {**answer, items: [*(answer.get(items) or ()), *entries]}

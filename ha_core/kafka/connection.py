@@ -91,7 +91,7 @@ class BlockingConnection:
         except BaseException:
             self.close()
             raise
-        self._greeted_with = self.client.asked
+        self._greeted_with = self.client.requests_made
 
     def _over_tls(self, host: str, files: TlsFiles) -> socket.socket:
         self._socket.settimeout(max(self.until.left_s, 0.001))
@@ -183,7 +183,7 @@ class BlockingConnection:
         if awaited is ApiKey.SASL_AUTHENTICATE:
             refused = login_refused(self._security, "the connection was closed")
             return self._failed(AuthenticationRefusedError, str(refused))
-        if self._security.mechanism is None and self._greeted_with == self.client.asked - 1 > 0:
+        if self._security.mechanism is None and self._greeted_with == self.client.requests_made - 1 > 0:
             # A SASL listener answers ApiVersions to everyone and hangs up at the next request.
             return self._failed(
                 AuthenticationRefusedError,

@@ -16,7 +16,7 @@ from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
 from ha_core.kafka.takeover import CopyPartition, Takeover
-from ha_core.mirror.comparing import CopyMap, standing
+from ha_core.mirror.comparing import CopyMap, current_progress
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.partition import Aborted, judged
 from ha_core.mirror.partition_diff import Piece, RecordDifference
@@ -154,7 +154,7 @@ class CopyReader(Takeover):
             older = notes.runs[: -len(progress.runs) or None]
             if end < progress.target:  # the rest was appended since, unless it is lost
                 log = ends(self.asking(), [copy.key])[copy.key]
-            found, damage = standing(progress, notes.intents.values(), tail, end)
+            found, damage = current_progress(progress, notes.intents.values(), tail, end)
             return ReadCopy(log, CopyMap.of(found, older), damage)
         foreign = next((batch for batch in tail if not batch.attributes & CONTROL), None)
         if foreign is None:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyRecord, KeyShare, KeyStates, Unmatched
 from ha_core.mirror.partition_diff import Compared, LogPart, Range, RecordDifference, Walk, never, visible
 from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
-from ha_core.mirror.recovery import DataEnd, behind, recover
+from ha_core.mirror.recovery import DataEnd, above_progress, recover
 from ha_core.model import Run
 from ha_core.wire.records import Batch
 
@@ -124,7 +124,7 @@ def _reached(runs: Sequence[Run], offset: int) -> int:
     return run.target + min(offset - run.source, run.records)
 
 
-def standing(
+def current_progress(
     progress: Progress, intents: Iterable[Intent], tail: Iterable[Batch], end: int
 ) -> tuple[Progress, RecordDifference | None]:
     """How far a copy with an active copier is, and any damage above its newest progress.
@@ -134,9 +134,9 @@ def standing(
     :param end: end of the copy, read before the copy log.
     """
     try:
-        there = behind(tail, progress)
-        foreign = there.foreign
-        found = recover(progress, intents, DataEnd(there.last, there.passed))
+        above = above_progress(tail, progress)
+        foreign = above.foreign
+        found = recover(progress, intents, DataEnd(above.last, above.passed))
     except CopyDamagedError as error:
         return progress, RecordDifference(progress.source, progress.target, str(error))
     if foreign is None:
@@ -205,15 +205,15 @@ class Comparison:
             if not digests:
                 return []
             states, logs = KeyStates(digests), by_now()
-            behind_range = 0
+            later_records = 0
             for record in visible(logs.source):
                 if over():
                     return None
                 if record.offset < span.start or span.own_in_source(record.offset):
                     continue
                 later = record.offset >= span.end
-                behind_range += later
-                states.source(record.rest, record.offset, later, arrived=behind_range <= logs.arrived)
+                later_records += later
+                states.source(record.rest, record.offset, later, arrived=later_records <= logs.arrived)
             for record in visible(logs.copy):
                 if over():
                     return None

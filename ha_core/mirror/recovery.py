@@ -30,7 +30,7 @@ class AboveProgress(NamedTuple):
     foreign: Batch | None = None
 
 
-def behind(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
+def above_progress(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
     """
     :param tail: the batches of the copy from the progress or earlier, as far as retention and compaction have left
         them.
@@ -80,12 +80,12 @@ def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
     """
     found_batches = list(tail)
     _require_last_record(found_batches, progress)
-    found, writer = behind(found_batches, progress), progress.writer
+    found, writer = above_progress(found_batches, progress), progress.writer
     if (foreign := found.foreign) is not None:
         where = f"the batch at offset {foreign.base_offset}"
         if any(marker.producer_id == writer.producer_id for marker in found.markers):
             raise CopyDamagedError(
-                f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) lies behind the marker of a "
+                f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) is above the marker of a "
                 "copier that wrote down no progress: somebody else writes to the copy"
             )
         raise CopyDamagedError(
@@ -119,7 +119,7 @@ def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batc
     except CopyDamagedError:
         return None
     try:
-        good = behind(found, progress)
+        good = above_progress(found, progress)
         return recover(progress, intents, DataEnd(good.last, good.passed))
     except CopyDamagedError:
         return progress

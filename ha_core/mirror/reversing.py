@@ -47,7 +47,7 @@ def copied_below(notes: Notes, tail: Iterable[Batch], base: int) -> tuple[Progre
     return progress, (*older, *progress.runs)
 
 
-def turned_round(
+def reversed_notes(
     old: Progress,
     runs: Sequence[Run],
     base: int,

@@ -115,7 +115,7 @@ class Api:
     """The error while the group, or a topic of the transaction, is fenced. NONE: it passes the fence."""
     vouched: bool = False
     """The answer promises something that an operation carries over: it is sent only while the lease holds."""
-    told_leased: bool = False
+    leased_read: bool = False
     """The answer reports contents or ends of logs. A gateway that was suspended or cut off may ask a cluster that the
     topic has left: what that cluster took meanwhile has offsets that now belong to other records."""
     by_map: bool = False
@@ -142,10 +142,10 @@ class Api:
             shape = shape._replace(topics="", more={})
         answer = self._refusal(shape, request, error)
         if shape is not None and shape.each is not None:
-            asked, answered = shape.each
+            requested, answered = shape.each
             answer[answered] = [
                 {"error_code": int(error), "error_message": words, **{name: one[name] for name in shape.each_echo}}
-                for one in request[asked]
+                for one in request[requested]
             ]
         if shape is not None and shape.null is not None and version >= shape.null[1]:
             answer[shape.null[0]] = None
@@ -167,11 +167,11 @@ class Api:
                 "name": topic["name"],
                 shape.partitions: [
                     {
-                        "partition_index": asked if isinstance(asked, int) else asked["partition_index"],
+                        "partition_index": requested if isinstance(requested, int) else requested["partition_index"],
                         shape.code: code,
                         **shape.more,
                     }
-                    for asked in topic[shape.asked]
+                    for requested in topic[shape.asked]
                 ],
             }
             for topic in request["topics"] or ()
@@ -230,17 +230,17 @@ _OFFERED = (
         asks=Asks((RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
             (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
                 numbered="index"),))),
-    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, told_leased=True,
+    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, leased_read=True,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
-        effect=_READS_LOGS, told_leased=True,
+        effect=_READS_LOGS, leased_read=True,
         asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.METADATA, 0, 8, 9, "from 9 on clients rely on leader epochs (KAFKA-9212), and gateways tell none",
         effect=_READS_TOPICS, pace=BrokerPace.QUICK,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", asks_for_none=True),),
             shown=(Shown("DESCRIBE", "TOPIC", "topics", "name"),),
-            told=(AuthorizedOperationsField("TOPIC", "topic_authorized_operations", "topics"),
+            reported=(AuthorizedOperationsField("TOPIC", "topic_authorized_operations", "topics"),
                 AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations")))),
     _group(_K.OFFSET_COMMIT, 2, 8, 8, "9 serves KIP-848 groups, 10 names topics by id", fenced=_LOADING,
         error=_BY_PARTITION, use="commit",
@@ -277,7 +277,7 @@ _OFFERED = (
         pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
-            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
+            reported=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
     _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
     _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
@@ -303,7 +303,7 @@ _OFFERED = (
         asks=Asks(
             (RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
                 RequiredRight("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
-    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, told_leased=True,
+    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, leased_read=True,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", "topic", partitions="partitions", numbered="partition",
                 on_cluster="CLUSTER_ACTION"),))),
@@ -356,7 +356,7 @@ _OFFERED = (
         denial=ErrorShape(False, each=("entries", "entries"), each_echo=("entity",)),
         asks=Asks((RequiredRight("ALTER_CONFIGS", "CLUSTER"),))),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
-        asks=Asks(told=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),))),
+        asks=Asks(reported=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),))),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
             worded=True),))),
@@ -375,7 +375,7 @@ _OFFERED = (
         effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
-            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
+            reported=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     "between brokers": (

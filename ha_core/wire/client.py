@@ -65,12 +65,12 @@ class Answer(NamedTuple):
 class Client:
     """
     :ivar versions: API key → (oldest, newest) that the broker offers; empty until `learn_versions`.
-    :ivar asked: number of requests made.
+    :ivar requests_made: number of requests made.
     """
 
     def __init__(self, client_id: str, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self.versions: Mapping[int, tuple[int, int]] = {}
-        self.asked = 0
+        self.requests_made = 0
         self._client_id = client_id
         self._frames = FrameReader(limits.max_response_bytes)
         self._waiting: deque[tuple[int, int, int]] = deque()
@@ -126,10 +126,10 @@ class Client:
         return [head, *body]
 
     def _next_correlation(self) -> int:
-        return (self.asked + 1) & 0x7FFF_FFFF
+        return (self.requests_made + 1) & 0x7FFF_FFFF
 
     def _asks(self, api_key: int, version: int, correlation: int) -> None:
-        self.asked += 1
+        self.requests_made += 1
         self._waiting.append((api_key, version, correlation))
 
     def receive_data(self, data: bytes) -> None:

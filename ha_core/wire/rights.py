@@ -43,8 +43,8 @@ class When(NamedTuple):
     otherwise: bool = False
     """True if the field must have none of the values."""
 
-    def holds(self, said: Mapping[str, Any]) -> bool:
-        return (said.get(self.field) in self.values) is not self.otherwise
+    def holds(self, message: Mapping[str, Any]) -> bool:
+        return (message.get(self.field) in self.values) is not self.otherwise
 
 
 class RequiredRight(NamedTuple):
@@ -128,7 +128,7 @@ class Asks:
     """Checked in this order."""
     each: tuple[Each, ...] = ()
     shown: tuple[Shown, ...] = ()
-    told: tuple[AuthorizedOperationsField, ...] = ()
+    reported: tuple[AuthorizedOperationsField, ...] = ()
     free: str = ""
 
 

@@ -64,8 +64,8 @@ def initial(token: str, authzid: str = "") -> bytes:
 
 
 def oauth_client(token: str) -> Exchange:
-    said = yield initial(token)
-    if said:
+    answer = yield initial(token)
+    if answer:
         yield _END  # the server has sent its error, and repeats it as the end of the login
 
 

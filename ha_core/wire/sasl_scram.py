@@ -152,8 +152,8 @@ def scram_client(mechanism: str, user: str, password: str, nonce: str) -> Exchan
         raise LocalProtocolError(f"SCRAM for user {user!r}: user and password must be there, the user without NUL")
     own = nonce.encode("ascii")
     bare = b"n=" + escaped(user).encode() + b",r=" + own
-    said = yield b"n,," + bare
-    first = parse_server_first(said)
+    reply = yield b"n,," + bare
+    first = parse_server_first(reply)
     if not first.nonce.startswith(own) or len(first.nonce) == len(own):
         raise RemoteProtocolError("SCRAM: the server's nonce does not go on with the client's: somebody replays")
     if not MIN_ITERATIONS <= first.iterations <= MAX_ITERATIONS:
@@ -162,7 +162,7 @@ def scram_client(mechanism: str, user: str, password: str, nonce: str) -> Exchan
         )
     client_key, server_key = _keys(mechanism, password, first.salt, first.iterations)
     unproved = b"c=" + b64encode(b"n,,") + b",r=" + first.nonce
-    covered = b",".join((bare, said, unproved))
+    covered = b",".join((bare, reply, unproved))
     signature = _hmac(mechanism, _hash(mechanism, client_key), covered)
     last = yield unproved + b",p=" + b64encode(_xor(client_key, signature))
     if not hmac.compare_digest(parse_server_final(last), _hmac(mechanism, server_key, covered)):
@@ -174,11 +174,11 @@ def scram_server(mechanism: str, token: bytes) -> ServerExchange:
     candidate = yield KeyOf(mechanism, first.user)
     assert isinstance(candidate, Candidate)
     key, nonce = candidate.key, first.nonce + candidate.nonce.encode("ascii")
-    said = b"r=" + nonce + b",s=" + b64encode(key.salt) + b",i=" + str(key.iterations).encode()
-    message = yield Challenge(said)
+    server_first = b"r=" + nonce + b",s=" + b64encode(key.salt) + b",i=" + str(key.iterations).encode()
+    message = yield Challenge(server_first)
     assert isinstance(message, bytes)
     final = parse_client_final(message)
-    covered = b",".join((first.bare, said, final.unproved))
+    covered = b",".join((first.bare, server_first, final.unproved))
     signature = _hmac(mechanism, key.stored_key, covered)
     # All checks are made before any result is used, so that the time does not show which one has failed.
     proved = len(final.proof) == len(signature) and hmac.compare_digest(

@@ -65,7 +65,7 @@ class Spark(NamedTuple):
 Follow = Callable[[Iterable[Mirror] | None, Mapping[tuple[str, str], int]], None]
 
 
-def _nobody(_mirrors: Iterable[Mirror] | None, _counts: Mapping[tuple[str, str], int]) -> None:
+def _ignore(_mirrors: Iterable[Mirror] | None, _counts: Mapping[tuple[str, str], int]) -> None:
     return None
 
 
@@ -85,7 +85,7 @@ class Driver:
         store: Store,
         counts: PartitionCounts,
         session: Callable[[], AbstractContextManager[Spark]],
-        follow: Follow = _nobody,
+        follow: Follow = _ignore,
         max_bytes_s: int | None = None,
         metrics: MirrorMetrics | None = None,
     ) -> None:
@@ -156,14 +156,14 @@ class Lead:
         self._over = threading.Event()
         self._doubted = threading.Event()
         self._placement = Placement()
-        self._telling = ProgressLog()
+        self._progress_log = ProgressLog()
         self._threads: dict[int, threading.Thread] = {}
         self._heard_s: dict[int, float] = {}
         """Slot → time of its task's last report; missing before the first one."""
         self._begun: set[int] = set()
         """Slots whose task was newly submitted to Spark."""
         self._cancelled_s: dict[int, float] = {}
-        self._in_vain_s: float | None = None
+        self._nothing_starts_since_s: float | None = None
         self._failed = threading.Event()
         """Set when Spark has reported a failed task since the last report of any task."""
         self._first_s: float | None = None
@@ -186,7 +186,7 @@ class Lead:
                         return
                     now_s = time.monotonic()
                     self.look(now_s)
-                    if self._in_vain(now_s):
+                    if self._nothing_starts(now_s):
                         log.warning("no task comes to life: the lead and its session end")
                         break
                 except ConflictError:
@@ -225,8 +225,8 @@ class Lead:
         self._follow(found.readable, counts)
         wanted = list(partitions(mirrors, counts))
         slots = min(self._spark.slots(), len(wanted))
-        told = self._store.mirror_reports().items()
-        reports = {slot: one for slot, one in told if one.job == self._job and slot < slots}
+        reported = self._store.mirror_reports().items()
+        reports = {slot: report for slot, report in reported if report.job == self._job and slot < slots}
         self._placement.measure(reports.values(), now_s)
         self._retire([slot for slot in self.written if slot >= slots])
         self._write({slot: NOTHING for slot in range(slots) if slot not in self.written})
@@ -234,7 +234,7 @@ class Lead:
         self._end_silent(reports, now_s)
         if self._settled(reports, slots, now_s):
             self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
-        self._telling.tell(mirrors, counts, reports, now_s)
+        self._progress_log.log_changes(mirrors, counts, reports, now_s)
         self._metrics.follow(mirrors, reports)
 
     def _with_unreadable(self, found: MirrorsFound) -> list[Mirror]:
@@ -312,14 +312,14 @@ class Lead:
                 # Spark raises various errors if its session is gone; then the task is gone too.
                 log.warning("slot %d cannot be cancelled: %s", slot, first_line(error))
 
-    def _in_vain(self, now_s: float) -> bool:
+    def _nothing_starts(self, now_s: float) -> bool:
         if not self._threads or any(now_s - at_s < FAILING_S for at_s in self._heard_s.values()):
-            self._in_vain_s = None
+            self._nothing_starts_since_s = None
             self._failed.clear()
-        elif self._in_vain_s is None:
-            self._in_vain_s = now_s
+        elif self._nothing_starts_since_s is None:
+            self._nothing_starts_since_s = now_s
         patience_s = FAILING_S if self._failed.is_set() else IN_VAIN_S
-        return self._in_vain_s is not None and now_s - self._in_vain_s > patience_s
+        return self._nothing_starts_since_s is not None and now_s - self._nothing_starts_since_s > patience_s
 
     def _start(self, slots: int) -> None:
         for slot in range(slots):

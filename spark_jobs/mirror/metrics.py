@@ -73,9 +73,9 @@ class MirrorMetrics:
         while len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         self._sums = sums
-        told = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
+        shown = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
         left_out = sum(report.left_out for report in reports.values())
-        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in told), left_out)
+        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in shown), left_out)
 
     def render(self) -> bytes:
         return render(self)
@@ -127,19 +127,17 @@ def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
 
 def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric]:
     worst = sorted(
-        partitions, key=lambda it: (it[1].state == "copying", -(it[1].lag_records or 0), -(it[1].rpo_s or 0))
+        partitions, key=lambda item: (item[1].state == "copying", -(item[1].lag_records or 0), -(item[1].rpo_s or 0))
     )
-    told = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
-    records = {labels: one.lag_records for labels, one in told.items() if one.lag_records is not None}
+    shown = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
+    records = {labels: one.lag_records for labels, one in shown.items() if one.lag_records is not None}
     yield _gauge("lag_records", "Records of a partition that are not copied yet.", records, *_PARTITION)
-    sizes = {labels: one.lag_bytes for labels, one in told.items() if one.lag_bytes is not None}
+    sizes = {labels: one.lag_bytes for labels, one in shown.items() if one.lag_bytes is not None}
     yield _gauge("lag_bytes", "Estimated bytes of a partition that are not copied yet.", sizes, *_PARTITION)
-    times = {labels: one.lag_ms / 1000 for labels, one in told.items() if one.lag_ms is not None}
-    yield _gauge(
-        "lag_seconds", "Time between the newest records of source and copy.", times, *_PARTITION
-    )
-    losses = {labels: one.rpo_s for labels, one in told.items() if one.rpo_s is not None}
+    times = {labels: one.lag_ms / 1000 for labels, one in shown.items() if one.lag_ms is not None}
+    yield _gauge("lag_seconds", "Time between the newest records of source and copy.", times, *_PARTITION)
+    losses = {labels: one.rpo_s for labels, one in shown.items() if one.rpo_s is not None}
     text = "Estimate: losing the source now would lose the partition's records of this many seconds."
     yield _gauge("rpo_seconds", text, losses, *_PARTITION)
-    speeds = {labels: one.bytes_s for labels, one in told.items()}
+    speeds = {labels: one.bytes_s for labels, one in shown.items()}
     yield _gauge("bytes_per_second", "Recent bytes of a partition copied per second.", speeds, *_PARTITION)

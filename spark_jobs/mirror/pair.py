@@ -85,9 +85,9 @@ class CopyPair:
         """Reports of its partitions. Partitions that another task has taken over by mistake are taken back."""
         now_s = time.monotonic()
         copying, reason = self._copying, self._reason
-        standing = {} if copying is None else copying.standing()
+        statuses = {} if copying is None else copying.statuses()
         for id_, mirror in self._mirrors.items():
-            known = standing.get(id_)
+            known = statuses.get(id_)
             if copying is None or known is None:
                 yield _report(mirror, id_, "waiting", reason=reason)
                 continue

@@ -81,17 +81,17 @@ class Placement:
     _weights: dict[Key, float] = field(default_factory=dict)
     _weighed_s: float = float("-inf")
     _measured_s: float = float("-inf")
-    _asked: tuple[object, ...] = ()
+    _inputs: tuple[object, ...] = ()
 
     def measure(self, reports: Iterable[MirrorReport], now_s: float) -> None:
         """Takes the rates that tasks have measured since the last call."""
-        told = min((now_s - self._measured_s) / _SMOOTH_S, 1.0)
+        weight = min((now_s - self._measured_s) / _SMOOTH_S, 1.0)
         self._measured_s = now_s
         for report in reports:
             for one in report.partitions:
                 key = one.mirror, one.partition
                 before = self._means.get(key, float(one.bytes_s))
-                self._means[key] = before + (one.bytes_s - before) * told
+                self._means[key] = before + (one.bytes_s - before) * weight
 
     def place(self, wanted: Collection[Key], live: Collection[int], now_s: float) -> dict[Key, int]:
         """Spreads partitions over the slots with running tasks. Without any, all partitions wait.
@@ -104,10 +104,10 @@ class Placement:
             self._means = {key: mean for key, mean in self._means.items() if key in wanted_now}
             self._weights, self._weighed_s = dict(self._means), now_s
         slots = sorted(live)
-        asked = wanted, slots, self._weighed_s
-        if asked == self._asked:
+        inputs = wanted, slots, self._weighed_s
+        if inputs == self._inputs:
             return self.placed
-        self._asked = asked
+        self._inputs = inputs
         if not slots:
             self.placed = {}
             return self.placed

@@ -129,7 +129,7 @@ class Syncing:
                         source, target = (opened.enter_context(self._opens(name)) for name in clusters)
                         admins = source, target
                     found = sync(self._store, admins, part, _now(), pair.memory, copies=True)
-                    self._tell(pair, part, found)
+                    self._record(pair, part, found)
                     pause_s = max(pause_s, found.renewed / RENEWED_PER_S)
                     pair.troubles.pop(part, None)
                 except (KafkaAdminError, StoreError) as error:
@@ -141,7 +141,7 @@ class Syncing:
                 finally:
                     pair.due_s[part] = time.monotonic() + pause_s
 
-    def _tell(self, pair: _Pair, part: Part, found: Synced) -> None:
+    def _record(self, pair: _Pair, part: Part, found: Synced) -> None:
         for change in found.changes:
             if part == "topics":
                 log.info("%s in %s: %s: %s", change.about, found.target, change.what, change.text)

@@ -95,9 +95,9 @@ class SlotTask:
         self._followed = store.follow_mirror_task(slot)
         self._pairs: dict[tuple[str, str], CopyPair] = {}
         self._ended: list[CopyPair] = []
-        self._told: MirrorReport | None = None
+        self._reported: MirrorReport | None = None
         self._copies: MirrorCopies | None = None
-        self._told_s = self._next_s = 0.0
+        self._reported_s = self._next_s = 0.0
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -118,15 +118,15 @@ class SlotTask:
         ours = _Ours(self._store, self._slot, claim, self._settings.job)
         session = claim.session
         try:
-            while not self._ending.wait(LOOK_S if self._told is not None else 0.0):
+            while not self._ending.wait(LOOK_S if self._reported is not None else 0.0):
                 try:
                     if not claim.held():
                         return "the slot was taken by another task"
                     if claim.session != session:
                         # In between, other tasks may have had its partitions, even if they are assigned here again.
                         session = claim.session
-                        self._let_go(self._pairs)
-                    task = self._mine()
+                        self._release(self._pairs)
+                    task = self._our_task()
                     if task is None:
                         return NOT_OURS
                     self._follow(task, ours)
@@ -136,13 +136,13 @@ class SlotTask:
             return "it was told to end"
         finally:
             copies.close()
-            self._let_go(self._pairs)
+            self._release(self._pairs)
             for pair in self._ended:
                 pair.join()
             claim.close()
             log.info("slot %d is free", self._slot)
 
-    def _mine(self) -> MirrorTask | None:
+    def _our_task(self) -> MirrorTask | None:
         task = self._followed.read()
         return task if task is not None and task.job == self._settings.job else None
 
@@ -152,14 +152,14 @@ class SlotTask:
         Spark may run a task twice (`spark.speculation`), and ends the other one when the first returns. So a task that
         finds the slot taken waits and returns nothing.
         """
-        told = False
-        while self._mine() is not None and not self._ending.is_set():
+        logged = False
+        while self._our_task() is not None and not self._ending.is_set():
             try:
                 return self._store.register(MirrorReport(slot=self._slot, job=self._settings.job))
             except AlreadyRegisteredError as error:
-                if not told:
+                if not logged:
                     log.info("slot %d: waiting for it: %s", self._slot, error)
-                told = True
+                logged = True
                 self._ending.wait(LOOK_S)
         return None
 
@@ -167,7 +167,7 @@ class SlotTask:
         by_pair: dict[tuple[str, str], list[MirrorShare]] = {}
         for share in task.shares:
             by_pair.setdefault((share.source, share.target), []).append(share)
-        self._let_go(self._pairs.keys() - by_pair.keys())
+        self._release(self._pairs.keys() - by_pair.keys())
         for key, its in by_pair.items():
             pair = self._pairs.get(key)
             if pair is None:
@@ -175,7 +175,7 @@ class SlotTask:
             pair.follow(tuple(its), split(task.max_bytes_s, its, task.shares))
             pair.hold(BUFFER_BYTES // len(by_pair))
 
-    def _let_go(self, keys: Iterable[tuple[str, str]]) -> None:
+    def _release(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in list(keys):
             pair = self._pairs.pop(key)
             pair.stop()
@@ -191,31 +191,31 @@ class SlotTask:
     def _report(self, claim: Registration[MirrorReport], copies: Registration[MirrorCopies]) -> None:
         if time.monotonic() < self._next_s:
             return
-        written = self._tell_copied(copies) + self._tell_standing(claim)
+        written = self._report_copies(copies) + self._report_states(claim)
         self._next_s = time.monotonic() + written / REPORTED_BYTES_S
 
-    def _tell_copied(self, copies: Registration[MirrorCopies]) -> int:
+    def _report_copies(self, copies: Registration[MirrorCopies]) -> int:
         """Returns the number of bytes written."""
         found = [one for pair in self._pairs.values() for one in pair.copied()]
-        said = MirrorCopies(slot=self._slot, job=self._settings.job, mirrors=by_mirror(found))
-        if said == self._copies:
+        document = MirrorCopies(slot=self._slot, job=self._settings.job, mirrors=by_mirror(found))
+        if document == self._copies:
             return 0
-        self._copies = said
-        copies.update(said)
-        return len(to_bytes(said))
+        self._copies = document
+        copies.update(document)
+        return len(to_bytes(document))
 
-    def _tell_standing(self, claim: Registration[MirrorReport]) -> int:
+    def _report_states(self, claim: Registration[MirrorReport]) -> int:
         """Returns the number of bytes written."""
         found = [one for pair in self._pairs.values() for one in pair.report()]
         work = tuple(pair.work() for pair in self._pairs.values())
         report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), found)
         now_s = time.monotonic()
-        if report == self._told and now_s - self._told_s < REPEAT_S:
+        if report == self._reported and now_s - self._reported_s < REPEAT_S:
             return 0
-        self._told, self._told_s = report, now_s
-        said = report.changed(at=datetime.now(UTC).isoformat(timespec="seconds"))
-        claim.update(said)
-        return len(to_bytes(said))
+        self._reported, self._reported_s = report, now_s
+        document = report.changed(at=datetime.now(UTC).isoformat(timespec="seconds"))
+        claim.update(document)
+        return len(to_bytes(document))
 
 
 class _Ours:

@@ -53,7 +53,7 @@ def copying(
 
 
 def states(job: Copying) -> set[str]:
-    return {found.state for found in job.standing().values()}
+    return {found.state for found in job.statuses().values()}
 
 
 def all_are(job: Copying, state: str) -> bool:
@@ -61,7 +61,7 @@ def all_are(job: Copying, state: str) -> bool:
 
 
 def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:
-    found = job.standing().items()
+    found = job.statuses().items()
     return all(one.state == "copying" and one.has(ends[id_.topic, id_.partition]) for id_, one in found)
 
 
@@ -74,8 +74,8 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: flo
 
 def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
     """The only partition of the job stops, and says so."""
-    wait_until(lambda: states(job) == {"stopped"}, job.standing, seconds)
-    (found,) = job.standing().values()
+    wait_until(lambda: states(job) == {"stopped"}, job.statuses, seconds)
+    (found,) = job.statuses().values()
     assert words in found.reason, found.reason
     return found
 

@@ -139,7 +139,7 @@ def test_times_that_the_brokers_of_the_source_have_given_are_in_the_copy_to_the_
     # When it is copied, some time later
     time.sleep(0.2)
     with copying(east, west, [copy_of(name, partition) for partition in range(len(codecs))]) as job:
-        wait_until(lambda: caught_up(job, {(name, p): 35 for p in range(len(codecs))}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, p): 35 for p in range(len(codecs))}), job.statuses)
     # Then each record has the time that its broker gave it
     for partition in range(len(codecs)):
         source, copied = placed(here, name, partition), placed(there, name, partition)
@@ -187,7 +187,7 @@ def test_a_topic_that_was_compacted_before_it_is_copied_keeps_its_records_and_it
     # When it is copied
     ends = {key: one.log_end for key, one in east.ends([(name, partition) for partition in turns]).items()}
     with copying(east, west, [copy_of(name, partition) for partition in turns]) as job:
-        wait_until(lambda: caught_up(job, ends), job.standing)
+        wait_until(lambda: caught_up(job, ends), job.statuses)
     # Then the copy has the records that were left, each of which a switch would lead to, and no others
     for partition in turns:
         left, copied = placed(here, name, partition), placed(there, name, partition)
@@ -224,10 +224,10 @@ def test_a_source_that_starts_above_0_is_copied_from_there(
     # Given a topic of which the first records were deleted before anybody copied it
     delete_records(here, name, start)
     with copying(east, west, [copy_of(name)], starts={}) as job:
-        wait_until(lambda: states(job) == {"copying"}, job.standing)
+        wait_until(lambda: states(job) == {"copying"}, job.statuses)
         # When it is copied, and written to
         produce(here, name, 5)
-        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.statuses)
     # Then the copy has what was there, at its client offsets, and below them is a hole
     source, copied = placed(here, name), placed(there, name)
     assert list(source) == list(range(start, 105))
@@ -241,13 +241,13 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
 ) -> None:
     source = placed(here, name)
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When records that it has copied are deleted, also all of them, while it is at work
         for start, reached in ((45, 105), (105, 110)):
             delete_records(here, name, start)
             produce(here, name, 5)
             source |= placed(here, name)
-            wait_until(partial(caught_up, job, {(name, 0): reached}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): reached}), job.statuses)
     # Then the copy has them all, at their client offsets
     copied = placed(there, name)
     assert [one.said for one in copied.values()] == [one.said for one in source.values()]
@@ -267,7 +267,7 @@ def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_numbe
     with copying(east, west, []) as job:
         job.limit(None, {("east-west", name): 20_000})
         job.add([copy_of(name)], {})
-        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.standing().values()), job.standing)
+        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.statuses().values()), job.statuses)
         # When records are deleted that it has not copied
         delete_records(here, name, 158)
         # Then it stops, and says how many it cannot copy any more

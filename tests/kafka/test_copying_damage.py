@@ -68,7 +68,7 @@ def test_a_source_that_was_deleted_and_made_again_is_another_topic(
     east: Admin, west: Admin, name: str, here: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When it is made again, with more records than were copied
         delete(here, name)
         time.sleep(0.5)
@@ -84,7 +84,7 @@ def test_a_source_that_was_deleted_and_made_again_is_another_topic(
 
 def test_a_source_that_was_deleted_stops_its_copy(east: Admin, west: Admin, name: str, here: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(here, name)
         stopped(job, f"topic {name} of east has no partition 0, or does not exist: unlink the mirror")
     with copying(east, west, [copy_of(name)]) as job:
@@ -95,7 +95,7 @@ def test_a_copy_that_was_deleted_and_made_again_is_another_topic(
     east: Admin, west: Admin, name: str, here: Settings, there: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(there, name)
         time.sleep(0.5)
         west.create_topics([TopicSpec(name, 1, 3)])
@@ -107,7 +107,7 @@ def test_a_copy_that_was_deleted_and_made_again_is_another_topic(
 
 def test_a_copy_that_was_deleted_stops(east: Admin, west: Admin, name: str, here: Settings, there: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(there, name)
         produce(here, name, 1)
         stopped(job, f"topic {name} has no partition 0, or does not exist", 60)
@@ -117,7 +117,7 @@ def test_retention_that_overtakes_a_copy_stops_it_and_the_loss_is_counted(
     east: Admin, west: Admin, name: str, here: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
     produce(here, name, 50)
     delete_records(here, name, 120)
     with copying(east, west, [copy_of(name)]) as job:
@@ -135,7 +135,7 @@ def test_retention_of_the_copy_is_no_damage(
         return 0 if progress is None else progress.source
 
     with copying(east, west, [copy]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         if all_noted:
             wait_until(lambda: noted() == 100, noted)
     reached = noted()
@@ -143,7 +143,7 @@ def test_retention_of_the_copy_is_no_damage(
     delete_records(there, name, -1)
     produce(here, name, 5)
     with copying(east, west, [copy]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.statuses)
     # Then it goes on behind what was known to be there
     assert content(there, name) == content(here, name)[reached:]
 
@@ -152,7 +152,7 @@ def test_a_note_of_a_copy_that_somebody_else_wrote_to_stops_it(
     east: Admin, west: Admin, name: str, here: Settings, there: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         produce(there, name, 1)
         produce(here, name, 1)
         stopped(job, "somebody else writes to the copy")
@@ -168,18 +168,18 @@ def test_a_marker_of_somebody_else_in_the_copy_is_passed_over(
         fence(west.asking(), f"somebody-{name}", ((name, 0),))
 
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         for turn in range(1, 4):
             transaction_ends()
             produce(here, name, 10)
             transaction_ends()
             produce(here, name, 10)
             # Then it is copied on
-            wait_until(partial(caught_up, job, {(name, 0): 100 + 20 * turn}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): 100 + 20 * turn}), job.statuses)
     # And by whoever comes next, each record once
     produce(here, name, 10)
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 170}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 170}), job.statuses)
         assert content(there, name) == content(here, name)
         # But not behind a record of somebody else
         produce(there, name, 1)
@@ -193,7 +193,7 @@ def test_a_source_that_lost_its_end_stops_its_copy(
     east: Admin, west: Admin, running: Stack, name: str, here: Settings, longer: bool
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When the source's broker comes back without the last part of its log
         running.kill("cluster/east/1")
         segments = running.dir.rglob(f"{name}-0/00000000000000000000.log")

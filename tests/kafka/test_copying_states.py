@@ -43,20 +43,20 @@ def test_the_first_failure_costs_no_time_and_the_others_more_and_more() -> None:
 def test_a_lag_is_between_what_is_copied_and_what_the_source_has_shown() -> None:
     # Given a partition of which nothing is known
     one = lane()
-    assert one.standing(1.0, NOW_MS).lag_ms is None
+    assert one.status(1.0, NOW_MS).lag_ms is None
     # When a record of several is copied, and the source says that it has newer ones
     one.ends, one.newest_ms = SourceEnds(8, 8), MS + 60_000
     one.partition.fetched(bytearray(records(0, range(3)) + records(3, range(3))))
     one.partition.noted()
     one.partition.appended(0)
-    found = one.standing(1.0, NOW_MS)
+    found = one.status(1.0, NOW_MS)
     assert (found.lag_records, found.lag_ms) == (5, 60_000 - 6)
     # Then it lags until all of it is copied
     one.partition.appended(3)
     one.partition.fetched(bytearray(records(6, range(2))))
     one.partition.noted()
     one.partition.appended(6)
-    assert one.standing(1.0, NOW_MS)[:5] == ("copying", 8, (8, 8), "", 0)
+    assert one.status(1.0, NOW_MS)[:5] == ("copying", 8, (8, 8), "", 0)
 
 
 def test_records_that_are_acknowledged_behind_an_open_transaction_are_in_the_lag() -> None:
@@ -65,7 +65,7 @@ def test_records_that_are_acknowledged_behind_an_open_transaction_are_in_the_lag
     one.hear(SourceEnds(0, 0), asked_at=10.0)
     one.hear(SourceEnds(0, 20), asked_at=12.0)
     # When it is asked how it stands 30 s later
-    found = one.standing(14.0, NOW_MS)
+    found = one.status(14.0, NOW_MS)
     # Then they would be lost, for as long as they lie there; and nothing of them can be copied
     assert (found.lag_records, found.to_copy, found.lag_ms, found.rpo_s) == (20, 0, 4_000, 4.0)
     assert not one.lags
@@ -80,20 +80,20 @@ def test_the_age_of_what_would_be_lost_counts_from_now_before_a_copier_has_come_
     one.newest_ms = MS + 1_000
     one.hear(SourceEnds(100, 100), asked_at=5.0)
     # Then what is missing is as old as its records are now, and no younger than its first sight
-    assert one.standing(5.0, MS + 40_000).rpo_s == 40.0
-    assert one.standing(50.0, MS).rpo_s == 45.0
+    assert one.status(5.0, MS + 40_000).rpo_s == 40.0
+    assert one.status(50.0, MS).rpo_s == 45.0
     # And nothing is claimed where no record is copied
     other = lane()
     other.hear(SourceEnds(100, 100), asked_at=5.0)
-    assert other.standing(50.0, NOW_MS).rpo_s is None
+    assert other.status(50.0, NOW_MS).rpo_s is None
 
 
 def test_a_lag_grows_while_the_source_is_not_heard_of() -> None:
     one = lane()
     one.hear(SourceEnds(0, 0), asked_at=10.0)
     one.trouble = "it has no leader"
-    assert one.standing(10.5, NOW_MS).unheard_s is None
-    found = one.standing(610.0, NOW_MS)
+    assert one.status(10.5, NOW_MS).unheard_s is None
+    found = one.status(610.0, NOW_MS)
     assert (found.lag_records, found.lag_ms, found.unheard_s) == (0, 600_000, 600.0)
 
 
@@ -111,7 +111,7 @@ def test_how_far_a_copy_is_that_nobody_copies_is_unknown(state: StoppedCopy | Aw
 def test_what_comes_from_the_source_no_more_is_a_reason_to_wait_and_keeps_its_figures() -> None:
     one = lane()
     one.ends, one.trouble = SourceEnds(8, 8), "it has no leader"
-    assert one.standing(1.0, NOW_MS)[:4] == ("waiting", 0, (8, 8), "it has no leader")
+    assert one.status(1.0, NOW_MS)[:4] == ("waiting", 0, (8, 8), "it has no leader")
 
 
 def test_what_is_copied_is_told_to_readers_with_the_newest_runs_and_whether_it_is_near_the_source() -> None:

@@ -52,7 +52,7 @@ def copied(running: Stack, east: Admin, copier: Admin, mirror: Mirror, records: 
     """By the copier, as many as that altogether."""
     assert error_of_writing(running, "east", mirror.topic) is None
     with copying(east, copier, copies_of(mirror, 1)) as job:
-        wait_until(lambda: caught_up(job, {(mirror.topic, 0): records}), job.standing, 60)
+        wait_until(lambda: caught_up(job, {(mirror.topic, 0): records}), job.statuses, 60)
 
 
 def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the_writer(

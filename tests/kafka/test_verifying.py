@@ -131,11 +131,11 @@ def test_a_copy_of_everything_that_producers_write_is_equal_while_it_is_copied(
     produce(here, name, 300, partition=1, linger_ms="0")
     copies = [copy_of(name, partition) for partition in range(2)]
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 3500, (name, 1): 300}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 3500, (name, 1): 300}), job.statuses)
     committed = transactions(here, name, 20)
     end = east.ends([(name, 0)])[name, 0].log_end
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): end, (name, 1): 300}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): end, (name, 1): 300}), job.statuses)
         # When they are compared while the copier runs
         first, second = verify(east, west, name)
     # Then all is equal, to the last record, and only what ranges cut through is read
@@ -164,7 +164,7 @@ def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
         looks = []
         for _ in range(4):
             with copying(east, west, [copy_of(name)]) as job:
-                wait_until(partial(all_are, job, "copying"), job.standing)
+                wait_until(partial(all_are, job, "copying"), job.statuses)
                 until = time.monotonic() + 2
                 while time.monotonic() < until:
                     looks.append(verify(east, west, name)[0])
@@ -187,7 +187,7 @@ def test_what_was_deleted_on_either_side_is_counted(
         make(east, west, name)
         produce(here, name, 1000, batch_num_messages="5")
     with copying(east, west, [copy_of(name) for name in names]) as job:
-        wait_until(lambda: caught_up(job, dict.fromkeys([(name, 0) for name in names], 1000)), job.standing)
+        wait_until(lambda: caught_up(job, dict.fromkeys([(name, 0) for name in names], 1000)), job.statuses)
     # When records are deleted in the source of one, and in the other
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
@@ -201,7 +201,7 @@ def test_what_was_deleted_on_either_side_is_counted(
     assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
     # When all records of the copy are deleted, whose copier has noted its position
     with copying(east, west, [copy_of(names[1])]) as job:
-        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.standing)
+        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.statuses)
     end = west.ends([(names[1], 0)])[names[1], 0].log_end
     delete(there, names[1], end)
     # Then all its records are lacking, also in a sample
@@ -227,7 +227,7 @@ def test_what_is_not_copied_yet_and_what_somebody_else_has_written_is_told(
     assert (nothing.behind, nothing.damage and nothing.damage[::2]) == (20, (0, "nothing of it is copied yet"))
     # When a part of it is, and the copier is gone
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 20}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 20}), job.statuses)
     produce(here, name, 5)
     ((part, found),) = verify(east, west, name)
     assert (part.behind, part.damage, sum(one.compared for one in found)) == (5, None, 20)
@@ -318,7 +318,7 @@ def test_a_sample_has_ranges_all_over_each_partition_and_is_the_same_for_the_sam
     for partition, count in enumerate((400, 60)):
         produce(here, name, count, partition=partition)
     with copying(east, west, [copy_of(name, partition) for partition in range(2)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 400, (name, 1): 60}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 400, (name, 1): 60}), job.statuses)
     looks = [plan(east, west, mirror_of(name), Coverage(0.1, seed, 20)) for seed in (1, 1, 2)]
     assert [(len(one.ranges), one.of) for look in looks for one in look] == [(10, 20), (3, 3)] * 3
     assert looks[0] == looks[1] != looks[2]
@@ -404,7 +404,7 @@ def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
                 ]
                 written(here, name, keyed)
             ends = {key: one.log_end for key, one in east.ends([(name, 0) for name in names.values()]).items()}
-            wait_until(partial(caught_up, job, ends), job.standing)
+            wait_until(partial(caught_up, job, ends), job.statuses)
             for gone in GONE:
                 looks += verify(east, west, names[gone])
                 missing -= {gone for one in looks[-1][1] if getattr(one, gone)}

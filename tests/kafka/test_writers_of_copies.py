@@ -50,7 +50,7 @@ def topic(running: Stack, environment: Environment, fresh: Fresh) -> str:
     mirror = environment.store.load().mirrors[f"{name}@west"]
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with copying(east, west, copies_of(mirror, 1)) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 1}), job.standing, 60)
+        wait_until(lambda: caught_up(job, {(name, 0): 1}), job.statuses, 60)
     return name
 
 

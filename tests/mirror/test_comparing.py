@@ -16,9 +16,9 @@ from ha_core.mirror.comparing import (
     SPREAD,
     Comparison,
     CopyMap,
+    current_progress,
     cutting,
     ranges,
-    standing,
 )
 from ha_core.mirror.partition import Aborted, PartitionCopy
 from ha_core.mirror.partition_diff import Compared, Range, RecordDifference
@@ -210,7 +210,7 @@ def test_a_copy_is_known_behind_a_marker_of_somebody_else_that_its_newest_progre
         )
     )
     # When it is looked at while the copier goes on
-    found, wrong = standing(START, [intent], [first, end, second], 6)
+    found, wrong = current_progress(START, [intent], [first, end, second], 6)
     # Then nothing is wrong, and it is known where everything lies
     assert wrong is None
     assert found.runs == (Run(0, 0, 3), Run(3, 4, 2))
@@ -347,32 +347,32 @@ def test_what_is_not_in_a_progress_yet_follows_from_intents_and_the_copy() -> No
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     # Given a copy to which the first batch was appended, and one that was taken over since
     for tail, end in (([header(0, 10)], 10), ([header(0, 10), header(10, 1, Writer(900, 4), CONTROL)], 11)):
-        found, damage = standing(START, [intent], tail, end)
+        found, damage = current_progress(START, [intent], tail, end)
         assert (found.source, found.target, found.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
 
 
 def test_what_retention_took_of_a_copy_since_its_newest_progress_does_not_count_as_copied() -> None:
     # Given a marker of somebody else behind three records, as many offsets as were to be appended, and nothing left
     intent = Intent(WRITER, 0, (Copied(0, 3), Copied(3, 1)))
-    assert standing(START, [intent], [], 4) == (START, None)
+    assert current_progress(START, [intent], [], 4) == (START, None)
 
 
 def test_a_progress_that_is_newer_than_the_look_at_the_copy_stands() -> None:
     progress = START.with_batches([Copied(0, 30)])
-    assert standing(progress, [], [header(0, 20)], 20) == (progress, None)
+    assert current_progress(progress, [], [header(0, 20)], 20) == (progress, None)
 
 
 def test_a_copy_that_somebody_else_writes_to_is_damaged_there() -> None:
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     marked = header(10, 1, Writer(900, 4), CONTROL)
     for tail, at in (([header(10, 2, Writer(7, 0))], 10), ([marked, marked, header(12, 1, Writer(7, 0))], 12)):
-        found, damage = standing(START, [intent], [header(0, 10), *tail], at + 1)
+        found, damage = current_progress(START, [intent], [header(0, 10), *tail], at + 1)
         assert found.source == 15
         assert damage == RecordDifference(15, at, "producer 7, which is not the copier, has written to the copy")
 
 
 def test_a_copy_with_more_than_was_to_be_appended_is_damaged() -> None:
-    found, damage = standing(START, [], [header(0, 4)], 4)
+    found, damage = current_progress(START, [], [header(0, 4)], 4)
     assert (found, damage and damage.offset) == (START, 0)
 
 

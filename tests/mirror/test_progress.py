@@ -186,7 +186,7 @@ def test_a_copy_that_has_lost_what_it_acknowledged_is_damaged() -> None:
 
 def test_data_behind_the_marker_of_a_copier_that_wrote_no_progress_is_somebody_else_s() -> None:
     tail = [header(0, 5, Writer(7, 0)), marker(5, 1), header(6, 1, Writer(7, 1)), marker(7, 2)]
-    with pytest.raises(CopyDamagedError, match=r"offset 6 .* behind the marker"):
+    with pytest.raises(CopyDamagedError, match=r"offset 6 .* above the marker"):
         data_end(tail, START, 8)
 
 

@@ -20,7 +20,7 @@ from ha_core.mirror.progress import (
     TopicIds,
     Writer,
 )
-from ha_core.mirror.reversing import copied_below, turned_round
+from ha_core.mirror.reversing import copied_below, reversed_notes
 from ha_core.mirror.split import Record
 from ha_core.model import Run
 from ha_core.wire.records import Batch
@@ -87,8 +87,8 @@ def test_a_mirror_turned_round_twice_is_as_it_was(gaps: list[tuple[int, int, int
     base, end = target + markers, source + tail
     old = Progress(OLD, source, target, topics=TopicIds("aa", "bb"))
     # When the mirror is turned round, and once more
-    _, there = turned_round(old, runs, base, NEW, end)
-    _, back = turned_round(there, there.runs, end, OLD, base)
+    _, there = reversed_notes(old, runs, base, NEW, end)
+    _, back = reversed_notes(there, there.runs, end, OLD, base)
     # Then it says the same, copies on behind both logs, and takes nothing for a copy that nobody brought
     assert back.runs == tuple(runs)
     assert (there.source, there.target, there.base, there.topics) == (base, end, end, TopicIds("bb", "aa"))
@@ -99,7 +99,7 @@ def test_a_mirror_turned_round_twice_is_as_it_was(gaps: list[tuple[int, int, int
 
 def test_a_map_of_many_runs_is_written_in_pages() -> None:
     runs = [Run(2 * number, number, 1) for number in range(3 * PAGE_RUNS + 5)]
-    pages, progress = turned_round(Progress(OLD, 10**6, 10**5), runs, 10**5, NEW, 10**6)
+    pages, progress = reversed_notes(Progress(OLD, 10**6, 10**5), runs, 10**5, NEW, 10**6)
     kept = noted(*pages, progress)
     assert len(pages) == progress.pages == 3
     assert kept.runs == tuple(run.reversed for run in runs)
@@ -116,21 +116,21 @@ def test_an_old_source_that_has_lost_what_was_mirrored_is_not_turned_round_as_if
     old = Progress(OLD, source=100, target=100, runs=runs)
     # When its mirror is turned round, that is damage
     with pytest.raises(CopyDamagedError, match="offset 99 was mirrored, and the log ended at 90"):
-        turned_round(old, runs, 100, NEW, end=91)
+        reversed_notes(old, runs, 100, NEW, end=91)
     # Also where markers have filled the place since
     markers = [header(99, 1, Writer(300, 5), 0x30)]
     with pytest.raises(CopyDamagedError, match="a marker lies there"):
-        turned_round(old, runs, 100, NEW, end=104, last=markers)
+        reversed_notes(old, runs, 100, NEW, end=104, last=markers)
     # And what the source still has, or retention has taken, is none
     for kept in ([header(95, 5, Writer(300, 4))], []):
-        _, begun = turned_round(old, runs, 100, NEW, end=101, last=kept)
+        _, begun = reversed_notes(old, runs, 100, NEW, end=101, last=kept)
         assert begun.target == begun.base == 101
 
 
 def test_what_the_copy_had_before_it_was_one_is_not_read_again_at_every_take_over() -> None:
     # Given a mirror turned round, behind a tail of ten million records that was not mirrored
     runs = (Run(0, 0, 500),)
-    _, begun = turned_round(Progress(OLD, 500, 500, runs=runs), runs, 500, NEW, end=10_000_501)
+    _, begun = reversed_notes(Progress(OLD, 500, 500, runs=runs), runs, 500, NEW, end=10_000_501)
     # Then nothing of it is looked at
     assert begun.last_record == -1
     # Until the copier has something there
@@ -145,9 +145,9 @@ def test_a_compacted_log_with_a_tail_that_was_not_mirrored_becomes_no_copy() -> 
     ended, tail = marker(4, 500, 0), packed(5, [Record.of(5, MS, b"k", b"acknowledged")])
     # When its mirror is turned round, then its cleaner could take the mirrored one for the tail's
     with pytest.raises(CopyDamagedError, match="offset 5 was not mirrored, and the topic is compacted") as error:
-        turned_round(old, runs, 4, NEW, end=7, cleaned=Held([mirrored, aborted, ended, tail], (Aborted(500, 3),)))
+        reversed_notes(old, runs, 4, NEW, end=7, cleaned=Held([mirrored, aborted, ended, tail], (Aborted(500, 3),)))
     assert "delete the topic there, and link it anew" in str(error.value)
     # And what was aborted does no harm, nor does any tail in a topic that is not compacted
     for cleaned in (Held([mirrored, aborted, ended], (Aborted(500, 3),)), None):
-        _, begun = turned_round(old, runs, 4, NEW, end=7, cleaned=cleaned)
+        _, begun = reversed_notes(old, runs, 4, NEW, end=7, cleaned=cleaned)
         assert begun.runs == (Run(0, 0, 3),)

@@ -61,7 +61,7 @@ def mirrors(clusters: dict[str, Cluster]) -> list[Mirror]:
         job = Copying(east, west, copies, dict.fromkeys(ends, 0))
         thread = threading.Thread(target=job.run)
         thread.start()
-        wait_until(lambda: caught_up(job, ends), job.standing)
+        wait_until(lambda: caught_up(job, ends), job.statuses)
         job.stop()
         thread.join(30)
     foreign = Producer({"bootstrap.servers": clusters["west"].bootstrap})

@@ -111,9 +111,9 @@ def test_a_pattern_does_not_grow_by_very_many_short_names() -> None:
     assert 200 < len(like.names) < 250
     # and what would be found if there were room is known
     frame, other = frame_of(12, ("a", 1)), frame_of(12, ("a", 1), min_bytes=9)
-    assert like.has_no_room_for(frame, 0, {b"a" * 3000})
-    assert not like.has_no_room_for(frame, 0, {b"1"})
-    assert not like.has_no_room_for(other, 0, {b"a" * 3000})
+    assert like.would_match_if_larger(frame, 0, {b"a" * 3000})
+    assert not like.would_match_if_larger(frame, 0, {b"1"})
+    assert not like.would_match_if_larger(other, 0, {b"a" * 3000})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -127,8 +127,8 @@ def test_a_pattern_of_several_topics_stands_for_those_of_one(version: int) -> No
     assert not two.same(two.joined([b"c"]))
     assert two.joined([b"c"]).same(two)
     assert not any(two.same(each) for each in (none, other, stranger))
-    assert two.alike_but_for_topics(stranger)
-    assert not two.alike_but_for_topics(other)
+    assert two.differs_only_in_topics(stranger)
+    assert not two.differs_only_in_topics(other)
 
 
 @given(seeds, st.sampled_from(VERSIONS), st.sampled_from([(0, -1), (77, 3)]), st.lists(st.integers(0, 3), max_size=4))

@@ -309,7 +309,7 @@ class Fetching:
             self._lanes.pop(lane)
             self._lanes[lane] = None
             self._take(lane, intents)
-        lane.behind.fetched(lane.partition.next_offset - before, len(records or b""))
+        lane.lag_tracker.fetched(lane.partition.next_offset - before, len(records or b""))
         lane.hear(SourceEnds(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms

@@ -64,7 +64,7 @@ RENEW_S = 6 * 3600.0
 
 
 class Copying:
-    """The partitions of one task. `standing`, `add`, `drop`, `limit`, `hold` and `stop` may be called from any
+    """The partitions of one task. `statuses`, `add`, `drop`, `limit`, `hold` and `stop` may be called from any
     thread."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Copying:
         """Includes partitions dropped since: one that is added again must not fence itself."""
         self._since: dict[CopyId, int] = {}
         self._meters: dict[CopyId, RateMeter] = {}
-        self._behind: dict[CopyId, LagTracker] = {}
+        self._lag_trackers: dict[CopyId, LagTracker] = {}
         self.work = work or CopyTotals()
         self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._throttle = Throttle(now)
@@ -136,14 +136,14 @@ class Copying:
         """Bytes fetched and held. For the loop's thread."""
         return self._fetching.held
 
-    def standing(self) -> dict[CopyId, CopyStatus]:
+    def statuses(self) -> dict[CopyId, CopyStatus]:
         now = self._clock()
         found = dict[CopyId, CopyStatus]()
         for id_, state in list(self._states.items()):
             if isinstance(state, CopyLane):
-                found[id_] = state.standing(now, _now_ms())
+                found[id_] = state.status(now, _now_ms())
             else:
-                found[id_] = not_copied(state, self._behind.get(id_) or LagTracker(), now)
+                found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
         return found
 
     def reached(self, id_: CopyId) -> Reached | None:
@@ -234,7 +234,7 @@ class Copying:
             if copy.key in starts:
                 self._starts[copy.id] = starts[copy.key]
             self._meters.setdefault(copy.id, RateMeter(now))
-            self._behind.setdefault(copy.id, LagTracker())
+            self._lag_trackers.setdefault(copy.id, LagTracker())
             if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):
                 self._states[copy.id] = AwaitingTakeover("it has not begun", now)
 
@@ -243,7 +243,7 @@ class Copying:
             state = self._states.pop(id_, None)
             if isinstance(state, CopyLane):
                 self._out(state)
-            for known in (self._copies, self._starts, self._meters, self._behind, self._since):
+            for known in (self._copies, self._starts, self._meters, self._lag_trackers, self._since):
                 known.pop(id_, None)
 
     def _entered(self, id_: CopyId, found: Outcome[TakenOverPartition]) -> None:
@@ -274,7 +274,7 @@ class Copying:
             PartitionCopy(replace(progress, topics=entered.topics)),
             now,
             self._meters[id_],
-            self._behind[id_],
+            self._lag_trackers[id_],
             entered.target_node,
             entered.log_node,
             waited.tries,

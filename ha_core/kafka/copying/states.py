@@ -31,7 +31,7 @@ LEVEL_MS = 30_000
 """Readers do not wait for a copy with a larger lag than this."""
 UNHEARD_S = 5.0
 """A healthy source reports its ends at least every two seconds."""
-StandingState = Literal["copying", "waiting", "stopped"]
+CopyState = Literal["copying", "waiting", "stopped"]
 
 
 class SourceEnds(NamedTuple):
@@ -46,7 +46,7 @@ class SourceEnds(NamedTuple):
 class CopyStatus(NamedTuple):
     """Status of a partition for people and metrics. None is unknown, and is never shown as 0."""
 
-    state: StandingState
+    state: CopyState
     source: int | None
     """The next source offset to copy."""
     ends: SourceEnds | None
@@ -186,7 +186,7 @@ class CopyLane:
     partition: PartitionCopy
     begun: float
     bytes: RateMeter
-    behind: LagTracker
+    lag_tracker: LagTracker
     target_node: int
     log_node: int
     tries: int
@@ -248,10 +248,10 @@ class CopyLane:
     def hear(self, ends: SourceEnds, asked_at: float) -> None:
         """Records the ends of the source: it had acknowledged that much at `asked_at` or later."""
         self.ends, self.seen_at = ends, asked_at
-        self.behind.saw(asked_at, ends.acknowledged, self.partition.source)
+        self.lag_tracker.saw(asked_at, ends.acknowledged, self.partition.source)
         self.lags = self.partition.next_offset < ends.committed
 
-    def standing(self, now: float, now_ms: int) -> CopyStatus:
+    def status(self, now: float, now_ms: int) -> CopyStatus:
         """:param now_ms: wall-clock time."""
         partition, ends = self.partition, self.ends
         source = partition.source
@@ -261,10 +261,10 @@ class CopyLane:
         lag_ms = self._lag_ms(rpo_s)
         if lag_ms is not None and unheard_s is not None:
             lag_ms += round(1000 * unheard_s)
-        state: StandingState = "waiting" if self.trouble else "copying"
+        state: CopyState = "waiting" if self.trouble else "copying"
         if refused := self.refused if ends is None or source < ends.committed else "":
             state = "stopped"
-        left = None if ends is None else self.behind.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
+        left = None if ends is None else self.lag_tracker.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
         return CopyStatus(
             state,
             source,
@@ -292,7 +292,7 @@ class CopyLane:
     def _rpo_s(self, now: float, now_ms: int) -> float | None:
         """Age of the oldest record that the copy lacks. Until the copy has reached the first end seen here, its last
         record says how new it is: the RPO is then the age of that record, and at least the age of the first end."""
-        since, first = self.behind.since(self.partition.source), self.behind.first_asked_at
+        since, first = self.lag_tracker.since(self.partition.source), self.lag_tracker.first_asked_at
         if since is not None:
             return max(now - since, 0.0)
         if self.partition.copied_ms < 0 or first is None:
@@ -301,20 +301,20 @@ class CopyLane:
 
     def known(self, most_runs: int, now: float, now_ms: int) -> CopyCoverage:
         """The coverage for readers of the copy; called in the loop's thread."""
-        standing, runs = self.standing(now, now_ms), self.partition.newest_runs(most_runs)
-        near = standing.lag_ms is not None and standing.lag_ms <= LEVEL_MS
-        return CopyCoverage(self.partition.source, standing.state == "copying" and near, runs, self.source_start)
+        status, runs = self.status(now, now_ms), self.partition.newest_runs(most_runs)
+        near = status.lag_ms is not None and status.lag_ms <= LEVEL_MS
+        return CopyCoverage(self.partition.source, status.state == "copying" and near, runs, self.source_start)
 
 
 State = AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy | CopyLane
 
 
 def not_copied(
-    state: AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy, behind: LagTracker, now: float
+    state: AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy, lag_tracker: LagTracker, now: float
 ) -> CopyStatus:
     """Status of a partition that is not being copied. Its lag is unknown, but its age may be known."""
     known = state.waited if isinstance(state, TakingOver) else state
-    since = behind.since(-1)
+    since = lag_tracker.since(-1)
     return CopyStatus(
         "waiting" if isinstance(known, AwaitingTakeover) else "stopped",
         None,

@@ -144,7 +144,7 @@ class OwnCopies:
 
     def _standing(self) -> Mapping[CopyId, CopyStatus]:
         """What was taken over by somebody who stood still is taken over again. :raises StepFailedError: one stopped."""
-        standing = self._loop.standing()
+        standing = self._loop.statuses()
         lost = [self._copies[id_] for id_, one in standing.items() if one.reason == TAKEN_OVER]
         if lost:
             self._loop.add(lost)

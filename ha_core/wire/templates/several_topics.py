@@ -36,19 +36,19 @@ class SeveralTopicsTemplate(ABC):
         return self._size <= _MAX_BYTES
 
     @property
-    def worn(self) -> bool:
+    def stale(self) -> bool:
         """True after so many misses that its topics may be out of date."""
         return self._left_out > _MOST_LEFT_OUT
 
     @abstractmethod
-    def alike_but_for_topics(self, other: object) -> bool:
+    def differs_only_in_topics(self, other: object) -> bool:
         """True if the other one matches requests that differ from those matched here only in their topics."""
 
     def takes(self, names: Collection[bytes]) -> bool:
         """True if there is room for these names."""
         return self._size + _size(frozenset(names) - self.names) <= _MAX_BYTES
 
-    def has_no_room_for(self, buf: bytearray, at: int, names: Collection[bytes]) -> bool:
+    def would_match_if_larger(self, buf: bytearray, at: int, names: Collection[bytes]) -> bool:
         """True if the request at `at`, with these names, would match if the template were not full. Making a new
         template for each combination of names takes longer than decoding the requests."""
         return (
@@ -57,11 +57,11 @@ class SeveralTopicsTemplate(ABC):
             and not self.takes(names)
         )
 
-    def wear(self) -> None:
+    def note_miss(self) -> None:
         """A request did not match, and is not remembered, or replaces another one."""
         self._left_out += 1
 
-    def with_room_for(self, others: Iterable[Collection[bytes]]) -> frozenset[bytes]:
+    def names_that_fit(self, others: Iterable[Collection[bytes]]) -> frozenset[bytes]:
         """Its names and those of the groups that fit as a whole, in order."""
         names, size = set(self.names), self._size
         for other in others:

@@ -68,7 +68,7 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
         pattern = cls(head, begin, frozenset(scan.topics), bytes(buf[tail_at:end]), entry_bytes, tagged, epochs)
         return pattern if pattern.short and pattern.entries(buf, start, end) is not None else None
 
-    def alike_but_for_topics(self, other: object) -> bool:
+    def differs_only_in_topics(self, other: object) -> bool:
         if isinstance(other, FetchTemplate):
             same = (self.head, self.begin, self.epochs) == (other.head, other.begin, other.epochs)
             return same and other.entry_bytes > 0 and other.tail[self.tagged :] == self.tail
@@ -78,14 +78,14 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
 
     def joined(self, *others: Collection[bytes]) -> SeveralTopicsFetchTemplate:
         """The template extended by these topics, as far as they fit, in order."""
-        names = self.with_room_for(others)
+        names = self.names_that_fit(others)
         return SeveralTopicsFetchTemplate(
             self.head, self.begin, names, self.tail, self.entry_bytes, self.tagged, self.epochs
         )
 
     def same(self, other: object) -> bool:
         """True if it matches each request that the other one matches."""
-        if not self.alike_but_for_topics(other):
+        if not self.differs_only_in_topics(other):
             return False
         if isinstance(other, FetchTemplate):
             return other.name in self.names

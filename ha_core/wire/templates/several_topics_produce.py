@@ -48,9 +48,9 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
 
     def joined(self, *others: Collection[bytes]) -> SeveralTopicsProduceTemplate:
         """The template extended by these topics, as far as they fit, in order."""
-        return SeveralTopicsProduceTemplate(self.head, self.begin, self.with_room_for(others), self.tagged)
+        return SeveralTopicsProduceTemplate(self.head, self.begin, self.names_that_fit(others), self.tagged)
 
-    def alike_but_for_topics(self, other: object) -> bool:
+    def differs_only_in_topics(self, other: object) -> bool:
         if isinstance(other, ProduceTemplate):
             return self.head == other.head and other.begin.startswith(self.begin)
         return isinstance(other, SeveralTopicsProduceTemplate) and (self.head, self.begin) == (other.head, other.begin)
@@ -60,7 +60,7 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
         forwarded before it has arrived as a whole."""
         return (
             isinstance(other, SeveralTopicsProduceTemplate)
-            and self.alike_but_for_topics(other)
+            and self.differs_only_in_topics(other)
             and self.names >= other.names
         )
 

@@ -27,7 +27,7 @@ from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.store.commits import StateChange
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
-from spark_jobs.mirror.progress_log import ProgressLog, behind, states
+from spark_jobs.mirror.progress_log import ProgressLog, lag_text, states
 from spark_jobs.mirror.task import SlotTask, TaskSettings
 from stack.memory_store import MemoryStore
 
@@ -376,10 +376,10 @@ def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() 
     stopped = PartitionReport(mirror="m", topic="orders", partition=1, state="stopped", rpo_s=70)
     copying = stopped.changed(state="copying", **lags)
 
-    assert behind(MirrorTotal.of([copying, copying, stopped])) == (
+    assert lag_text(MirrorTotal.of([copying, copying, stopped])) == (
         "8 records (1 of 3 partitions unknown), 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
     )
-    assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
+    assert lag_text(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
 
 
 def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
@@ -393,11 +393,11 @@ def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
     stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", rpo_s=70)
     level = lagging.changed(partition=2, lag_records=0, rpo_s=0)
     reports = {0: MirrorReport(slot=0, job="j", partitions=(lagging, stopped, level))}
-    telling = ProgressLog()
+    progress_log = ProgressLog()
     # When it tells of them twice within a minute
     with caplog.at_level(logging.INFO):
-        telling.tell([mirror], {}, reports, 100.0)
-        telling.tell([mirror], {}, reports, 101.0)
+        progress_log.log_changes([mirror], {}, reports, 100.0)
+        progress_log.log_changes([mirror], {}, reports, 101.0)
     # Then the two worst are told once, the one of which most would be lost first
     told = [record.message for record in caplog.records if ": partition " in record.message]
     assert told == [
