@@ -26,8 +26,12 @@ EDITED: tuple[str, ...] = (
     "ha_core/mirror",
     "ha_core/wire",
     "spark_jobs",
+    "tests/fuzz",
+    "tests/kafka",
+    "tests/mirror",
     "tests/test_subjects.py",
     "tests/test_words.py",
+    "tests/wire",
 )
 """Folders and files whose prose has been edited. It is to become all of them."""
 

@@ -1,4 +1,4 @@
-"""Copies between two clusters, and what becomes of them."""
+"""Copies between two clusters, and waits for their states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def copying(
     starts: Mapping[Partition, int] | None = None,
     **more: Any,
 ) -> Iterator[Copying]:
-    """:param starts: where copies begin that nobody has begun; at 0, if nothing is said."""
+    """:param starts: where copies without notes begin; by default at 0."""
     job = Copying(source, target, copies, {copy.key: 0 for copy in copies} if starts is None else starts, **more)
     thread = threading.Thread(target=job.run)
     thread.start()
@@ -73,7 +73,7 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: flo
 
 
 def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
-    """The only partition of the job stops, and says so."""
+    """Waits until the only partition of the job has stopped, for this reason."""
     wait_until(lambda: states(job) == {"stopped"}, job.statuses, seconds)
     (found,) = job.statuses().values()
     assert words in found.reason, found.reason
@@ -81,7 +81,7 @@ def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
 
 
 def content(base: Settings, topic: str, partition: int = 0) -> list[tuple[object, ...]]:
-    """What a consumer of committed records reads, from the first to the last."""
+    """All records that a consumer of committed records reads, in order."""
     consumer = Consumer(base | {"group.id": "reads", "enable.partition.eof": True, "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found: list[tuple[object, ...]] = []

@@ -39,7 +39,7 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
     # Given a topic with records of every kind, and a partition for each compression
     name = fresh("copied")
     here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    for admin, replication in ((east, 1), (west, 3)):  # records that are years old, and brokers look now and then
+    for admin, replication in ((east, 1), (west, 3)):  # records are years old, which retention would delete
         admin.create_topics([TopicSpec(name, len(CODECS), replication, {"retention.ms": "-1"})])
     for partition, codec in enumerate(CODECS):
         producer = Producer(here | {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
@@ -60,7 +60,7 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
+def test_bytes_in_flight_are_bounded_for_any_number_of_partitions(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given many partitions that are copied by one loop, which may hold three megabytes
@@ -95,12 +95,12 @@ def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
         step_until(lambda: caught_up(job, dict.fromkeys(keys, 10)))
     finally:
         job.close()
-    # Then no more was held at any time, and it was made use of
+        # Then the limit was never exceeded, but used
     assert most / 2 < max(held) <= most
     assert held[-1] == 0
 
 
-def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_again(
+def test_repeated_takeovers_copy_each_record_once(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given a topic that is written all the time
@@ -122,10 +122,10 @@ def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_aga
                     produce(here, name, 10, partition=partition)
                 ends = {key: end.log_end for key, end in east.ends([copy.key for copy in copies]).items()}
                 wait_until(partial(caught_up, newer, ends), newer.statuses)
-                # Then the older one has stopped, and says why
+                # Then the older one has stopped, with the reason
                 wait_until(partial(all_are, older, "stopped"), older.statuses)
                 assert all("taken it over" in found.reason for found in older.statuses().values())
-    # And every record is in the copy once, in its place
+    # And every record is in the copy once, at its offset
     for partition in range(2):
         assert content(there, name, partition) == content(here, name, partition)
 
@@ -171,7 +171,7 @@ def test_a_topic_with_records_of_its_own_is_not_copied_to(
     assert f"topic {name} partition 0 of west holds records, from offset 0 on" in str(found)
 
 
-def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
+def test_partitions_are_added_dropped_and_renewed_without_loss(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given a job without partitions, whose lanes are renewed all the time
@@ -206,7 +206,7 @@ def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
+def test_copy_log_has_the_whole_map_for_any_number_of_gaps(
     east: Admin,
     west: Admin,
     clusters: dict[str, Cluster],
@@ -240,7 +240,7 @@ def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
     assert [run.source for run in notes.runs][:55] == list(range(0, 110, 2))
 
 
-def test_batches_larger_than_what_is_asked_for_are_copied_beside_busy_neighbours(
+def test_batches_larger_than_the_requested_size_are_copied_beside_busy_neighbours(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     name = fresh("large")
@@ -261,7 +261,7 @@ def test_batches_larger_than_what_is_asked_for_are_copied_beside_busy_neighbours
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
+def test_rate_limit_is_kept_and_lag_is_reported(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given 3 MB, written at times ten seconds apart
@@ -282,7 +282,7 @@ def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
         assert found.lag_ms is not None
         assert found.lag_ms % 10_000 == 0
         assert found.lag_ms <= 300_000
-        # And how many bytes are left, and what would be lost with the source by now: all since the beginning
+        # And reports the bytes left, and an RPO that covers all records since the beginning
         wait_until(lambda: job.statuses()[id_].has(1) and not job.statuses()[id_].has(30), job.statuses)
         found = job.statuses()[id_]
         assert found.lag_bytes is not None
@@ -293,12 +293,12 @@ def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
         assert took_s > 3.0
         (found,) = job.statuses().values()
         assert (found.lag_ms, found.lag_bytes) == (0, 0)
-        # And nothing is left to lose but what was written since the source was asked last
+        # And nothing is left to lose except records written since the last answer of the source
         wait_until(lambda: (job.statuses()[id_].rpo_s or 9) < 1, job.statuses)
         assert 1_500_000 / took_s < found.bytes_s < 1_000_000
 
 
-def test_a_reader_of_the_copy_log_finds_nothing_left_to_add_up_once_a_copy_has_caught_up(
+def test_idle_copy_writes_its_progress_so_that_no_intents_are_left(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     name = fresh("quiet")

@@ -1,4 +1,4 @@
-"""Brokers die, stand still or lack replicas: their partitions wait, the others go on, and every record comes once."""
+"""Brokers die, stall or lack replicas: their partitions wait, others continue, and every record is copied once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def leader(admin: Admin, topic: str, partition: int = 0) -> int:
     return admin.ends([(topic, partition)])[topic, partition].leader
 
 
-def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
+def test_dead_source_leader_needs_no_takeover(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copy of a topic with three replicas
@@ -84,7 +84,7 @@ def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
 
 
 @pytest.mark.parametrize("deaths", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["once", "again"])
-def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
+def test_copy_with_a_dead_leader_is_taken_over_and_continues(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings, deaths: int
 ) -> None:
     name = fresh("moved")
@@ -107,11 +107,11 @@ def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
 
 
 def reached(job: Copying, ends: Mapping[Partition, int]) -> bool:
-    """Whatever state its partitions are in."""
+    """True in any state of its partitions."""
     return all(found.has(ends[one.topic, one.partition]) for one, found in job.statuses().items())
 
 
-def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
+def test_stalled_source_broker_delays_its_own_partitions_only(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, there: Settings
 ) -> None:
     # Given three partitions with a replica each, on three brokers
@@ -140,7 +140,7 @@ def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
         wait_until(lambda: job.statuses()[copy_of(name, 1).id].has(20), job.statuses)
 
 
-def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
+def test_stalled_target_broker_delays_its_own_partitions_only(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given copies with a replica each, on three brokers
@@ -158,7 +158,7 @@ def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
         with paused(running, f"cluster/west/{leaders[1]}"):
             for partition in range(3):
                 produce(here, name, 10, partition=partition)
-            # Then the others go on, once the cluster has other leaders for that
+            # Then the others continue, once the cluster has other leaders
             wait_until(lambda: all(job.statuses()[one].has(20) for one in others), job.statuses)
             assert not job.statuses()[copies[1].id].has(20)
         wait_until(lambda: caught_up(job, {(name, partition): 20 for partition in range(3)}), job.statuses)
@@ -166,7 +166,7 @@ def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_too_few_replicas_are_a_reason_to_wait_and_others_go_on(
+def test_copy_waits_for_replicas_while_others_continue(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copy that wants all three replicas, and one that does not
@@ -192,7 +192,7 @@ def test_too_few_replicas_are_a_reason_to_wait_and_others_go_on(
         assert content(there, name) == content(here, name)
 
 
-def test_a_copier_that_stood_still_appends_nothing_before_it_has_asked_whose_the_copy_is(
+def test_copier_checks_its_assignment_after_a_standstill_before_appending(
     east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copier that has copied ten records
@@ -224,7 +224,7 @@ def test_a_copier_that_stood_still_appends_nothing_before_it_has_asked_whose_the
     assert content(there, name) == content(here, name)[:10]
 
 
-def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
+def test_copier_with_long_busy_rounds_is_not_taken_for_stalled(
     east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copier

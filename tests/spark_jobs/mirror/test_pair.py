@@ -70,7 +70,7 @@ class FakeCopying:
     def hold(self, buffer_bytes: int) -> None:
         self.buffer_bytes = buffer_bytes
 
-    def standing(self) -> dict[CopyId, CopyStatus]:
+    def statuses(self) -> dict[CopyId, CopyStatus]:
         return self.states
 
     def stop(self) -> None:
