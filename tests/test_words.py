@@ -29,6 +29,7 @@ EDITED: tuple[str, ...] = (
     "tests/fuzz",
     "tests/kafka",
     "tests/mirror",
+    "tests/spark_jobs",
     "tests/test_subjects.py",
     "tests/test_words.py",
     "tests/wire",
