@@ -217,7 +217,7 @@ def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition,
         ends=[one and one.log_end for one in ends],  # type: ignore[misc]
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
-        error=f"no leader tells the offsets of partition {some}" if leaderless else None,
+        error=f"no leader reports the offsets of partition {some}" if leaderless else None,
     )
 
 

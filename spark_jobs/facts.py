@@ -103,4 +103,4 @@ def _text(looks: list[LookRow], ages_s: dict[str, float]) -> str:
         for one in troubled_first
     ]
     columns = ("cluster", "reached", "topics", "partitions", "groups", "last known, s", "errors", "first error")
-    return table("What was recorded", columns, rows, len(rows))
+    return table("Recorded facts", columns, rows, len(rows))

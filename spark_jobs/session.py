@@ -96,7 +96,7 @@ def _wait_for(remote: str) -> None:
     while not listens(remote):
         left_s = until - time.monotonic()
         if left_s <= 0:
-            raise SparkConnectError(remote, f"does not answer (it was waited for, {WAIT_S:.0f} s)")
+            raise SparkConnectError(remote, f"has not answered for {WAIT_S:.0f} s")
         log.warning("the Spark Connect server at %s does not answer: waiting, %.0f s more at most", remote, left_s)
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -131,5 +131,5 @@ def _lost(remote: str, error: Exception) -> str | None:
     # The client asserts this when another session has answered than it had opened.
     known = isinstance(error, grpc.RpcError | PySparkAssertionError)
     if known or "INVALID_HANDLE" in str(error) or "UNAVAILABLE" in str(error):
-        return "has lost the session, as one that was started again"
+        return "has lost the session, as after a restart"
     return None

@@ -58,7 +58,7 @@ class Access(Brokers):
         for _, answer in asking.calls(None, ApiKey.CREATE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
             for result in answer["results"]:
                 if code := result["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, result["error_message"])
+                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
 
     def remove_access_rules(
         self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
@@ -77,7 +77,7 @@ class Access(Brokers):
             for result in answer["filter_results"]:
                 for entry in (result, *result["matching_acls"]):
                     if code := entry["error_code"]:
-                        raise refusal(asking.cluster, "take access rules of topics away", code, entry["error_message"])
+                        raise refusal(asking.cluster, "remove ACLs of topics", code, entry["error_message"])
 
     def await_access_rules(
         self, there: Collection[TopicAcl] = (), gone: Collection[TopicAcl] = (), timeout_s: float | None = None
@@ -136,7 +136,7 @@ class Access(Brokers):
             created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(rule) for rule in rules]})
             for result in created["results"]:
                 if code := result["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, result["error_message"])
+                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
             while not (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
                 _pause(asking)
             names = sorted({rule.name for rule in rules})
@@ -160,7 +160,7 @@ def _parsed(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | 
     if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
         return None
     if code := answer["error_code"]:
-        raise refusal(asking.cluster, "read the access rules of topics", code, answer["error_message"])
+        raise refusal(asking.cluster, "read the ACLs of topics", code, answer["error_message"])
     return frozenset(
         TopicAcl(
             _PATTERNS[resource["pattern_type"]],
@@ -181,8 +181,8 @@ def _pause(asking: Asking) -> None:
     if asking.deadline.left_s <= _LOOK_PAUSE_S:
         raise NotReadyError(
             asking.cluster,
-            f"does not show its access rules as they are to be after {asking.deadline.seconds:g} s. Look whether its "
-            "brokers are healthy, then try again.",
+            f"has not applied its ACLs on all brokers within {asking.deadline.seconds:g} s. Check that its brokers are "
+            "healthy, then try again.",
         )
     time.sleep(_LOOK_PAUSE_S)
 

@@ -274,7 +274,9 @@ class _Joining:
             if code:
                 raise refusal(self.asking.cluster, f"assign partitions in group {self.origin.name}", code)
             if answer["assignment"] != seat.original.assignment:
-                raise self._in_use(f"gave {seat.member_id} another assignment than it was told. Stop its members here.")
+                raise self._in_use(
+                    f"gave {seat.member_id} another assignment than the leader sent. Stop its members here."
+                )
         return True
 
     def _check(self, adopted: Adopted) -> None:

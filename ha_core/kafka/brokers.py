@@ -303,7 +303,7 @@ class Asking:
             if self.deadline.left_s <= _LOOK_PAUSE_S:
                 raise NotReadyError(
                     self.cluster,
-                    f"{words.format(', '.join(left[:5]))} after {self.deadline.seconds:g} s. Look whether its brokers "
+                    f"{words.format(', '.join(left[:5]))} after {self.deadline.seconds:g} s. Check that its brokers "
                     "are healthy, then try again.",
                 )
             time.sleep(_LOOK_PAUSE_S)

@@ -33,6 +33,6 @@ def ensure_copy_log(admin: Admin, name: str, partitions: int) -> None:
         if policy != "compact":
             raise StandsInTheWayError(
                 admin.cluster.name,
-                f"topic {name} is to hold what copiers write down, and its {_POLICY} is {policy or 'the default'}. Set "
+                f"topic {name} is the copy log, but its {_POLICY} is {policy or 'the default'}. Set "
                 f"it to compact, or delete the topic if nothing is copied to this cluster yet.",
             )

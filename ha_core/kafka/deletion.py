@@ -40,7 +40,7 @@ class TopicDeletion(Brokers):
         def used(end: LogEnds | None) -> str:
             if end is None or end.never_used:
                 return ""
-            return f"runs from {end.start} to {end.log_end}, so it was used. Delete it by hand if nobody needs it."
+            return f"runs from {end.start} to {end.log_end}, so it was used. Delete it by hand if it is not needed."
 
         return _delete(self.asking(timeout_s), names, used, still_ours)
 

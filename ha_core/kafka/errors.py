@@ -89,6 +89,6 @@ _RIGHTS = {
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "rights Describe, Read and Delete on the group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
-        "rights Describe, DescribeConfigs, Create and, for access rules, Alter on the cluster"
+        "rights Describe, DescribeConfigs, Create and, for ACLs, Alter on the cluster"
     ),
 }

@@ -67,7 +67,7 @@ class GroupOffsets(Brokers):
                 raise StandsInTheWayError(
                     asking.cluster,
                     f"group {group}: {key[0]}-{key[1]} was committed as {value} and is read back as {found.get(key)}. "
-                    "Somebody else commits for this group: stop them, then try again.",
+                    "Another client commits for this group: stop it, then try again.",
                 )
 
     def delete_group_offsets(
@@ -158,10 +158,14 @@ def _commit(
     if refused := codes.keys() - _WORTH_WAITING:
         code = min(refused)
         if code in _NOT_OURS:
-            who = "nobody" if member is None else f"member {member.member_id} of generation {member.generation}"
+            who = (
+                "a client that is no member"
+                if member is None
+                else f"member {member.member_id} of generation {member.generation}"
+            )
             raise StandsInTheWayError(
                 asking.cluster,
-                f"group {group} took no offsets from {who}: {name_of(code)}. It has live members, or it has "
+                f"group {group} refused offsets from {who}: {name_of(code)}. It has live members, or it has "
                 "rebalanced: adopt it again, or stop its members in this cluster.",
             )
         topic, index = codes[code]

@@ -79,4 +79,4 @@ def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
                         raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
                     yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
 
-        asking.rounds(f"write what is known of {copy.id}", [log], leaders.locate, ask)
+        asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)

@@ -220,7 +220,7 @@ def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
     """:raises CopyDamagedError: the topic was deleted and created again."""
     if known and found and known != found:
         raise CopyDamagedError(
-            f"topic {key[0]} of {cluster} was deleted and made again since its mirror was linked (its id was {known}, "
+            f"topic {key[0]} of {cluster} was deleted and re-created since its mirror was linked (its id was {known}, "
             f"and is {found}): unlink the mirror, delete the copy and link it anew"
         )
 

@@ -253,9 +253,9 @@ class PartitionCopy:
         account = self._account
         what = f"a batch was appended at offset {offset}, and {account.target} comes next"
         if offset > account.target:
-            raise DisplacedError(f"{what}: a marker lies between them, or somebody else writes to the copy")
+            raise DisplacedError(f"{what}: a marker is between them, or another producer writes to the copy")
         if offset < account.target:
-            raise CopyDamagedError(f"{what}: its brokers have lost records, or its topic was deleted and made again")
+            raise CopyDamagedError(f"{what}: its brokers have lost records, or its topic was deleted and re-created")
         for copied in claimed.copied:
             account.add(copied, leader_epoch)
         if last:

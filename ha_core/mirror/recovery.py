@@ -55,7 +55,7 @@ def above_progress(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
         if not 0 <= gone <= first - last:
             raise CopyDamagedError(
                 f"the batch at offset {batch.base_offset} has {records} records of its copier before it, from offset "
-                f"{progress.target} on, and {len(passed) + len(seen)} markers: nobody can say what else lay there"
+                f"{progress.target} on, and {len(passed) + len(seen)} markers: the rest of these offsets is unknown"
             )
         passed += (*range(first - gone, first), *seen)
         markers.clear()
@@ -86,11 +86,11 @@ def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
         if any(marker.producer_id == writer.producer_id for marker in found.markers):
             raise CopyDamagedError(
                 f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) is above the marker of a "
-                "copier that wrote down no progress: somebody else writes to the copy"
+                "copier that wrote down no progress: another producer writes to the copy"
             )
         raise CopyDamagedError(
             f"{where} was written by producer {foreign.producer_id}, epoch {foreign.producer_epoch}, and not by the "
-            f"copier ({writer.producer_id}, epoch {writer.epoch}): somebody else writes to the copy"
+            f"copier ({writer.producer_id}, epoch {writer.epoch}): another producer writes to the copy"
         )
     return DataEnd(min(found.last, end), found.passed)
 

@@ -38,7 +38,7 @@ def copied_below(notes: Notes, tail: Iterable[Batch], base: int) -> tuple[Progre
     """
     progress = notes.progress
     if progress is None:
-        raise CopyDamagedError(f"nobody has noted anything of {notes.copy}")
+        raise CopyDamagedError(f"there are no notes of {notes.copy}")
     before = progress.runs
     older = notes.runs[: len(notes.runs) - len(before)]
     batches = [batch for batch in tail if batch.base_offset < base]

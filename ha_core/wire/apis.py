@@ -34,7 +34,7 @@ class Route(Enum):
     NODE = "the broker it is addressed to"
     COMPOSED = "a handler that asks clusters and merges their answers"
     LOCAL = "the gateway itself"
-    HIDDEN = "nobody: not advertised, refused"
+    HIDDEN = "nowhere: not advertised, refused"
 
 
 LOGS, GROUPS, TOPICS = 1, 2, 4
@@ -370,7 +370,7 @@ _OFFERED = (
             shown=(Shown("DESCRIBE", "TRANSACTIONAL_ID", "transaction_states", "transactional_id"),))),
     # KIP-848 groups name topics by id, so none is served. Without this row librdkafka would wait for it silently.
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
-        asks=Asks(free="nobody is a member of such a group")),
+        asks=Asks(free="such groups have no members")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
         effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(

@@ -205,8 +205,8 @@ def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation
             token = None
         except RemoteProtocolError as error:
             raise LoginRefusedError(
-                f"does not log {_named(profile)} in as {profile.mechanism} has it ({error}). Is it the broker that is "
-                "meant, and is the password in the security profile the account's?"
+                f"does not follow {profile.mechanism} when logging in {_named(profile)} ({error}). Is it the right "
+                "broker, and is the password in the security profile the account's?"
             ) from None
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 

@@ -155,7 +155,7 @@ def scram_client(mechanism: str, user: str, password: str, nonce: str) -> Exchan
     reply = yield b"n,," + bare
     first = parse_server_first(reply)
     if not first.nonce.startswith(own) or len(first.nonce) == len(own):
-        raise RemoteProtocolError("SCRAM: the server's nonce does not go on with the client's: somebody replays")
+        raise RemoteProtocolError("SCRAM: the server's nonce does not continue the client's: messages are replayed")
     if not MIN_ITERATIONS <= first.iterations <= MAX_ITERATIONS:
         raise RemoteProtocolError(
             f"SCRAM: the server asks for {first.iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are taken"

@@ -117,5 +117,5 @@ def user_of(verdict: Reply | bytes, authzid: str) -> LoginVerdict:
     if verdict.unsure:
         raise UnjudgedError(verdict.why)
     if verdict.user is not None and authzid not in ("", verdict.user):
-        return LoginVerdict(None, f"user {verdict.user!r} asks to be somebody else")
+        return LoginVerdict(None, f"user {verdict.user!r} asks to act for another user")
     return verdict

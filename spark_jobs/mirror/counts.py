@@ -74,7 +74,7 @@ class PartitionCounts:
             if not isinstance(error, KafkaAdminError | StoreError):
                 log.exception("looking at the partitions in %s has failed", cluster)
             if self._troubles.get(cluster) != str(error):
-                log.warning("how many partitions there are is not known: %s", error)
+                log.warning("partition counts are unknown: %s", error)
             self._troubles[cluster] = str(error)
             return
         self._troubles.pop(cluster, None)

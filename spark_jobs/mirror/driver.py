@@ -116,7 +116,7 @@ class Driver:
                 self._ending.wait(LOOK_S)
                 continue
             except StoreError as error:
-                log.warning("nobody can say who leads: %s", error)
+                log.warning("the leader is unknown: %s", error)
                 self._ending.wait(LOOK_S)
                 continue
             waiting = False
@@ -187,7 +187,7 @@ class Lead:
                     now_s = time.monotonic()
                     self.look(now_s)
                     if self._nothing_starts(now_s):
-                        log.warning("no task comes to life: the lead and its session end")
+                        log.warning("no task starts: the lead and its session end")
                         break
                 except ConflictError:
                     raise
@@ -243,7 +243,7 @@ class Lead:
         """
         for key, why in found.unreadable.items():
             if self._unreadable.get(key) != why:
-                left = "its tasks go on until they are taken over" if key in self._read else "nobody copies it"
+                left = "its tasks go on until they are taken over" if key in self._read else "it is not copied"
                 log.warning("mirror %s cannot be read and is left alone, %s: %s", key, left, why)
         self._unreadable = found.unreadable
         before = {key: self._read[key] for key in found.unreadable if key in self._read}

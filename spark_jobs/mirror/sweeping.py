@@ -63,7 +63,7 @@ class Sweeping:
         try:
             known = self._store.clusters().values()
         except StoreError as error:
-            log.warning("which clusters there are is not known: %s", error)
+            log.warning("the clusters are unknown: %s", error)
             return
         self._clusters = frozenset(one.name for one in known if one.masked is None)
 
@@ -80,11 +80,11 @@ class Sweeping:
                 found = sweep(self._store, admin, _now())
         except (KafkaAdminError, StoreError) as error:
             if self._troubles.get(name) != str(error):
-                log.warning("whether rules keep writers out of what is no copy in %s is not known: %s", name, error)
+                log.warning("guards without a mirror in %s could not be checked: %s", name, error)
             self._troubles[name] = str(error)
             return AGAIN_S
         except Exception:
-            log.exception("looking for rules that keep writers out of what is no copy in %s has failed", name)
+            log.exception("checking guards without a mirror in %s has failed", name)
             return AGAIN_S
         self._troubles.pop(name, None)
         for change in found.changes:

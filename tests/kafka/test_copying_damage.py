@@ -73,10 +73,10 @@ def test_recreated_source_stops_its_copy(east: Admin, west: Admin, name: str, he
         east.create_topics([TopicSpec(name, 1, 1)])
         produce(here, name, 150)
         # Then it stops
-        stopped(job, "was deleted and made again")
+        stopped(job, "was deleted and re-created")
     # And a new copier finds the same
     with copying(east, west, [copy_of(name)]) as job:
-        assert "unlink the mirror" in stopped(job, f"topic {name} of east was deleted and made again").reason
+        assert "unlink the mirror" in stopped(job, f"topic {name} of east was deleted and re-created").reason
     assert west.ends([(name, 0)])[name, 0].log_end < 110
 
 
@@ -96,9 +96,9 @@ def test_recreated_copy_stops(east: Admin, west: Admin, name: str, here: Setting
         time.sleep(0.5)
         west.create_topics([TopicSpec(name, 1, 3)])
         produce(here, name, 1)
-        stopped(job, "made again")
+        stopped(job, "re-created")
     with copying(east, west, [copy_of(name)]) as job:
-        stopped(job, f"topic {name} of west was deleted and made again")
+        stopped(job, f"topic {name} of west was deleted and re-created")
 
 
 def test_a_copy_that_was_deleted_stops(east: Admin, west: Admin, name: str, here: Settings, there: Settings) -> None:
@@ -151,9 +151,9 @@ def test_foreign_records_in_a_copy_stop_it(
         wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         produce(there, name, 1)
         produce(here, name, 1)
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
     with copying(east, west, [copy_of(name)]) as job:
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
 
 
 def test_foreign_marker_in_a_copy_is_skipped(
@@ -181,7 +181,7 @@ def test_foreign_marker_in_a_copy_is_skipped(
         produce(there, name, 1)
         transaction_ends()
         produce(here, name, 1)
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
 
 
 @pytest.mark.parametrize("longer", [False, True], ids=["shorter than the copy", "longer than the copy again"])

@@ -64,7 +64,7 @@ def test_markers_below_the_base_belong_to_no_record() -> None:
 
 
 def test_notes_that_contradict_the_copy_are_damage() -> None:
-    with pytest.raises(CopyDamagedError, match="nobody has noted"):
+    with pytest.raises(CopyDamagedError, match="there are no notes"):
         copied_below(Notes(COPY), [], base=3)
     with pytest.raises(CopyDamagedError, match="known up to 12"):
         copied_below(noted(Progress(OLD, source=10, target=12)), [header(12, 4, OLD)], base=16)

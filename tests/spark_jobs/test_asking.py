@@ -64,7 +64,7 @@ def test_missing_topic_and_leaderless_partition_are_reported() -> None:
     half, gone = read_topics(reach, [TopicAsked("east", "half", 2), TopicAsked("east", "gone", 2)])
 
     assert (half.exists, half.starts, half.ends) == (True, [0, None], [5, None])
-    assert half.error == "no leader tells the offsets of partition 1"
+    assert half.error == "no leader reports the offsets of partition 1"
     assert (gone.exists, gone.error) == (False, None)
 
 

@@ -59,7 +59,7 @@ def test_a_client_authenticates_and_re_authenticates() -> None:
 @pytest.mark.parametrize(
     ("authzid", "verdict"),
     [("", LoginVerdict(None, "wrong")), ("other", LoginVerdict("u"))],
-    ids=["the wrong password", "the right one, to act for somebody else"],
+    ids=["the wrong password", "the right one, to act for another user"],
 )
 def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: LoginVerdict) -> None:
     server = SaslServer()

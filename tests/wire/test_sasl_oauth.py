@@ -93,7 +93,7 @@ def test_refusal_is_sent_as_json_and_ends_the_login_in_the_next_round(authzid: s
     told = server.reply(verdict)
     assert isinstance(told, Challenge)
     assert json.loads(told.data) == {"status": "invalid_token"}
-    with pytest.raises(RemoteProtocolError, match=r"it has expired|asks to be somebody else"):
+    with pytest.raises(RemoteProtocolError, match=r"it has expired|asks to act for another user"):
         server.receive(b"\1")
 
 

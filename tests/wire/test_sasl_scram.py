@@ -223,8 +223,8 @@ def test_names_with_commas_and_equals_signs_come_through() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"r=" + NONCE.encode() + b",s=c2FsdA==,i=4096", "somebody replays"),
-        (b"r=another,s=c2FsdA==,i=4096", "somebody replays"),
+        (b"r=" + NONCE.encode() + b",s=c2FsdA==,i=4096", "messages are replayed"),
+        (b"r=another,s=c2FsdA==,i=4096", "messages are replayed"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=1", "asks for 1 iterations"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=4095", "asks for 4095 iterations"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=2147483648", "asks for 2147483648 iterations"),

@@ -295,7 +295,7 @@ class Copying:
         old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
         for lane in old[: 1 + len(lanes) // 100]:
             lane.tries = 0
-            self._leave(lane, "it takes itself over, so that brokers do not forget whom they refuse")
+            self._leave(lane, "it takes itself over, so that brokers keep its fence")
 
     def _leave(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:

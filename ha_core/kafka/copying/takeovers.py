@@ -98,7 +98,7 @@ class Takeovers:
         try:
             ours = self._still_ours(id_)
         except Exception as error:  # the store of assignments does not answer
-            raise NotReadyError(source, f"nobody says whether {id_} is still to be copied here: {error}") from error
+            raise NotReadyError(source, f"cannot tell whether {id_} is still to be copied here: {error}") from error
         if not ours:
             raise NotOursError(source, f"{id_} is copied elsewhere.")
 

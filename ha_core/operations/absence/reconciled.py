@@ -14,7 +14,7 @@ LOGIN = "LOGIN.properties"
 """Where a cluster wants one: in place of the file with a client's settings for it, which nobody here knows."""
 Outcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
 """`differs`: below what was mirrored it has other records than the copy; the tail is counted. `less`: its log ends
-below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was deleted and made again.
+below what was mirrored. `gone`: it does not have the topic any more. `other`: the topic was deleted and re-created.
 `unknown`: its leader does not answer yet, or its replicas have not caught up."""
 
 
