@@ -65,7 +65,7 @@ def test_missing_server_is_waited_for_and_named(
     remote = unused_address()
     # When
     with (
-        pytest.raises(SparkConnectError, match=f"at {remote} does not answer .* Start it, or give") as error,
+        pytest.raises(SparkConnectError, match=f"at {remote} has not answered for .* Start it, or give") as error,
         open_session(remote),
     ):
         pass

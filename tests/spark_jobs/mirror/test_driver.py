@@ -254,7 +254,7 @@ def test_unreadable_mirror_is_left_alone_and_logged(store: MemoryStore, caplog: 
     # and each was logged once, not once a second
     said = [one.getMessage() for one in caplog.records if "cannot be read" in one.getMessage()]
     assert [words.partition(":")[0] for words in said] == [
-        "mirror broken@west cannot be read and is left alone, nobody copies it",
+        "mirror broken@west cannot be read and is left alone, it is not copied",
         "mirror orders@west cannot be read and is left alone, its tasks go on until they are taken over",
     ]
 
