@@ -165,7 +165,7 @@ def _commit(
             )
             raise StandsInTheWayError(
                 asking.cluster,
-                f"group {group} refused offsets from {member_of or 'a client that is no member'}: {name_of(code)}. It has live members, or it has "
+                f"group {group} refused offsets from {who}: {name_of(code)}. It has live members, or it has "
                 "rebalanced: adopt it again, or stop its members in this cluster.",
             )
         topic, index = codes[code]
