@@ -42,7 +42,7 @@ class RecordTimes:
     first_ms: int | None
     """Timestamp of the first record that has one."""
     newest_ms: int | None
-    """The largest; `docs/design.md` §8 explains whose clock that is."""
+    """The largest; `docs/design/spark-jobs.md`, *Timestamps*, says whose clock that is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ LIST_OFFSETS with a time returns the first record that is not older; with time 0
 timestamp. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it returns the record with the largest one. An
 older broker would take that constant for a time, so it is not asked, and reports the first record alone.
 
-`docs/design.md` §8 explains how far to trust a timestamp. A broker searches the largest in its remaining files, which
-for a while include offsets below a raised log start; such an answer is discarded.
+`docs/design/spark-jobs.md`, *Timestamps*, says how far to trust one. A broker searches the largest in its remaining
+files, which for a while include offsets below a raised log start; such an answer is discarded.
 
 Answers cost brokers file reads, cold ones for the first record: requests are small and sequential per leader, and
 partitions without a result in time are left out.
