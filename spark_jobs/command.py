@@ -152,9 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     aging = jobs.add_parser("aging", help="find origins of moved partitions that are no longer needed")
     verify = jobs.add_parser("verify", help="compare mirrors with their sources")
     mirror = jobs.add_parser("mirror", help="keep the copies of topics in other clusters up to date, until SIGTERM")
-    aging = jobs.add_parser("aging", help="which origins of moved partitions are still needed")
-    verify = jobs.add_parser("verify", help="whether mirrors have what their sources have")
-    mirror = jobs.add_parser("mirror", help="keep the copies of topics in other clusters up to date, until SIGTERM")
     for job in (facts, offsets, aging, verify, mirror):
         where = job.add_mutually_exclusive_group()
         where.add_argument("--zookeeper", default=os.environ.get("SWITCHYARD_ZOOKEEPER", "127.0.0.1:2181"))

@@ -219,7 +219,7 @@ _FINE: _Answer = (0, "")
 def _unknown_and_wrong(spec: TopicSpec, errors: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """Settings unknown to the cluster, with their values; and refused settings, with value and reason.
 
-    :param said: the cluster's error for each setting.
+    :param errors: the cluster's error for each setting.
     """
     unknown = {key: spec.config[key] for key, why in errors.items() if _UNKNOWN_KEY in why.lower()}
     wrong = {key: (spec.config[key], why) for key, why in errors.items() if why and key not in unknown}

@@ -95,7 +95,7 @@ def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
         thread.start()
         try:
             ends = {key: found.log_end for key, found in here.ends([copy.key for copy in copies]).items()}
-            wait_until(lambda: caught_up(job, ends), job.standing)  # noqa: B023
+            wait_until(lambda: caught_up(job, ends), job.statuses)  # noqa: B023
         finally:
             job.stop()
             thread.join(30)
