@@ -44,8 +44,8 @@ A fence lasts as long as brokers remember it: the coordinator forgets an unused 
 `transactional.id.expiration.ms` (7 days) and then assigns another producer id, and a partition forgets a producer that
 has not written for `producer.id.expiration.ms` (1 day). So a copier takes its own copy over again long before that.
 Partitions judge that by the timestamps of records, and copies have those of their sources: after old records the fence
-ends at the broker's next check, and so do the sequences. docs/design/mirrors-takeover.md has the
-rules that take its place.
+ends at the broker's next check, and so do the sequences. docs/design/mirrors-takeover.md has the rules that take its
+place.
 
 Intents also contain the state of the source's producers in the copied part (id, epoch, last sequence), so it is known
 exactly up to the data end: a producer that repeats a batch after a failover gets the correct answer. At most

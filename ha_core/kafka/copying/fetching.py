@@ -1,8 +1,8 @@
 """The source side: finds leaders, fetches records, and diagnoses faults of the source.
 
 A partition that has more to copy is fetched over its leader's busy connection, which answers at once; the others share
-a request that waits for records. The partition served last comes last in the next request, because a broker returns a
-batch larger than the requested size only for the first partition.
+a request that waits for records. The most recently served partition comes last in the next request, because a broker
+returns a batch larger than the requested size only for the first partition.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Fetching:
         self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
-        """In order of service, the partition served last at the end."""
+        """In order of service, the most recently served partition at the end."""
         self._outstanding: dict[Line, int] = {}
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
