@@ -38,7 +38,7 @@ def copy(task: CopyTask, slots: int, mine: Iterable[int]) -> Iterator[int]:
             copying = Copying(here, there, [CopyPartition(id_, (task.log, 0)) for id_ in ids])
             until, begun = time.monotonic() + _MOST_S, False
             while time.monotonic() < until:
-                standing = copying.standing()
+                standing = copying.statuses()
                 if not begun and all(one.state == "copying" for one in standing.values()):
                     until, begun = time.monotonic() + EVERY_S, True
                 if all(standing[id_].has(end) for id_, end in ends.items()):

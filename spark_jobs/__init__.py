@@ -1,1 +1,1 @@
-"""PySpark jobs over whole fleets: facts to remember, offsets to cut at, extents that have aged."""
+"""PySpark jobs over whole fleets: recording facts, suggesting cuts, finding aged extents, verifying and copying."""

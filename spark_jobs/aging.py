@@ -1,6 +1,6 @@
-"""Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent.
+"""Job `aging`: finds origins of moved partitions that are no longer needed. A verdict with evidence per closed extent.
 
-The rules, and what they are given, are those of `ha_core.plan.migration.aging`.
+`ha_core.plan.migration.aging` has the rules and their inputs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
 EARLIER_MS = 2 * 24 * 3600 * 1000
-"""How far back an earlier end is looked for."""
+"""How far back to look for an earlier end."""
 _PARTITION = ["topic", "partition"]
 _LOG = ["cluster", *_PARTITION]
 _COLUMNS = (
     *("topic", "partition", "cluster", "start", "end", "aged", "reasons", "why"),
     *("log_start", "log_end", "newest_record_ms", "groups_below"),
 )
-"""Of a verdict on an extent; `end` is its exclusive end, a client offset."""
+"""Columns of a verdict on an extent; `end` is its exclusive end, a client offset."""
 _EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
 
 
@@ -43,44 +43,44 @@ class Closed(NamedTuple):
     partition: int
     cluster: str
     start: int
-    """Its first client offset, which names it."""
+    """Its first client offset, which identifies it."""
     end: int
     mapped_end: int | None
-    """Where the map's last extent of its cluster ends there; None: its cluster is the partition's writer again, or has
-    a copy of the topic, which grows past the gateways."""
+    """Physical end if the map's last extent of its cluster ends there; None: its cluster is the partition's writer
+    again, or has a copy of the topic, which grows without the gateways."""
     extents: str
     """JSON of all extents of the partition."""
     crossed_ms: int
-    """When the last crossing out of the cluster ended; 0: there was none."""
+    """When the last crossing out of the cluster ended; 0: none has."""
 
 
 class Homes(NamedTuple):
-    """The clusters that coordinate a group for those who are known to use it."""
+    """The clusters that coordinate a group for the clients known to use it."""
 
     group: str
     homes: list[str]
 
 
 class AgingEvidence(NamedTuple):
-    """What was found out about a closed extent; nulls where nothing was."""
+    """Evidence about a closed extent; null where unknown."""
 
     partition: int
     start: int
     extents: str
     crossed_ms: int
     partitions: int | None
-    """Of the topic, in the extent's cluster; 0: it is not there. None: it could not be asked."""
+    """Number in the topic of the extent's cluster; 0: it does not exist. None: the cluster did not answer."""
     config: str | None
     log_start: int | None
     log_end: int | None
     looked_ms: list[int] | None
-    """When its end was recorded before; the next list belongs to it."""
+    """Times at which its end was recorded before; the next list has those ends."""
     ends: list[int] | None
     newest_record_ms: int | None
     untold: bool | None
-    """Its leader does not say who writes there."""
+    """True if its leader does not report its producers."""
     groups: list[str] | None
-    """Of the commits below the end; the next three lists belong to it."""
+    """Groups with commits below the end; the next three lists belong to it."""
     coordinators: list[str] | None
     offsets: list[int] | None
     lives: list[bool] | None
@@ -88,11 +88,11 @@ class AgingEvidence(NamedTuple):
 
 class AgingResult(NamedTuple):
     aged: bool
-    """Nothing speaks against dropping the extent."""
+    """Nothing prevents dropping the extent."""
     reasons: list[str]
-    """As in `ha_core.plan.migration.aging`, each once."""
+    """As in `ha_core.plan.migration.aging`, without duplicates."""
     why: str
-    """The same with the evidence, for people."""
+    """The reasons with their evidence, for people."""
     groups_below: int
 
 
@@ -121,14 +121,14 @@ def closed_extents(
 
 
 def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvidence) -> AgingResult:
-    """:param against: `blocks`, with all that it has to know of clusters."""
+    """:param against: `blocks`, with all its facts about clusters."""
     extents = _EXTENTS.validate_json(row.extents)
     extent = next(one for one in extents if one.start == row.start)
-    told = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
+    ends = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
     looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
     written_ms = row.newest_record_ms or 0
-    log = log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
+    log = log_of(row.partition, row.partitions, ends, config, looks, written_ms, now_ms, row.crossed_ms)
     parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
     commits = [CommittedOffset(*one) for one in zip(*parts, strict=True)]
     found = against(extents, extent, log, commits, now_ms)
@@ -137,8 +137,8 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvid
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
-    """The commits below the end of each closed extent, as lists; `counts` of `ha_core.plan.migration.aging`, as a
-    join."""
+    """The commits below the end of each closed extent, as lists; a join in place of `counts` of
+    `ha_core.plan.migration.aging`."""
     counting = (
         commits.where("offset is not null")
         .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
@@ -158,9 +158,9 @@ def evidence(
     closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
-    told = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
+    described = topics.where("exists is not null").select("cluster", "topic", "partitions", "config")
     return (
-        closed.join(told, ["cluster", "topic"], "left")
+        closed.join(described, ["cluster", "topic"], "left")
         .join(ends, _LOG, "left")
         .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as untold"), _LOG, "left")
         .join(earlier, _LOG, "left")
@@ -171,13 +171,13 @@ def evidence(
 def read_commits(
     ask: Questions, history: FactHistory | None, masked: Collection[str]
 ) -> tuple[DataFrame, frozenset[str], frozenset[str]]:
-    """Commits of all groups of all clusters, the clusters of whose groups nothing is known, and those that could not be
-    asked for all of them, of whose others what was known at the last look is taken. Masked ones nobody asks.
+    """Commits of all groups of all clusters, the clusters without any known groups, and the clusters that did not
+    answer for all groups, whose other commits come from the last complete look. Masked clusters are not asked.
     """
     listed = ask.list_clusters(without=masked)
-    told = ask(broker_queries.read_commits, groups_listed(listed))
-    fresh = told.where("error is null").select(*COMMITS.row._fields)
-    refused = errors(listed, told).select("cluster").distinct().collect()
+    commits = ask(broker_queries.read_commits, groups_listed(listed))
+    fresh = commits.where("error is null").select(*COMMITS.row._fields)
+    refused = errors(listed, commits).select("cluster").distinct().collect()
     troubled = frozenset(masked).union(row["cluster"] for row in refused)
     if not troubled or history is None:
         return fresh, troubled, frozenset()
@@ -202,13 +202,13 @@ def pipeline(
     masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
     closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}, copies))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
-    asked = {
+    requests = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))
         for topic in maps.values()
         for _, extent in closed(topic)
         if extent.cluster not in masked
     }
-    topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(asked)))
+    topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(requests)))
     there = by_partition(topics).select(*_LOG, "end")
     ended = closed_frame.select(*_LOG, "mapped_end").distinct()
     gone_on = ended.join(there, _LOG).where("end > mapped_end").select(*_LOG)
@@ -227,7 +227,7 @@ def pipeline(
 
 
 def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> JobOutcome:
-    """Writes the verdicts and sums them up. `put_off` has the topics that were not judged, and why."""
+    """Writes the verdicts and sums them up. `put_off` has topics that were not judged, with the reason."""
     folder = output / "aging" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
@@ -254,6 +254,6 @@ def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, s
         "path": folder.uri,
     }
     shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in kept]
-    title = f"{aged:,} of {total:,} closed extents have aged; what speaks against the others:"
+    title = f"{aged:,} of {total:,} closed extents have aged; reasons against the others:"
     text = table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged)
     return JobOutcome(summary, "\n".join([text, *(f"not judged: {name}: {why}" for name, why in left)]))

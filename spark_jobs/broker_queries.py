@@ -1,9 +1,9 @@
-"""Questions to brokers, asked by executors: every function takes the rows of one Spark partition and gives answers.
+"""Queries to brokers, run by executors: every function takes the rows of one Spark partition and yields answers.
 
 Bounds: an executor's task asks `CLUSTERS_AT_ONCE` clusters at a time, each over one connection per broker, in requests
-of at most `PARTITIONS_PER_REQUEST` partitions; so a broker sees as many connections as there are tasks
-(`Reach.parallel`). What goes wrong is an answer: a cluster that cannot be reached gives rows with an error, after one
-timeout, and a topic or group that is refused is told apart from its neighbours by halving the request.
+of at most `PARTITIONS_PER_REQUEST` partitions; so a broker has as many connections as there are tasks
+(`Reach.parallel`). Failures are answers: a cluster that cannot be reached yields rows with an error, after one timeout,
+and a refused topic or group is separated from its neighbours by halving the request.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ CLUSTERS_AT_ONCE = 8
 PARTITIONS_PER_REQUEST = 2_000
 GROUPS_PER_REQUEST = 200
 HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
-"""Asking this cluster again in this run costs a timeout and brings nothing."""
+"""Errors after which asking this cluster again in this run would only cost another timeout."""
 
 
 class Reach(NamedTuple):
-    """How executors reach the clusters. It travels with the task, accounts included, and is in no plan or log."""
+    """How executors reach the clusters. It is sent with the task, accounts included, and is in no plan or log."""
 
     clusters: Mapping[str, Cluster]
     profiles: Mapping[str, SecurityProfile]
     timeout_s: float = 10.0
-    """Of one request with its repetitions."""
+    """Per request, including retries."""
     parallel: int = 4
-    """Tasks at once, and so connections to one broker."""
+    """Concurrent tasks, and so connections per broker."""
     connect: Callable[[Cluster, SecurityProfile, float], Any] = Admin
-    """Gives what answers as `Admin` does."""
+    """Makes an `Admin`, or a substitute."""
 
     def open(self, cluster: str) -> Admin:
-        """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""
+        """:raises KafkaAdminError: the cluster is not registered, or its security profile is unknown here."""
         known = self.clusters.get(cluster)
         if known is None:
             raise KafkaAdminError(cluster, "is not registered. Add it, or correct the name in the map.")
@@ -71,7 +71,7 @@ class ToList(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A topic (with its number of partitions) or group of a cluster; or why one of the lists is missing."""
+    """A topic (with its number of partitions) or group of a cluster; or the reason why one of the lists is missing."""
 
     cluster: str
     what: str
@@ -80,7 +80,7 @@ class Listed(NamedTuple):
     partitions: int = 0
     internal: bool = False
     state: str = ""
-    """Of a group."""
+    """State of a group."""
     error: str | None = None
 
 
@@ -88,11 +88,11 @@ class TopicAsked(NamedTuple):
     cluster: str
     topic: str
     partitions: int
-    """As far as is known: for the size of requests."""
+    """As far as known: for the size of requests."""
 
 
 class TopicRead(NamedTuple):
-    """A topic as its brokers told it. Lists are by partition; what a leader did not tell is null in them."""
+    """A topic as its brokers report it. Lists are by partition; they are null where a leader did not answer."""
 
     cluster: str
     topic: str
@@ -103,13 +103,13 @@ class TopicRead(NamedTuple):
     partitions: int = 0
     replication: int = 0
     config: str = "{}"
-    """JSON of what was set on the topic itself."""
+    """JSON of the topic's own settings."""
     internal: bool = False
     starts: Sequence[int | None] = ()
     ends: Sequence[int | None] = ()
-    """Log ends: all that was appended."""
+    """Log ends, including records that are not replicated yet."""
     first_record_ms: Sequence[int | None] = ()
-    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
+    """Timestamps as in the logs; this list and the next are empty if they were not requested."""
     newest_record_ms: Sequence[int | None] = ()
     """The largest of each partition."""
     error: str | None = None
@@ -122,7 +122,7 @@ class GroupAsked(NamedTuple):
 
 
 class CommitRead(NamedTuple):
-    """One committed offset. A group without any gives one row without topic, one that could not be read an error."""
+    """One committed offset. A group without any yields one row without topic, an unreadable one an error."""
 
     cluster: str
     group: str
@@ -143,7 +143,7 @@ class PartitionAsked(NamedTuple):
 
 
 class ProducersRead(NamedTuple):
-    """What a partition's leader remembers of producers. `producers` is None where it cannot be asked."""
+    """The producers that a partition's leader remembers. `producers` is None if it cannot report them."""
 
     cluster: str
     topic: str
@@ -155,10 +155,10 @@ class ProducersRead(NamedTuple):
 
 
 def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
-    """Names of everything in each cluster. A list that fails is one `error` row."""
+    """Names of all topics and groups of each cluster. A list that fails is one `error` row."""
 
-    def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
-        for one in asked:
+    def ask(admin: Admin, requested: Sequence[ToList]) -> Iterator[Listed]:
+        for one in requested:
             for name, topic in admin.topics(None, offsets=False).items():
                 yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
             try:
@@ -167,67 +167,67 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
             except KafkaAdminError as error:
                 yield refused(one, str(error))
 
-    def refused(asked: ToList, why: str) -> Listed:
-        return Listed(asked.cluster, "error", error=why)
+    def refused(requested: ToList, why: str) -> Listed:
+        return Listed(requested.cluster, "error", error=why)
 
     return _ask_clusters(reach, rows, ask, refused, most=1)
 
 
 def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
-    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such.
+    """Shape, configuration, starts and ends of each topic; a missing topic has a row that says so.
 
-    With `timestamps` those of the records too. A cluster has one timeout in all for them: what is not told by then, as
-    from slow disks, is null.
+    With `timestamps` also those of records. A cluster has one timeout in total for them: those that come later, for
+    example from slow disks, are null.
     """
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
-    def ask(admin: Admin, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
-        found = admin.topics([one.topic for one in asked])
+    def ask(admin: Admin, requested: Sequence[TopicAsked]) -> Iterator[TopicRead]:
+        found = admin.topics([one.topic for one in requested])
         at_ms = now_ms()
         times: Mapping[Partition, RecordTimes] = {}
-        cluster = asked[0].cluster
+        cluster = requested[0].cluster
         if left_s[cluster] > 0:
             ends = {(name, index): one for name, topic in found.items() for index, one in topic.ends.items()}
             begun = time.monotonic()
             times = admin.record_times(ends, left_s[cluster])
             left_s[cluster] -= time.monotonic() - begun
-        for one in asked:
+        for one in requested:
             nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
             topic = found.get(one.topic)
             yield _read(nothing, topic, times if timestamps else None) if topic else nothing
 
-    def refused(asked: TopicAsked, why: str) -> TopicRead:
-        return TopicRead(asked.cluster, asked.topic, now_ms(), error=why)
+    def refused(requested: TopicAsked, why: str) -> TopicRead:
+        return TopicRead(requested.cluster, requested.topic, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
 
 def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition, RecordTimes] | None) -> TopicRead:
-    told = [found.ends.get(index) for index in range(found.partitions)]
-    untold = [str(index) for index, one in enumerate(told) if one is None]
+    ends = [found.ends.get(index) for index in range(found.partitions)]
+    leaderless = [str(index) for index, one in enumerate(ends) if one is None]
     records = [] if times is None else [times.get((found.name, index)) for index in range(found.partitions)]
-    some = f"{', '.join(untold[:5])}{' …' if len(untold) > 5 else ''}"
+    some = f"{', '.join(leaderless[:5])}{' …' if len(leaderless) > 5 else ''}"
     return nothing._replace(
         exists=True,
         partitions=found.partitions,
         replication=found.replication,
         config=json.dumps(dict(found.config), sort_keys=True),
         internal=found.internal or found.name == COPY_LOG,
-        starts=[one and one.start for one in told],  # type: ignore[misc]
-        ends=[one and one.log_end for one in told],  # type: ignore[misc]
+        starts=[one and one.start for one in ends],  # type: ignore[misc]
+        ends=[one and one.log_end for one in ends],  # type: ignore[misc]
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
-        error=f"no leader tells the offsets of partition {some}" if untold else None,
+        error=f"no leader reports the offsets of partition {some}" if leaderless else None,
     )
 
 
 def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
-    def ask(admin: Admin, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
-        untold = [one.group for one in asked if not one.state]
-        states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
-        committed = admin.group_offsets([one.group for one in asked], stable=False)
+    def ask(admin: Admin, requested: Sequence[GroupAsked]) -> Iterator[CommitRead]:
+        stateless = [one.group for one in requested if not one.state]
+        states = {name: found.state for name, found in admin.describe_groups(stateless).items()} if stateless else {}
+        committed = admin.group_offsets([one.group for one in requested], stable=False)
         at_ms = now_ms()
-        for one in asked:
+        for one in requested:
             live = is_live(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
@@ -235,22 +235,22 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
             if not offsets:
                 yield CommitRead(one.cluster, one.group, at_ms, live)
 
-    def refused(asked: GroupAsked, why: str) -> CommitRead:
-        return CommitRead(asked.cluster, asked.group, now_ms(), error=why)
+    def refused(requested: GroupAsked, why: str) -> CommitRead:
+        return CommitRead(requested.cluster, requested.group, now_ms(), error=why)
 
     return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
 
 
 def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
-    """Number of producers and their newest record. Brokers older than 2.8 tell nothing, which is no error."""
+    """Number of producers and their newest record. Brokers older than 2.8 do not report them, which is no error."""
 
-    def ask(admin: Admin, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
+    def ask(admin: Admin, requested: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
         try:
-            found = admin.producers([(one.topic, one.partition) for one in asked])
+            found = admin.producers([(one.topic, one.partition) for one in requested])
         except UnsupportedByClusterError:
-            yield from (ProducersRead(*one) for one in asked)
+            yield from (ProducersRead(*one) for one in requested)
             return
-        for one in asked:
+        for one in requested:
             states = found.get((one.topic, one.partition), ())
             newest = max((state.last_timestamp_ms for state in states), default=None)
             yield ProducersRead(*one, len(states), newest)
@@ -269,20 +269,20 @@ def _ask_clusters(
     most: int,
     size: Callable[[Row], int] = lambda _row: 1,
 ) -> Iterator[Answer]:
-    """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""
+    """Asks clusters in parallel, each for its rows in portions of total size at most `most` (or of a single row)."""
     by_cluster: dict[str, list[Row]] = {}
     for row in rows:
         by_cluster.setdefault(row.cluster, []).append(row)
 
     def ask_cluster(item: tuple[str, list[Row]]) -> list[Answer]:
-        name, asked = item
+        name, requested = item
         try:
             admin = reach.open(name)
         except KafkaAdminError as error:
-            return [refused(row, str(error)) for row in asked]
+            return [refused(row, str(error)) for row in requested]
         answers: list[Answer] = []
         try:
-            left = [*portions(asked, most, size)]
+            left = [*portions(requested, most, size)]
             while left:
                 portion = left.pop()
                 try:

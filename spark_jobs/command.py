@@ -28,8 +28,8 @@ _DEMAND = Demand()
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written; 3: the
-    Spark Connect server is not to be reached, or Spark's driver is gone, and the job can be run again."""
+    """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written; 3: the Spark Connect
+    server is unreachable, or Spark's driver is gone, and the job can be run again."""
     options = _parser().parse_args(arguments)
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _failed(options: argparse.Namespace, error: Exception, code: int, key: str) -> int:
-    """Says why, to people and to whoever started the job: of a program that has ended he knows nothing but its code."""
+    """Reports the error to people and to the program that started the job, which otherwise sees only the exit code."""
     print(f"error: {shown_lines(str(error))}", file=sys.stderr)
     if getattr(options, "summary", None):  # `mirror` has none
         with contextlib.suppress(OSError):
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> JobOutcome:
     mirrors = inputs.mirrors_of(given, options.topics, options.to) if options.job == "verify" else []
     reach = Reach(given.clusters, given.profiles, options.timeout_s, options.parallel)
 
-    # Spark takes seconds to start: only once everything else is known to be usable.
+    # Spark takes seconds to start, so it starts only after all other input is known to be usable.
     from spark_jobs.folder import Folder
     from spark_jobs.history import FactHistory, Keep
     from spark_jobs.questions import Questions
@@ -148,60 +148,60 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="spark_jobs", description="Switchyard's Spark jobs.")
     jobs = parser.add_subparsers(dest="job", required=True)
     facts = jobs.add_parser("facts", help="record ends, specs and group commits of all clusters")
-    offsets = jobs.add_parser("offsets", help="ends, rates and suggested cuts")
-    aging = jobs.add_parser("aging", help="which origins of moved partitions are still needed")
-    verify = jobs.add_parser("verify", help="whether mirrors have what their sources have")
+    offsets = jobs.add_parser("offsets", help="report ends, rates and suggested cuts")
+    aging = jobs.add_parser("aging", help="find origins of moved partitions that are no longer needed")
+    verify = jobs.add_parser("verify", help="compare mirrors with their sources")
     mirror = jobs.add_parser("mirror", help="keep the copies of topics in other clusters up to date, until SIGTERM")
     for job in (facts, offsets, aging, verify, mirror):
         where = job.add_mutually_exclusive_group()
         where.add_argument("--zookeeper", default=os.environ.get("SWITCHYARD_ZOOKEEPER", "127.0.0.1:2181"))
         job.add_argument("--root", default=os.environ.get("SWITCHYARD_ROOT", "/switchyard"))
-        job.add_argument("--timeout-s", type=_seconds, default=10.0, help="of one request to a cluster")
-        job.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server")
+        job.add_argument("--timeout-s", type=_seconds, default=10.0, help="timeout of a request to a cluster")
+        job.add_argument("--remote", metavar="sc://HOST:PORT", help="address of a Spark Connect server")
         if job is mirror:
             continue
-        where.add_argument("--clusters", type=Path, metavar="FILE", help="JSON in place of ZooKeeper")
-        job.add_argument("--parallel", type=_positive, default=4, help="tasks, and connections to one broker")
-        job.add_argument("--summary", type=Path, metavar="FILE", help="where the JSON summary goes, else to stdout")
+        where.add_argument("--clusters", type=Path, metavar="FILE", help="JSON file to use instead of ZooKeeper")
+        job.add_argument("--parallel", type=_positive, default=4, help="number of tasks, and of connections per broker")
+        job.add_argument("--summary", type=Path, metavar="FILE", help="file for the JSON summary (default: stdout)")
         job.add_argument("--history", required=job in (facts, offsets), help="folder that `facts` writes")
-    facts.add_argument("--keep-days", type=_positive, default=30, help="older history is deleted")
+    facts.add_argument("--keep-days", type=_positive, default=30, help="delete older history")
     for job in (offsets, aging, verify):
         job.add_argument("--output", required=True, help="folder for the rows")
-    offsets.add_argument("--topic", action="append", default=[], help="name or pattern, repeated; without it, all")
+    offsets.add_argument("--topic", action="append", default=[], help="name or pattern; may be repeated (default: all)")
     offsets.add_argument("--preparation-s", type=_not_negative, default=_DEMAND.preparation_s)
-    offsets.add_argument("--chance", type=_chance, default=_DEMAND.chance, help="of being passed too early")
-    rate = "records/s without history"
+    offsets.add_argument("--chance", type=_chance, default=_DEMAND.chance, help="chance of being passed too early")
+    rate = "records/s for partitions without history"
     offsets.add_argument("--default-rate", type=_not_negative, default=_DEMAND.default_rate, help=rate)
-    offsets.add_argument("--least-headroom", type=_count, default=_DEMAND.least_headroom, help="records")
-    offsets.add_argument("--rates", type=Path, metavar="FILE", help="all rates as JSON, for `switchyard migrate`")
-    offsets.add_argument("--keep-results", type=_positive, metavar="N", help="older ones are deleted; without it, none")
-    offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
+    offsets.add_argument("--least-headroom", type=_count, default=_DEMAND.least_headroom, help="minimum, in records")
+    offsets.add_argument("--rates", type=Path, metavar="FILE", help="write all rates as JSON, for `switchyard migrate`")
+    offsets.add_argument("--keep-results", type=_positive, metavar="N", help="delete older results (default: keep all)")
+    offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="history from which rates are taken")
     offsets.add_argument(
         "--timestamps",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="of each partition's first and newest record; brokers read their files for them",
+        help="read the timestamps of first and newest records; brokers read their files for them",
     )
-    names = "names or patterns, separated by commas; without them, all mirrors"
+    names = "names or patterns, separated by commas (default: all mirrors)"
     verify.add_argument("--topics", type=_names, default=[], metavar="TOPIC,…", help=names)
-    verify.add_argument("--to", default="", metavar="CLUSTER", help="that has the copies")
-    verify.add_argument("--sample", type=_share, default=1.0, help="share of the ranges that are compared")
-    verify.add_argument("--seed", type=_seed, default="", help="by which a sample is chosen; else another each time")
-    verify.add_argument("--range-records", type=_positive, default=200_000, help="source offsets in a range")
-    every = "between two looks at what groups have committed"
+    verify.add_argument("--to", default="", metavar="CLUSTER", help="cluster that has the copies")
+    verify.add_argument("--sample", type=_share, default=1.0, help="share of the ranges to compare")
+    verify.add_argument("--seed", type=_seed, default="", help="seed of the sample (default: random)")
+    verify.add_argument("--range-records", type=_positive, default=200_000, help="source offsets per range")
+    every = "pause between reads of committed offsets"
     mirror.add_argument("--sync-every-s", type=_seconds, default=5.0, help=every)
-    of_all = "of all mirrors together, split by their partitions; without it, as fast as it goes"
+    of_all = "limit of all mirrors together, split by partitions (default: none)"
     mirror.add_argument("--max-bytes-s", type=_positive, metavar="N", help=of_all)
-    mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="for Prometheus; without it, none")
-    mirror.add_argument("--metrics-host", default="127.0.0.1", help="where that port listens")
+    mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="port for Prometheus (default: none)")
+    mirror.add_argument("--metrics-host", default="127.0.0.1", help="address on which that port listens")
     mirror.add_argument(
-        "--tasks", type=_positive, metavar="N", help="at most; without it, as many as Spark runs at once"
+        "--tasks", type=_positive, metavar="N", help="maximum number of tasks (default: as many as Spark runs at once)"
     )
     mirror.add_argument(
         "--session-timeout-s",
         type=_seconds,
         default=6.0,
-        help="after it what a dead task copied is taken over by another",
+        help="time after which another task takes over from a dead one",
     )
     return parser
 

@@ -1,16 +1,16 @@
-"""Where to cut without a fence: above what a partition will have reached when everything is prepared. Pure.
+"""Suggests cuts without a fence: above the offset that a partition will have reached when everything is prepared. Pure.
 
     cut = end + ceil(rate · T) + headroom          T = preparation + age of the end, in seconds
 
-`rate` is the mean over the recorded history, `headroom` what it takes for the stated chance of being passed too early.
+`rate` is the mean over the recorded history, `headroom` the reserve for the accepted chance of being passed too early.
 Reads of the log end bound *windows* (`spark_jobs.rates`); each has a rate. An upper rate u gives the headroom,
 ceil(u·T) - ceil(rate·T). docs/design/spark-jobs.md says why each of these holds, and its limits.
 
 - `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). It needs n ≥ 1/chance - 1 windows: 99
   for 1 %, which is a day of reads every 15 minutes.
 - `deviation`: fewer windows, but at least 3: mean + z·sd, z = sqrt(1/chance - 1), never below the highest rate seen.
-- `few`: one or two windows: twice the highest rate that was seen.
-- `default`: no window. The configured rate is taken; `migrate --rates` does not get it, and looks at the ends itself.
+- `few`: one or two windows: twice the highest rate seen.
+- `default`: no window: the configured rate, which `migrate --rates` does not get; it reads the ends itself instead.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ _ROUNDING = 1e-9
 
 
 class Demand(NamedTuple):
-    """What a cut has to hold."""
+    """Requirements on a cut."""
 
     preparation_s: float = 300.0
     """From the reading of the end until every gateway serves the cut."""
     chance: float = 0.01
-    """Of being passed too early, between 0 and 1."""
+    """Chance of being passed too early, between 0 and 1."""
     default_rate: float = 1_000.0
-    """Records/s where there is no history."""
+    """Records/s without history."""
     least_headroom: int = 0
     """Records."""
 
 
 class Windows(NamedTuple):
-    """What the recorded ends of one partition say. Rates are records/s."""
+    """Statistics of the recorded ends of one partition. Rates are records/s."""
 
     windows: int = 0
     mean: float = 0.0
     """Over the whole span."""
     span_s: float = 0.0
     moved_at_ms: int | None = None
-    """The first read that had the newest end: nothing was appended since. None: the end never moved."""
+    """The first read with the newest end: nothing was appended since. None: the end never moved."""
     highest: float = 0.0
     average: float = 0.0
-    """Of the windows' rates, however long they are."""
+    """Mean of the windows' rates, not weighted by their length."""
     deviation: float = 0.0
-    """Theirs; 0: they are equal, or it is only one."""
+    """Standard deviation of the windows' rates; 0: equal rates, or a single window."""
     ranked: float | None = None
-    """The one of the wanted rank; None: there are too few."""
+    """The rate of the wanted rank; None: too few windows."""
 
 
 class SuggestedCut(NamedTuple):
@@ -71,12 +71,12 @@ NO_CUT = SuggestedCut(None, None, None, None, "none")
 
 
 def rank(count: str, chance: float) -> str:
-    """As SQL, the k of the module's text, for `count` windows."""
+    """SQL of the k of the module's text, for `count` windows."""
     return f"greatest(1, ceil(({count} + 1) * {1 - chance!r}D - {_ROUNDING!r}D))"
 
 
 def upper_rate(found: Windows, demand: Demand) -> tuple[float, How]:
-    """The rate that a window exceeds with the stated chance at most, and how it was found; see the module."""
+    """The rate that a window exceeds at most with the accepted chance, and its method; see the module."""
     if found.ranked is not None:
         return found.ranked, "rank"
     if not found.windows:
@@ -87,7 +87,7 @@ def upper_rate(found: Windows, demand: Demand) -> tuple[float, How]:
 
 
 def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> SuggestedCut:
-    """The cut of a partition whose log end was `end`, `age_s` ago; never below it. No end, or no room above: no cut."""
+    """The cut of a partition with log end `end`, `age_s` ago; never below it. Without end, or without room: no cut."""
     if end is None or end < 0 or not (age_s >= 0 and math.isfinite(age_s)):
         return NO_CUT
     upper, how = upper_rate(found, demand)

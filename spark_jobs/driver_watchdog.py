@@ -1,7 +1,7 @@
-"""Whether Spark's driver is alive, for jobs that run for ever.
+"""Checks that Spark's driver is alive, for jobs without an end.
 
-Each call into its Java process waits for as long as that stands still, and says nothing. So one thread asks it again
-and again, and whoever wants to know gets the last answer, or is told that none comes.
+A call into its Java process blocks silently while that process hangs. So one thread polls it, and callers get the last
+answer, or an error when there is none for too long.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
 PATIENCE_S = 30.0
-"""Longer than it ever collects garbage for. Who leads copiers is missed by them no sooner."""
+"""Longer than any garbage collection. The copiers that a driver leads do not need it sooner."""
 STOP_S = 30.0
-"""A session has so long to end."""
+"""Time for a session to end."""
 
 
 class SparkGoneError(Exception):
-    """Spark's driver on this machine has ended, or stands still."""
+    """Spark's driver on this machine has ended, or hangs."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -32,46 +32,46 @@ class SparkGoneError(Exception):
 
 
 class DriverWatchdog:
-    """Asks how many tasks Spark runs at once."""
+    """Polls how many tasks Spark runs at once."""
 
     def __init__(self, ask: Callable[[], int], patience_s: float = PATIENCE_S, every_s: float = EVERY_S) -> None:
         self._ask, self._patience_s, self._every_s = ask, patience_s, every_s
         self._answer = ask()
-        self._asked_s: float | None = None
-        """Since when it is being asked."""
+        self._polled_s: float | None = None
+        """Start of the current poll; None between polls."""
         self._gone: Exception | None = None
         self._ended = threading.Event()
-        threading.Thread(target=self._go_on, name="spark-pulse", daemon=True).start()
+        threading.Thread(target=self._poll, name="spark-pulse", daemon=True).start()
 
     def stop(self) -> None:
         self._ended.set()
 
     def answer(self) -> int:
-        """The last one.
+        """The last answer.
 
-        :raises SparkGoneError: no other comes.
+        :raises SparkGoneError: no newer one comes.
         """
         if self._gone is not None:
             raise SparkGoneError(f"has ended ({first_line(self._gone)})")
-        asked_s = self._asked_s
-        if asked_s is not None and time.monotonic() - asked_s > self._patience_s:
+        polled_s = self._polled_s
+        if polled_s is not None and time.monotonic() - polled_s > self._patience_s:
             raise SparkGoneError(f"has not answered for {self._patience_s:.0f} s")
         return self._answer
 
-    def _go_on(self) -> None:
+    def _poll(self) -> None:
         while not self._ended.wait(self._every_s):
-            self._asked_s = time.monotonic()
+            self._polled_s = time.monotonic()
             try:
                 self._answer = self._ask()
             except Exception as error:
-                # Whatever py4j and Spark raise where nobody is there to answer.
+                # py4j and Spark raise various errors when the process is gone.
                 self._gone = error
                 return
-            self._asked_s = None
+            self._polled_s = None
 
 
 def within(seconds: float, call: Callable[[], object]) -> bool:
-    """Whether the call came to an end by then. If not it goes on, and nobody waits for it."""
+    """True if the call ended in time. If not it continues, unattended."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -79,20 +79,20 @@ def within(seconds: float, call: Callable[[], object]) -> bool:
 
 
 def end(session: Any, gone: bool = False) -> None:
-    """Ends a session on this machine; its Java process is killed where that does not come to an end.
+    """Ends a session on this machine; kills its Java process if it does not end.
 
     :param gone: it is known not to answer.
     """
     process = getattr(type(session.sparkContext)._gateway, "proc", None)
     if gone or not within(STOP_S, session.stop):
         log.warning("Spark's driver does not end by itself: it is killed")
-        if process is not None:  # none where spark-submit has started this job, and not this job Spark
+        if process is not None:  # None if spark-submit has started this job rather than this job Spark
             with suppress(OSError):
                 process.kill()
 
 
 def first_line(error: Exception) -> str:
-    """What it says first; of what Java has thrown, not by which call."""
+    """Its first line; for errors thrown in Java without the line that names the call."""
     first, *others = str(error).strip().split("\n")
     if first.startswith("An error occurred while calling") and others:
         return others[0].removeprefix(":").strip()

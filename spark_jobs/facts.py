@@ -1,7 +1,7 @@
-"""Job `facts`: what every cluster holds, remembered, so that it is known when a cluster has died.
+"""Job `facts`: records the contents of every cluster, so that they are known after a cluster has died.
 
-Each run adds to the history, and renews the *last known* rows: of a cluster that was looked at completely, what was
-found; of others, what was found now or before.
+Each run adds to the history, and renews the *last known* rows: for a completely read cluster those of this run, for
+others the newest of this and earlier runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spark_jobs.questions import Questions, by_partition, errors, groups_listed,
 from spark_jobs.report import JobOutcome, table
 from spark_jobs.rows import frame_of, from_batches
 
-_TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
+_SUMMARY_FIELDS = ("reached", "topics", "partitions", "groups", "errors", "error")
 
 
 def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> JobOutcome:
@@ -24,16 +24,16 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
     commits = ask(read_commits, groups_listed(listed))
     specs = topics.where("exists").select(*SPECS.row._fields)
     ends = by_partition(topics)
-    told = commits.where("error is null").select(*COMMITS.row._fields)
+    readable = commits.where("error is null").select(*COMMITS.row._fields)
 
     clusters = frame_of(spark, ToList, map(ToList, ask.reach.clusters))
     looks = look(listed, topics, commits, clusters, now_ms)
     looked = frame_of(spark, LookRow, looks)
-    found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
+    found = {ENDS: ends, SPECS: specs, COMMITS: readable, LOOKS: looked}
     written = {table.name: history.write(table, rows, now_ms).uri for table, rows in found.items()}
 
     complete = [one.cluster for one in looks if one.errors == 0]
-    reached = looked.where("reached")  # the last known look is one that saw something
+    reached = looked.where("reached")  # the last known look is one that found something
     newest = {
         table: last_known(history.last(spark, table), reached if table is LOOKS else rows, table, complete)
         for table, rows in found.items()
@@ -42,14 +42,17 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
     compacted = compact(spark, history, now_ms, keep)
     known = {one.cluster: one for one in from_batches(LookRow, history.last(spark, LOOKS).toArrow().to_batches())}
     ages_s = {name: round((now_ms - one.read_at_ms) / 1000, 1) for name, one in known.items()}
-    clusters_told = {
-        one.cluster: {**{name: getattr(one, name) for name in _TOLD}, "last_known_age_s": ages_s.get(one.cluster)}
+    by_cluster = {
+        one.cluster: {
+            **{name: getattr(one, name) for name in _SUMMARY_FIELDS},
+            "last_known_age_s": ages_s.get(one.cluster),
+        }
         for one in looks
     }
     summary = {
         "job": "facts",
         "run_ms": now_ms,
-        "clusters": clusters_told,
+        "clusters": by_cluster,
         "not_reached": [one.cluster for one in looks if not one.reached],
         "partitions": sum(one.partitions for one in looks),
         "written": written,
@@ -59,7 +62,7 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
 
 
 def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: DataFrame, now_ms: int) -> list[LookRow]:
-    """How this run found each cluster; one that gave nothing at all has not been reached."""
+    """Result of this run per cluster; a cluster without any rows was not reached."""
     troubles = errors(listed, topics, commits).groupBy("cluster")
     failed = troubles.agg(functions.count("*").alias("errors"), functions.first("error").alias("error"))
     counts = listed.groupBy("cluster").agg(
@@ -69,7 +72,7 @@ def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: Dat
         functions.count_if(functions.expr("what <> 'error'")).alias("named"),
     )
     looks = clusters.join(counts, "cluster", "left").join(failed, "cluster", "left").orderBy("cluster")
-    # A new cluster may be empty: reached is who named something, or had nothing to complain of.
+    # A new cluster may be empty: a cluster is reached if it named something, or raised no error.
     columns = ["cluster", "coalesce(named, 0) > 0 or errors is null as reached"]
     columns += [f"coalesce({name}, 0) as {name}" for name in ("topics", "partitions", "groups", "errors")]
     found = looks.selectExpr(*columns, "error", f"cast({now_ms} as bigint) as read_at_ms")
@@ -77,7 +80,7 @@ def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: Dat
 
 
 def last_known(before: DataFrame, found: DataFrame, table: HistoryTable, complete: list[str]) -> DataFrame:
-    """The newest row of each key: of clusters that were looked at completely only what was found now."""
+    """The newest row of each key; for completely read clusters only rows of this run."""
     older = before.where(~functions.col("cluster").isin(complete)) if complete else before
     newest_first = Window.partitionBy(*table.key).orderBy(functions.col("read_at_ms").desc())
     numbered = found.unionByName(older).withColumn("age", functions.row_number().over(newest_first))
@@ -100,4 +103,4 @@ def _text(looks: list[LookRow], ages_s: dict[str, float]) -> str:
         for one in troubled_first
     ]
     columns = ("cluster", "reached", "topics", "partitions", "groups", "last known, s", "errors", "first error")
-    return table("What was recorded", columns, rows, len(rows))
+    return table("Recorded facts", columns, rows, len(rows))

@@ -1,15 +1,15 @@
-"""What was learnt of all clusters, as Parquet that grows run by run.
+"""The recorded facts of all clusters, as Parquet that grows run by run.
 
     ROOT/{ends,specs,commits,looks}/day=2026-11-21/part=r1763748000000/…    one run
                                                   /part=c…                  a day's runs, merged
     ROOT/last/{…}/part=r…                                                   the newest known row of each key
-    ROOT/last.json                                                          which of those is in force
+    ROOT/last.json                                                          the run whose parts are in force
 
-A part is written whole; a run that was killed leaves one without `_SUCCESS`, which nobody reads. What a merged part has
-taken in is named in its `_merged` and deleted a run later, so that readers never miss a file. Between the two a row may
-be read twice: rows are told apart by key and `read_at_ms`.
+A part is written whole; a killed run leaves one without `_SUCCESS`, which readers ignore. A merged part lists its
+sources in `_merged`, and they are deleted a run later, so that readers never miss a file. In between a row may be read
+twice: key and `read_at_ms` identify it.
 
-Days that rates are taken from are not thinned: there every read counts as one window.
+Days from which rates are taken are not thinned: there every read counts as one window.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EndRow(NamedTuple):
     partition: int
     start: int
     end: int
-    """Log end: all that was appended."""
+    """Log end, including records that are not replicated yet."""
     read_at_ms: int
 
 
@@ -41,7 +41,7 @@ class SpecRow(NamedTuple):
     partitions: int
     replication: int
     config: str
-    """JSON of what was set on the topic itself."""
+    """JSON of the topic's own settings."""
     read_at_ms: int
 
 
@@ -57,7 +57,7 @@ class CommitRow(NamedTuple):
 
 
 class LookRow(NamedTuple):
-    """How one run found one cluster."""
+    """Result of one run for one cluster."""
 
     cluster: str
     reached: bool
@@ -65,9 +65,9 @@ class LookRow(NamedTuple):
     partitions: int
     groups: int
     errors: int
-    """0: the look is complete, so what it did not find does not exist."""
+    """0: the look is complete, so anything that it lacks does not exist."""
     error: str | None
-    """The first of them."""
+    """The first error."""
     read_at_ms: int
 
 
@@ -93,7 +93,7 @@ def day_of(at_ms: int) -> str:
 
 
 class HistoryPart(NamedTuple):
-    """A folder of rows: one run (`r…`), or runs merged (`c…`), thinned as well (`t…`)."""
+    """A folder of rows: one run (`r…`), merged runs (`c…`), or merged and thinned ones (`t…`)."""
 
     name: str
     folder: Folder
@@ -111,7 +111,7 @@ class FactHistory:
         return [name[4:] for name in (self.root / table.name).names() if name.startswith("day=")]
 
     def parts(self, table: HistoryTable, day: str) -> Iterator[HistoryPart]:
-        """The parts that are whole."""
+        """Complete parts."""
         folder = self.root / table.name / f"day={day}"
         for name in folder.names():
             if name.startswith("part=") and WRITTEN in (folder / name).names():
@@ -120,7 +120,7 @@ class FactHistory:
     def write(
         self, table: HistoryTable, rows: DataFrame, run_ms: int, kind: str = "r", day: str | None = None
     ) -> Folder:
-        """Writes one part, in place of what an earlier attempt of the same run has left."""
+        """Writes one part; replaces that of an earlier attempt of this run."""
         folder = self.root / table.name / f"day={day or day_of(run_ms)}" / f"part={kind}{run_ms}"
         _write(rows, table, folder)
         return folder
@@ -152,11 +152,11 @@ class FactHistory:
 
 
 _LONGEST_RUN_MS = 6 * 3600 * 1000
-"""A run's rows lie under the day of its beginning."""
+"""A run's rows are stored under the day on which it began."""
 
 
 def _write(rows: DataFrame, table: HistoryTable, folder: Folder) -> None:
-    """In as few files as Spark thinks right for the size."""
+    """Writes as few files as Spark thinks right for the size."""
     rows.hint("rebalance").sortWithinPartitions(*table.key).write.mode("overwrite").parquet(folder.uri)
 
 
@@ -167,31 +167,31 @@ def read_parts(spark: SparkSession, table: HistoryTable, folders: list[Folder]) 
 
 
 class Keep(NamedTuple):
-    """How much of the history stays, and in which shape."""
+    """How much of the history is kept, and in which form."""
 
     days: int = 30
     """Older ones are deleted."""
     whole_days: int = 2
-    """Days before today that stay unthinned: at least as many as the window of rates has."""
+    """Days before today that stay unthinned: at least the window of rates."""
     parts: int = 24
-    """Today's runs are merged when there are more."""
+    """Today's runs are merged above this number."""
 
 
 DEFAULT = Keep()
 
 
 def thinned(rows: DataFrame, table: HistoryTable) -> DataFrame:
-    """Without doubled rows, and without those that say what their neighbours in time say."""
-    said = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
+    """Removes duplicates, and rows equal to both of their neighbours in time."""
+    contents = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
     line = Window.partitionBy(*table.key).orderBy("read_at_ms")
-    once = rows.dropDuplicates([*table.key, "read_at_ms"]).withColumn("said", said)
-    beside = once.withColumn("before", functions.lag("said").over(line))
-    beside = beside.withColumn("after", functions.lead("said").over(line))
-    return beside.where("not (said <=> before and said <=> after)").select(*table.row._fields)
+    once = rows.dropDuplicates([*table.key, "read_at_ms"]).withColumn("contents", contents)
+    beside = once.withColumn("before", functions.lag("contents").over(line))
+    beside = beside.withColumn("after", functions.lead("contents").over(line))
+    return beside.where("not (contents <=> before and contents <=> after)").select(*table.row._fields)
 
 
 def compact(spark: SparkSession, history: FactHistory, now_ms: int, keep: Keep = DEFAULT) -> dict[str, int]:
-    """Merges, thins and deletes what is due; returns how many parts and days. Killed anywhere, a rerun goes on."""
+    """Merges, thins and deletes what is due; returns how many parts and days. After a kill, a rerun continues."""
     done = {"parts_merged": 0, "parts_deleted": 0, "days_deleted": 0}
     today, oldest = day_of(now_ms), day_of(now_ms - keep.days * _DAY_MS)
     whole_from = day_of(now_ms - keep.whole_days * _DAY_MS)
@@ -216,7 +216,7 @@ def compact(spark: SparkSession, history: FactHistory, now_ms: int, keep: Keep =
 
 
 def _replaced(parts: list[HistoryPart]) -> list[HistoryPart]:
-    """Those that a merged part of an earlier run has taken in."""
+    """Parts that a merged part of an earlier run contains."""
     texts = (part.folder.read_text(MERGED) for part in parts if part.kind != "r")
     names = {name for text in texts if text for name in json.loads(text)}
     return [part for part in parts if part.name in names]

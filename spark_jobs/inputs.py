@@ -1,6 +1,6 @@
-"""What a job is told: the clusters and how to log in, the topic maps and who works on them, where groups are at home.
+"""Inputs of a job: clusters and credentials, topic maps and their locks, and the home clusters of groups.
 
-All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored: `{"clusters": [Cluster…],
+They come from ZooKeeper, or from a JSON file with the documents as they are stored: `{"clusters": [Cluster…],
 "topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "mirrors": [Mirror…], "homes": {group: [cluster…]}}`.
 """
 
@@ -33,18 +33,18 @@ class Inputs(NamedTuple):
     clusters: Mapping[str, Cluster]
     profiles: Mapping[str, SecurityProfile]
     topics: Mapping[str, Topic]
-    """Those with a map, without the following."""
+    """Topics with a map, without those in `put_off`."""
     put_off: Mapping[str, str]
-    """topic → what has to end before its map can be judged."""
+    """topic → operation that has to end before its map can be judged."""
     homes: Mapping[str, frozenset[str]]
-    """group → where it has moved; a group that is missing may be anywhere."""
+    """group → clusters to which it has moved; a missing group may be anywhere."""
     crossed: Mapping[tuple[str, str], int]
-    """(cluster, topic) → when its last crossing out of there ended, in milliseconds since 1970."""
+    """(cluster, topic) → end of its last crossing out of the cluster, in milliseconds since 1970."""
     mirrors: tuple[Mirror, ...] = ()
 
 
 def from_zookeeper(hosts: str, root: str) -> Inputs:
-    """The state as it is now; security profiles as for the `switchyard` command.
+    """The current state; security profiles as for the `switchyard` command.
 
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     """
@@ -90,9 +90,9 @@ def from_file(path: Path) -> Inputs:
 
 
 def mirrors_of(given: Inputs, topics: Collection[str], target: str) -> list[Mirror]:
-    """The mirrors that are asked for, see `ha_core.plan.mirror.mirrored_topics`.
+    """The requested mirrors, see `ha_core.plan.mirror.mirrored_topics`.
 
-    :raises InputError: a topic has none, or several and none is named.
+    :raises InputError: a topic has none, or several and `target` is empty.
     """
     try:
         return named(given.mirrors, topics, target)

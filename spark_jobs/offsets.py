@@ -1,8 +1,8 @@
 """Job `offsets`: starts, ends, record timestamps, rates and suggested cuts of all partitions of many clusters at once.
 
-Ends are read now; rates come from the history of `facts`. Of a cluster that cannot be asked the last known ends are
-taken, and the cut lies higher by what may have been appended since.
-No rate and no cut rests on timestamps: they say what a producer's clock said.
+Ends are read now; rates come from the history of `facts`. For a cluster that does not answer the last known ends are
+used, and cuts are higher by what may have been appended since. Rates and cuts never depend on timestamps, which come
+from producers' clocks.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _SUMS = {
     "oldest_record_age_s": "round(max(read_at_ms - first_record_ms) / 1000, 1)",
     "newest_record_age_s": "round(min(read_at_ms - newest_record_ms) / 1000, 1)",
 }
-"""What is told of each cluster → how it is summed up."""
+"""Column of each cluster's summary → its SQL."""
 
 
 def chosen(topics: Sequence[str]) -> Column:
-    """Whether a row is about one of `topics`, which are names or patterns (`orders-*`); without any, all are."""
+    """True if a row is about one of `topics`, which are names or patterns (`orders-*`); without any, always."""
     return functions.col("topic").rlike("|".join(f"^{translate(one)}" for one in topics))
 
 
 class Measured(NamedTuple):
-    """The last known end of a partition, with the windows of its recorded reads. `end` is null where none is known."""
+    """The last known end of a partition, with the windows of its recorded reads. `end` is null if none is known."""
 
     end: int | None
     read_at_ms: int | None
     fresh: bool
-    """The end was read by this run."""
+    """True if this run has read the end."""
     windows: int | None
-    """This and the following, as in `Windows`: null where there is no window."""
+    """This and the following as in `Windows`; null if there is no window."""
     mean: float | None
     span_s: float | None
     moved_at_ms: int | None
@@ -66,8 +66,8 @@ _COLUMNS = (
     *("coalesce(windows, 0) as windows", "coalesce(span_s, 0D) as span_s"),
     *("rate", "upper_rate", "headroom", "cut", "how"),
 )
-"""Of a suggestion: a partition with its cut, in its cluster's own offsets; `cuts` has the words. Rates are records/s,
-timestamps those of the log: null where the partition is empty, or nobody told, and in the future where a producer's
+"""Columns of a suggestion: a partition with its cut, in its cluster's own offsets; `cuts` has the words. Rates are
+records/s, timestamps those of the log: null if the partition is empty, or unknown, and in the future if a producer's
 clock was."""
 
 
@@ -78,16 +78,16 @@ def suggest_one(demand: Demand, now_ms: int, one: Measured) -> SuggestedCut:
 
 
 def read_ends(ask: Questions, topics: Sequence[str], timestamps: bool) -> tuple[DataFrame, dict[str, str]]:
-    """Ends and record timestamps as they are now, by partition; and cluster → why it could not be asked (the first
-    reason). Clusters are listed where names alone do not say what is asked for.
+    """Current ends and record timestamps, by partition; and cluster → error (the first one) if it could not be asked.
+    Clusters are listed only if topics are given by pattern or not at all.
     """
     if topics and not any(sign in topic for topic in topics for sign in "*?["):
         rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in topics]
-        asked, listed = frame_of(ask.spark, TopicAsked, rows), []
+        requests, listed = frame_of(ask.spark, TopicAsked, rows), []
     else:
         listed = [ask.list_clusters()]
-        asked = topics_listed(*listed).where(chosen(topics))
-    read = ask(read_topics, asked, timestamps=timestamps)
+        requests = topics_listed(*listed).where(chosen(topics))
+    read = ask(read_topics, requests, timestamps=timestamps)
     refused = errors(*listed, read.where("exists is null"))
     troubles: dict[str, str] = dict(refused.groupBy("cluster").agg(functions.first("error")).collect())
     return by_partition(read, *_TIMES), troubles
@@ -96,7 +96,7 @@ def read_ends(ask: Questions, topics: Sequence[str], timestamps: bool) -> tuple[
 def measured(
     fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str], chance: float
 ) -> DataFrame:
-    """`Measured` and more: fresh ends, the last known where a troubled cluster gave none, and windows between reads."""
+    """`Measured` and more: fresh ends, else the last known ones of a troubled cluster, and windows between reads."""
     key = list(ENDS.key)
     older = last.where(functions.col("cluster").isin(list(troubled))).join(fresh.select(*key), key, "left_anti")
     ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(
@@ -116,7 +116,7 @@ def pipeline(
     window_s: float,
     timestamps: bool = True,
 ) -> tuple[DataFrame, dict[str, str]]:
-    """A suggestion for each partition; and cluster → why it could not be asked."""
+    """A suggestion for each partition; and cluster → error if it could not be asked."""
     fresh, troubles = read_ends(ask, topics, timestamps)
     wanted = chosen(topics)
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
@@ -128,10 +128,10 @@ def pipeline(
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
-    """Writes every measured rate as one JSON document, some 100 bytes a partition: for `switchyard migrate --rates`."""
+    """Writes all measured rates as one JSON document, about 100 bytes a partition: for `switchyard migrate --rates`."""
     columns = ("cluster", "topic", "partition", "rate", "upper_rate", "how")
     measured_rows = rows.where("rate is not null and how != 'default'").select(*columns).orderBy(*columns[:3])
-    # Row by row: the driver holds one partition of them at a time.
+    # Row by row: the driver holds one Spark partition of them at a time.
     lines = (json.dumps(row.asDict()) for row in measured_rows.toLocalIterator())
     Folder(str(file.parent)).write_text(file.name, _document(demand.chance, lines))
 
@@ -144,7 +144,7 @@ def _document(chance: float, rows: Iterator[str]) -> Iterator[str]:
 
 
 def keep(output: Folder, results: int | None) -> None:
-    """Deletes all but the newest `results` of what runs have written; None: nothing."""
+    """Deletes all but the newest `results` results; None: deletes nothing."""
     if results is not None:
         folder = output / "offsets"
         for name in folder.names()[:-results]:
@@ -164,7 +164,7 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
     nothing = {"partitions": 0, "rate": 0.0, "last_known_only": 0}
     for name, why in troubles.items():
         clusters.setdefault(name, {**dict.fromkeys(_SUMS), **nothing, "error": why})
-    # Furthest first: the records between end and cut are what clients write before the move is done.
+    # Furthest first: clients have to write the records between end and cut before the move is done.
     worst = written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MAX_ROWS).collect()
     total = sum(counts.values())
     summary = {

@@ -1,4 +1,4 @@
-"""The questions of `asking` as DataFrames: spread over `Reach.parallel` tasks, asked once, and written down."""
+"""The queries of `broker_queries` as DataFrames: spread over `Reach.parallel` tasks, run once, and stored."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spark_jobs.folder import Folder
 from spark_jobs.rows import frame_of, map_rows, spark_schema
 
 _LEFT_BEHIND_MS = 24 * 3600 * 1000
-"""Answers that are older belong to a run that was killed."""
+"""Older answers belong to a run that was killed."""
 
 
 class Questions:
-    """What one run asks. Evaluated twice, a DataFrame of questions would ask the brokers again and get other answers:
-    so each is written to Parquet when it is asked, until the end of the `with`.
+    """The queries of one run. If evaluated twice, a DataFrame of queries would ask the brokers again and get other
+    answers: so each is written to Parquet when it is run, and kept until the end of the `with`.
     """
 
     def __init__(self, spark: SparkSession, reach: Reach, folder: Folder) -> None:
-        """:param folder: in which answers lie, for the driver and executors to see."""
+        """:param folder: folder for answers, accessible to the driver and executors."""
         self.spark = spark
         self.reach = reach
         self._runs = folder / "asked"
@@ -42,12 +42,12 @@ class Questions:
         self._answers.delete()
 
     def list_clusters(self, without: Collection[str] = ()) -> DataFrame:
-        """`Listed` of every cluster, but for those that nobody wants to be asked."""
+        """`Listed` rows of every cluster except those in `without`."""
         clusters = (ToList(name) for name in self.reach.clusters if name not in without)
         return self(broker_queries.list_clusters, frame_of(self.spark, ToList, clusters))
 
     def __call__(self, question: Callable[..., Iterator[Any]], rows: DataFrame, **options: Any) -> DataFrame:
-        """What a function of `asking` answers about `rows`, which have the columns that it takes."""
+        """Runs a function of `broker_queries` on `rows`, which have the columns that it takes."""
         hints = get_type_hints(question)
         (takes,), (gives,) = get_args(hints["rows"]), get_args(hints["return"])
         self._asked += 1
@@ -58,29 +58,29 @@ class Questions:
 
 
 def topics_listed(listed: DataFrame) -> DataFrame:
-    """`TopicAsked` of what `list_clusters` has found; internal topics are never moved, so they are left out."""
+    """`TopicAsked` rows from the result of `list_clusters`; without internal topics, which are never moved."""
     return listed.where("what = 'topic' and not internal").selectExpr("cluster", "name as topic", "partitions")
 
 
 def groups_listed(listed: DataFrame) -> DataFrame:
-    """`GroupAsked` of what `list_clusters` has found."""
+    """`GroupAsked` rows from the result of `list_clusters`."""
     return listed.where("what = 'group'").selectExpr("cluster", "name as group", "state")
 
 
 def errors(*answers: DataFrame) -> DataFrame:
-    """cluster, error: what went wrong in any of these answers, whatever they are."""
-    told = (one.select("cluster", "error") for one in answers)
-    return reduce(DataFrame.unionByName, told).where("error is not null")
+    """(cluster, error) of all errors in these answers of any kind."""
+    selected = (answer.select("cluster", "error") for answer in answers)
+    return reduce(DataFrame.unionByName, selected).where("error is not null")
 
 
 def by_partition(topics: DataFrame, *more: str) -> DataFrame:
     """One row for each partition of `TopicRead` rows: cluster, topic, partition, start, end, read_at_ms.
 
-    `more` are further lists of theirs; null where one is shorter.
+    `more` names further lists; null where one is shorter.
     """
     lists = ", ".join(("starts", "ends", *more))
-    told = topics.selectExpr("cluster", "topic", "read_at_ms", f"posexplode(arrays_zip({lists})) as (at, told)")
+    exploded = topics.selectExpr("cluster", "topic", "read_at_ms", f"posexplode(arrays_zip({lists})) as (at, entry)")
     place = ("cluster", "topic", "cast(at as bigint) as partition")
-    found = ("told.starts as start", "told.ends as end", "read_at_ms", *(f"told.{name}" for name in more))
-    rows = told.selectExpr(*place, *found)
+    found = ("entry.starts as start", "entry.ends as end", "read_at_ms", *(f"entry.{name}" for name in more))
+    rows = exploded.selectExpr(*place, *found)
     return rows.where("start is not null and end is not null")

@@ -1,4 +1,4 @@
-"""How fast logs grow: the windows between the reads of their ends, by Spark's window functions."""
+"""Growth rates of logs: the windows between the reads of their ends, by Spark's window functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from spark_jobs.cuts import rank
 
 SHORTEST_WINDOW_MS = 1_000
-"""Reads that follow each other faster are left out: their rate is noise of the clock."""
+"""Reads in faster succession are dropped: their rate is noise of the clock."""
 _WINDOWS = """
 WITH reads AS (
   SELECT *, `end` < lag(`end`) OVER IN_TIME AS shrank FROM {reads} WHERE read_at_ms IS NOT NULL AND `end` >= 0
@@ -33,13 +33,13 @@ _IN_TIME = "(PARTITION BY cluster, topic, partition ORDER BY read_at_ms, `end`)"
 
 
 def windows(reads: DataFrame, chance: float) -> DataFrame:
-    """The fields of `spark_jobs.cuts.Windows` of each partition that has a window.
+    """The fields of `spark_jobs.cuts.Windows` for each partition that has a window.
 
-    An end that shrinks belongs to another log (the topic was made anew, or an unclean election cut it): what was read
-    before says nothing about it.
+    An end that shrinks belongs to another log (the topic was re-created, or an unclean election truncated it): earlier
+    reads say nothing about it.
 
-    :param reads: cluster, topic, partition, read_at_ms, end; in whatever order, some twice, some with nulls.
-    :param chance: of a cut to be passed too early.
+    :param reads: cluster, topic, partition, read_at_ms, end; in any order, with duplicates and nulls.
+    :param chance: accepted chance that a cut is passed too early.
     """
     query = _WINDOWS.replace("IN_TIME", _IN_TIME).replace("RANK", rank("count(rate)", chance))
     return reads.sparkSession.sql(query, reads=reads, shortest_ms=SHORTEST_WINDOW_MS)

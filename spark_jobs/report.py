@@ -1,4 +1,4 @@
-"""What a job leaves for others: a small JSON summary that DAGs read, and a table for people."""
+"""Results of a job: a small JSON summary that DAGs read, and a table for people."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class JobOutcome(NamedTuple):
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], total: int) -> str:
-    """At most `MAX_ROWS` rows of plain text; `total` says how many there are."""
+    """At most `MAX_ROWS` rows of plain text; `total` is the number of all rows."""
     cells = [[_cell(value) for value in row] for _, row in zip(range(MAX_ROWS), rows, strict=False)]
     lines = [list(columns), *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    told = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     more = f"… and {total - len(cells):,} more" if total > len(cells) else ""
-    return "\n".join(filter(None, [title, *told, more]))
+    return "\n".join(filter(None, [title, *texts, more]))
 
 
 def _cell(value: object) -> str:
@@ -38,7 +38,7 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
 def ago(then_ms: int | None, now_ms: int | None) -> str | None:
-    """A time as people say it, in the largest unit that it fills: `35 d ago`, `in 2 h`, `now` within a second."""
+    """A relative time in the largest unit that it fills: `35 d ago`, `in 2 h`, `now` within a second."""
     if then_ms is None or now_ms is None:
         return None
     span_ms = abs(now_ms - then_ms)

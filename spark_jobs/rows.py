@@ -1,6 +1,6 @@
-"""Rows as named tuples, and the way between them and Spark: one definition gives Spark's schema and Arrow's.
+"""Rows as named tuples, and their conversion: one definition gives Spark's schema and Arrow's.
 
-A job's functions take and give iterators of such rows and know nothing of Spark. `over_rows` makes one of them a
+A job's functions take and give iterators of such rows and do not depend on Spark. `over_rows` makes one of them a
 function for `DataFrame.mapInArrow`, which works alike in local mode, on a cluster and over Spark Connect.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=NamedTuple)
 B = TypeVar("B", bound=NamedTuple)
 ROWS_PER_BATCH = 5_000
-"""Of what a function gives: bounds the memory of a Python worker."""
+"""Rows per batch of results: bounds the memory of a Python worker."""
 _TYPES: dict[Any, tuple[str, pa.DataType]] = {
     int: ("bigint", pa.int64()),
     float: ("double", pa.float64()),
@@ -53,7 +53,7 @@ def arrow_schema(kind: Any) -> pa.Schema:
 
 
 def from_batches(kind: type[A], batches: Iterable[pa.RecordBatch]) -> Iterator[A]:
-    """Rows of `kind` from batches that have its columns, in whatever order."""
+    """Rows of `kind` from batches with its columns, in any order."""
     names = [name for name, _, _ in _columns(kind)]
     make: Callable[[Iterable[Any]], A] = kind._make
     for batch in batches:
@@ -73,7 +73,8 @@ def to_batches(kind: type[B], rows: Iterable[B]) -> Iterator[pa.RecordBatch]:
 def over_rows(
     function: Callable[[Iterator[A]], Iterable[B]], takes: type[A], gives: type[B]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """`function` over Arrow batches. It runs on executors: what it refers to must be importable or picklable there."""
+    """`function` over Arrow batches. It runs on executors: everything that it refers to must be importable or
+    picklable."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from to_batches(gives, function(from_batches(takes, batches)))
@@ -89,14 +90,14 @@ def map_rows(
 
 
 def with_columns(frame: DataFrame, function: Callable[[A], B], takes: type[A], adds: type[B]) -> DataFrame:
-    """`frame` with the fields of what `function` says of each row, of which it is told the columns of `takes`."""
+    """`frame` with the fields that `function` returns for each row, from the columns of `takes`."""
     schema = arrow_schema(adds)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            said = to_batches(adds, map(function, from_batches(takes, [batch])))
+            added = to_batches(adds, map(function, from_batches(takes, [batch])))
             table = pa.Table.from_batches([batch])
-            for name, column in zip(schema.names, pa.Table.from_batches(said, schema).columns, strict=True):
+            for name, column in zip(schema.names, pa.Table.from_batches(added, schema).columns, strict=True):
                 table = table.append_column(name, column)
             yield from table.to_batches()
 
@@ -106,5 +107,5 @@ def with_columns(frame: DataFrame, function: Callable[[A], B], takes: type[A], a
 
 def frame_of(spark: SparkSession, kind: type[B], rows: Iterable[B]) -> DataFrame:
     found = pa.Table.from_batches(to_batches(kind, rows), arrow_schema(kind))
-    # Spark Connect takes no empty Arrow table.
+    # Spark Connect rejects empty Arrow tables.
     return spark.createDataFrame(found) if len(found) else spark.createDataFrame([], spark_schema(kind))

@@ -1,7 +1,7 @@
-"""The Spark session of a job: as spark-submit asked for it, else on this machine, or on a Spark Connect server.
+"""The Spark session of a job: on the cluster of spark-submit, on this machine, or on a Spark Connect server.
 
-No setting of Spark is made here, not even the application's name: in code it would stand above those of the one who
-runs the cluster. So where executors find this project is told from outside as well (`docs/deploying.md`).
+No Spark setting is made here, not even the application's name: in code it would override the settings of the cluster's
+operator. So executors are told from outside where to find this project (`docs/deploying.md`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from spark_jobs.driver_watchdog import SparkGoneError, end
 
 log = logging.getLogger(__name__)
 WAIT_S = 60.0
-"""So long a Spark Connect server that does not answer is waited for."""
+"""How long to wait for a Spark Connect server that does not answer."""
 _PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
 _CONNECT_S = 5.0
 _PORT = 15002
 _TRIES: Mapping[str, Any] = {"max_retries": 8, "max_backoff": 10_000}
-"""Of a request over a connection that is lost: some 45 s. By itself Spark's client goes on for ten minutes, and says
-nothing."""
+"""Retries of a request over a lost connection: about 45 s. Spark's client by default retries silently for ten
+minutes."""
 
 
 class SparkConnectError(Exception):
-    """A Spark Connect server is not to be reached, or has lost the session."""
+    """A Spark Connect server is unreachable, or has lost the session."""
 
     def __init__(self, remote: str, why: str) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class SparkConnectError(Exception):
 def open_session(remote: str | None = None) -> Iterator[SparkSession]:
     """A session that ends with the block.
 
-    :param remote: the address of a Spark Connect server, `sc://host:port`: its own Python must have this project.
+    :param remote: the address of a Spark Connect server, `sc://host:port`, whose own Python must have this project.
     :raises SparkConnectError: it does not answer, or it goes away before the block ends.
     """
     # Executors must run this very Python: by default Spark takes the first python3 on the PATH.
@@ -63,7 +63,7 @@ def open_session(remote: str | None = None) -> Iterator[SparkSession]:
         return
     _wait_for(remote)
     with naming(remote):
-        # Not the one of before, which a server that was started again does not know.
+        # Not an earlier session, which a restarted server does not know.
         connected: Any = SparkSession.builder.remote(remote).create()
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -72,15 +72,15 @@ def open_session(remote: str | None = None) -> Iterator[SparkSession]:
             yield connected
         finally:
             if not listens(remote):
-                connected.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # nobody is left to be told
+                connected.client.set_retry_policies([DefaultPolicy(max_retries=0)])  # the server is gone
             connected.stop()
 
 
 @contextmanager
 def naming(remote: str | None) -> Iterator[None]:
-    """What comes of a server that went away names it; whatever else goes wrong is as it is.
+    """Turns errors of a lost server into one that names it; other errors are unchanged.
 
-    :raises SparkConnectError: in place of what Spark raises.
+    :raises SparkConnectError: instead of Spark's error.
     """
     try:
         yield
@@ -91,19 +91,19 @@ def naming(remote: str | None) -> Iterator[None]:
 
 
 def _wait_for(remote: str) -> None:
-    """:raises SparkConnectError: nobody listens there for so long, or it is no address."""
+    """:raises SparkConnectError: no answer within `WAIT_S`, or not an address."""
     until, pause_s = time.monotonic() + WAIT_S, _PAUSE_S
     while not listens(remote):
         left_s = until - time.monotonic()
         if left_s <= 0:
-            raise SparkConnectError(remote, f"does not answer (it was waited for, {WAIT_S:.0f} s)")
+            raise SparkConnectError(remote, f"has not answered for {WAIT_S:.0f} s")
         log.warning("the Spark Connect server at %s does not answer: waiting, %.0f s more at most", remote, left_s)
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def listens(remote: str) -> bool:
-    """:raises SparkConnectError: it is no address."""
+    """:raises SparkConnectError: not an address."""
     try:
         parts = urlsplit(remote)
         host, port = parts.hostname, parts.port or _PORT
@@ -119,7 +119,7 @@ def listens(remote: str) -> bool:
 
 
 def _lost(remote: str, error: Exception) -> str | None:
-    """Why a server is of no use any more; None: it is not to blame."""
+    """Why a server has become useless; None: it is not to blame."""
     import grpc
     from pyspark.errors import PySparkAssertionError
     from pyspark.errors.exceptions.connect import SparkConnectException
@@ -128,8 +128,8 @@ def _lost(remote: str, error: Exception) -> str | None:
         return None
     if not listens(remote):
         return "does not answer any more"
-    # The assertion is the client's: another session has answered than it had opened.
+    # The client asserts this when another session has answered than it had opened.
     known = isinstance(error, grpc.RpcError | PySparkAssertionError)
     if known or "INVALID_HANDLE" in str(error) or "UNAVAILABLE" in str(error):
-        return "has lost the session, as one that was started again"
+        return "has lost the session, as after a restart"
     return None

@@ -1,7 +1,7 @@
-"""Job `verify`: whether copies have what their sources have, range by range, compared by the executors.
+"""Job `verify`: compares copies with their sources, range by range, on the executors.
 
-What is compared, and how, says `ha_core.mirror.comparing`; this spreads it. An executor reads both clusters itself, so
-records pass through nothing else, and nothing of them is written down.
+`ha_core.mirror.comparing` says what is compared and how; this job spreads it. An executor reads both clusters itself,
+so records pass through nothing else, and none of them is written down.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class MirrorAsked(NamedTuple):
 
 
 class PlannedRange(NamedTuple):
-    """A range that is to be compared; or, with `start` null, what is known of a partition before that.
+    """A range to compare; or, with `start` null, the facts about a partition before any comparison.
 
-    One that could not be planned is a row with an error, and its partition null.
+    A mirror that could not be planned is a row with an error and without partition.
     """
 
     source: str
@@ -70,7 +70,7 @@ class PlannedRange(NamedTuple):
     lacking: int = 0
     behind: int = 0
     of: int = 0
-    """So many ranges the partition has."""
+    """Number of ranges of the partition."""
     first_difference: int | None = None
     in_copy: int | None = None
     difference: str | None = None
@@ -78,7 +78,7 @@ class PlannedRange(NamedTuple):
 
 
 class RangeAsked(NamedTuple):
-    """As in `PlannedRange`."""
+    """The fields of `PlannedRange` that a comparison needs."""
 
     source: str
     target: str
@@ -101,7 +101,7 @@ class RangeAsked(NamedTuple):
 
 
 class RangeCompared(NamedTuple):
-    """What came of a range; or, with `start` null, what was known of its partition before."""
+    """Result of a range; or, with `start` null, the facts about its partition before any comparison."""
 
     source: str
     target: str
@@ -124,19 +124,19 @@ class RangeCompared(NamedTuple):
 
 
 HOPELESS_S = 60.0
-"""So long a cluster that did not answer is not asked again: a task may have a whole fleet to go through, and a broker
-that stood still is back."""
+"""How long to skip a cluster that did not answer: a task may have a whole fleet to go through, and by then a stalled
+broker is back."""
 
 
 class _Clusters(ExitStack):
-    """Admins that are opened when they are first asked for. One that is out of reach is asked again after a while."""
+    """Admins, opened at first use. An unreachable cluster is tried again after `HOPELESS_S`."""
 
     def __init__(self, reach: Reach) -> None:
         super().__init__()
         self._reach = reach
         self._admins: dict[str, Admin] = {}
         self._hopeless: dict[str, tuple[KafkaAdminError, float]] = {}
-        """With when that was found out."""
+        """With the time of the error."""
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +147,7 @@ class _Clusters(ExitStack):
             if time.monotonic() - found_s < HOPELESS_S:
                 raise error
             del self._hopeless[name]
-            self._admins.pop(name, None)  # it is closed with the others
+            self._admins.pop(name, None)  # closed with the others
         if name not in self._admins:
             self._admins[name] = self.enter_context(self._reach.open(name))
         return self._admins[name]
@@ -159,7 +159,7 @@ class _Clusters(ExitStack):
 
 
 def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[PlannedRange]:
-    """What each mirror is compared by."""
+    """The ranges and known facts of each mirror."""
     with _Clusters(reach) as clusters:
         for row in rows:
             mirror = Mirror.parse(row.mirror.encode())
@@ -237,7 +237,7 @@ def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCo
 
 
 def pipeline(ask: Questions, mirrors: Iterable[Mirror], extent: Coverage) -> DataFrame:
-    """`RangeCompared` of all of them."""
+    """`RangeCompared` rows of all mirrors."""
     chosen = (extent.share, extent.seed, extent.records)
     rows = (MirrorAsked(mirror.to_bytes().decode(), *chosen) for mirror in mirrors)
     planned = ask(plan_mirrors, frame_of(ask.spark, MirrorAsked, rows))
@@ -274,7 +274,7 @@ _WHY = f"""case
     when lacking > 0 then concat('lacks ', format_number(lacking, 0), ' records of its source')
     when compared = 0 and (behind > 0 or ranges < of_ranges) then '{_NOTHING}'
 end"""
-"""The problem of a partition, as `state_of` of `ha_core.operations.copies.comparing` says; null: none."""
+"""The problem of a partition, like `state_of` of `ha_core.operations.copies.comparing`; null: none."""
 _WRONG: Mapping[str, str] = {
     "differing": "count_if(first_difference is not null)",
     "failed": "count_if(error is not null)",
@@ -289,7 +289,7 @@ def _summed(rows: DataFrame, *by: str, **more: str) -> DataFrame:
 
 
 def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> JobOutcome:
-    """Writes what came of each range, and sums it up by partition."""
+    """Writes the result of each range, and sums it up by partition."""
     folder = output / "verify" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
@@ -298,7 +298,7 @@ def report(rows: DataFrame, output: Folder, extent: Coverage, now_ms: int) -> Jo
     counted = {"rows": "count(1)", "partitions": "count_if(partition is not null)", **_WRONG}
     (counts,) = partitions.agg(*(functions.expr(sql).alias(name) for name, sql in counted.items())).collect()
     wrong = {name: counts[name] for name in _WRONG}
-    # Those that differ first: what could not be asked is asked again.
+    # Differences first: partitions that could not be read can be verified again.
     good_last = (functions.expr(f"{name} is null") for name in ("first_difference", "error", "why"))
     worst = partitions.orderBy(*good_last, *_PARTITION).limit(MAX_ROWS).collect()
     bad = [row for row in worst if row["why"]]

@@ -86,7 +86,7 @@ class Gate:
             return answer
         for shown in self._api.asks.shown:
             answer = self._without(answer, shown, shown.items)
-        for field in self._api.asks.told:
+        for field in self._api.asks.reported:
             answer = self._with_operations(answer, field)
         for items, entries in self._entries.items():
             answer = {**answer, items: [*(answer.get(items) or ()), *entries]}

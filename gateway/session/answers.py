@@ -82,7 +82,7 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
         return HoldAnswer(4 + size, pending=pending)
     if session.queue[0] is not pending or pending.due_at > session.now:
         return None
-    if pending.request.api.told_leased and _waits_for_lease(session):
+    if pending.request.api.leased_read and _waits_for_lease(session):
         return None
     if isinstance(pending, Patched) or read is not None:
         shifts = pending.shifts if isinstance(pending, Patched) else {}

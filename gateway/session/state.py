@@ -350,7 +350,7 @@ class ConnectionState:
     def enqueue(self, pending: InFlight | Composed) -> None:
         """Queues a request that is about to be forwarded or composed."""
         api_key = pending.request.api_key
-        if APIS[api_key].vouched or (APIS[api_key].told_leased and isinstance(pending, Composed)):
+        if APIS[api_key].vouched or (APIS[api_key].leased_read and isinstance(pending, Composed)):
             pending.basis = basis(self)
         if isinstance(pending, InFlight):
             pending.revision = self.snapshot.view.revision

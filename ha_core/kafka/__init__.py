@@ -1,1 +1,1 @@
-"""The one Kafka admin adapter: what an operation reads of clusters and does to them."""
+"""The Kafka admin adapter: everything that operations read from clusters or change in them."""

@@ -25,7 +25,7 @@ _METADATA_VERSION = 12
 _LOOK_PAUSE_S = 0.05
 _PROBE = TopicAcl("literal", "switchyard-probe", "User:*", "*", 8, False)
 MAX_TRIED = 200
-"""Principals, to find the account's own among them."""
+"""Most principals among which `account_among` looks for our own."""
 _ALL_RULES: Mapping[str, Any] = {
     "resource_type_filter": _TOPIC_RESOURCE,
     "resource_name_filter": None,
@@ -39,15 +39,15 @@ _ALL_RULES: Mapping[str, Any] = {
 
 class Access(Brokers):
     def access_rules(self, timeout_s: float | None = None) -> frozenset[TopicAcl] | None:
-        """All rules for topics; None: the cluster has no authoriser, and everybody may do everything."""
+        """All ACLs for topics; None: the cluster has no authorizer, so every account may do everything."""
         return _rules(self.asking(timeout_s), None)
 
     def add_access_rules(
         self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> None:
-        """Adds rules; one that is there already stays as it is.
+        """Adds ACLs; those that exist stay as they are.
 
-        :param still_ours: raises if they must not be added any more; asked next to each request.
+        :param still_ours: raises if the ACLs must not be added any more; called before each request.
         """
         asking = self.asking(timeout_s)
 
@@ -56,16 +56,16 @@ class Access(Brokers):
             return {"creations": [_as_asked(rule) for rule in some]}
 
         for _, answer in asking.calls(None, ApiKey.CREATE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
-            for told in answer["results"]:
-                if code := told["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
+            for result in answer["results"]:
+                if code := result["error_code"]:
+                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
 
     def remove_access_rules(
         self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> None:
-        """Takes these rules away, and no others; one that is not there is none.
+        """Removes exactly these ACLs; missing ones are skipped.
 
-        :param still_ours: raises if they must not be taken away any more; asked next to each request.
+        :param still_ours: raises if the ACLs must not be removed any more; called before each request.
         """
         asking = self.asking(timeout_s)
 
@@ -75,48 +75,53 @@ class Access(Brokers):
 
         for _, answer in asking.calls(None, ApiKey.DELETE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
             for result in answer["filter_results"]:
-                for told in (result, *result["matching_acls"]):
-                    if code := told["error_code"]:
-                        raise refusal(asking.cluster, "take access rules of topics away", code, told["error_message"])
+                for entry in (result, *result["matching_acls"]):
+                    if code := entry["error_code"]:
+                        raise refusal(asking.cluster, "remove ACLs of topics", code, entry["error_message"])
 
     def await_access_rules(
         self, there: Collection[TopicAcl] = (), gone: Collection[TopicAcl] = (), timeout_s: float | None = None
     ) -> None:
-        """Until every broker that answers goes by them: each has its own copy of all rules.
+        """Waits until every reachable broker applies the ACLs: each has its own copy of them.
 
-        :raises NotReadyError: it took too long.
+        :raises NotReadyError: the timeout passed.
         """
         asking = self.asking(timeout_s)
         asking.metadata()
         for node in [*asking.nodes]:
-            with suppress(ClusterUnreachableError):  # it hears of them before it serves again
+            with suppress(ClusterUnreachableError):  # it reads them before it serves again
                 while (rules := _rules(asking, node)) is not None and (
                     not rules.issuperset(there) or not rules.isdisjoint(gone)
                 ):
                     _pause(asking)
 
     def bypasses_rules(self, timeout_s: float | None = None) -> bool:
-        """Whether the account is a super user, tried out: everybody is denied to see a topic that nobody has.
+        """True if our account is a super user: a probe ACL denies a non-existent topic to every principal.
 
-        What accounts a cluster takes for super users no request tells. The rule stays: it concerns nothing.
+        No Kafka request lists super users. The probe ACL is left behind; it matches no real topic.
         """
         return _PROBE.name not in self._hidden_by([_PROBE], timeout_s)
 
     def writable(self, topics: Collection[str], timeout_s: float | None = None) -> frozenset[str]:
-        """Those of the topics that the account may write to, as far as brokers tell."""
+        """Topics of these that our account may write to, as far as brokers report rights."""
         if not topics:
             return frozenset()
-        told = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
-        return frozenset(one["name"] for one in told if _may_write(one["topic_authorized_operations"]))
+        described = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
+        return frozenset(topic["name"] for topic in described if _may_write(topic["topic_authorized_operations"]))
 
     def account_among(self, principals: Collection[str], timeout_s: float | None = None) -> str:
-        """Which of these the account is, tried out as `bypasses_rules`: for each there is a topic that nobody has, and
-        that everybody may see but him. Empty: it is none of them, they are too many, or nobody can say."""
+        """Our principal, found by elimination like `bypasses_rules`: a probe ACL hides one fake topic per candidate.
+
+        Empty if it is none of them, cannot be found, or there are more than `MAX_TRIED`.
+        """
         if len(principals) > MAX_TRIED:
             return ""
-        topics = {f"{_PROBE.name}-{blake2b(one.encode(), digest_size=8).hexdigest()}": one for one in principals}
+        topics = {
+            f"{_PROBE.name}-{blake2b(principal.encode(), digest_size=8).hexdigest()}": principal
+            for principal in principals
+        }
         rules = [_PROBE._replace(name=name, allows=True) for name in topics]
-        rules += [_PROBE._replace(name=name, principal=one) for name, one in topics.items()]
+        rules += [_PROBE._replace(name=name, principal=principal) for name, principal in topics.items()]
         try:
             hidden = self._hidden_by(rules, timeout_s)
         finally:
@@ -124,20 +129,20 @@ class Access(Brokers):
         return topics[min(hidden)] if len(hidden) == 1 else ""
 
     def _hidden_by(self, rules: Sequence[TopicAcl], timeout_s: float | None) -> set[str]:
-        """Which of their topics the account may not see under these rules."""
+        """Topics that the account may not see under these ACLs."""
         asking = self.asking(timeout_s)
 
         def talk(connection: BlockingConnection) -> set[str]:
             created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(rule) for rule in rules]})
-            for told in created["results"]:
-                if code := told["error_code"]:
-                    raise refusal(asking.cluster, "add access rules of topics", code, told["error_message"])
-            while not (_told(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
+            for result in created["results"]:
+                if code := result["error_code"]:
+                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
+            while not (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
                 _pause(asking)
             names = sorted({rule.name for rule in rules})
             wanted = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
             found = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
-            return {one["name"] for one in found if one["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+            return {topic["name"] for topic in found if topic["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
         return asking.converse(None, talk)
 
@@ -147,15 +152,15 @@ def _may_write(operations: int) -> bool:
 
 
 def _rules(asking: Asking, node: int | None) -> frozenset[TopicAcl] | None:
-    """As this broker has them; None: any."""
-    return _told(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
+    """ACLs as this broker has them; None: any broker."""
+    return _parsed(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
 
 
-def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:
+def _parsed(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:
     if answer["error_code"] == ErrorCode.SECURITY_DISABLED:
         return None
     if code := answer["error_code"]:
-        raise refusal(asking.cluster, "read the access rules of topics", code, answer["error_message"])
+        raise refusal(asking.cluster, "read the ACLs of topics", code, answer["error_message"])
     return frozenset(
         TopicAcl(
             _PATTERNS[resource["pattern_type"]],
@@ -172,12 +177,12 @@ def _told(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | No
 
 
 def _pause(asking: Asking) -> None:
-    """:raises NotReadyError: the time is over."""
+    """:raises NotReadyError: the timeout has passed."""
     if asking.deadline.left_s <= _LOOK_PAUSE_S:
         raise NotReadyError(
             asking.cluster,
-            f"does not show its access rules as they are to be after {asking.deadline.seconds:g} s. Look whether its "
-            "brokers are healthy, then try again.",
+            f"has not applied its ACLs on all brokers within {asking.deadline.seconds:g} s. Check that its brokers are "
+            "healthy, then try again.",
         )
     time.sleep(_LOOK_PAUSE_S)
 

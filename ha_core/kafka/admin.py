@@ -1,8 +1,8 @@
-"""The one door to a cluster's administration.
+"""The only way to administer a cluster.
 
-Everything is asked for with raw requests, for what confluent-kafka's AdminClient has not: the log end above the high
-watermark, leader epochs, producer states, adopted members, deletion by topic id, several groups in one request, and
-refused logins that are told at once.
+All requests are raw, because confluent-kafka's AdminClient lacks the log end above the high watermark, leader epochs,
+producer states, adopted members, deletion by topic id, several groups in one request, and an immediate error for a
+refused login.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Admin(
     Access,
     Seeding,
 ):
-    """One cluster. Connects at the first question, keeps its connections warm, safe for threads; close it.
+    """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 
     Every method takes at most `timeout_s` (of the call, else of the object) and raises `KafkaAdminError`s.
     """

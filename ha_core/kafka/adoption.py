@@ -1,12 +1,12 @@
 """Joining a group on behalf of members that live in another cluster.
 
-Invariant: the group here becomes Stable with exactly one member for each member of the origin, each holding the bytes
-of assignment that its original holds; then gateways can rewrite ids and the members go on without a rebalance.
+Invariant: the group in this cluster becomes Stable with exactly one member per member of the origin, each with the same
+assignment bytes. Gateways can then rewrite member ids, and the members continue without a rebalance.
 
-A JOIN_GROUP is answered when the coordinator has gathered its generation, and a connection carries one request at a
-time: hence one connection per member, all joins outstanding at once. With `group.initial.rebalance.delay.ms` 0 the
-first join makes a generation alone. The leader's answer lists its generation, so an incomplete one is recognised
-without clocks, and those who were answered join again until one generation has all.
+A coordinator answers JOIN_GROUP when its generation is complete, and a connection carries one request at a time: hence
+one connection per member, with all joins outstanding at once. With `group.initial.rebalance.delay.ms` 0 the first join
+forms a generation alone. The leader's answer lists its generation, so an incomplete one is recognised without clocks,
+and its members join again until one generation has all of them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 MAX_MEMBERS = 1_000
 TIMEOUT_S = 30.0
-"""Brokers gather the first generation for 3 s by default, and for as long again after each late join."""
+"""Brokers wait 3 s for members of the first generation by default, and 3 s more after each late join."""
 SESSION_TIMEOUTS_MS = (45_000, 30_000, 10_000, 6_000)
-"""In this order while brokers refuse them (`group.max.session.timeout.ms`)."""
+"""Tried in this order until brokers accept one (`group.max.session.timeout.ms`)."""
 REBALANCE_TIMEOUT_MS = 60_000
-_JOIN_VERSION = 7  # later ones only add reasons, and a skipped assignment that would have to be understood
+_JOIN_VERSION = 7  # later versions only add reasons, and a skipped assignment that would need handling
 _SEVERAL_LEAVE_FROM = 3
 """First LEAVE_GROUP version that takes several members."""
 _MAX_ROUNDS = 20
@@ -52,22 +52,22 @@ class _SessionTimeoutRefusedError(Exception):
 
 @dataclass(eq=False)
 class _Seat:
-    """One original member, and who it is becoming here."""
+    """One member of the origin, and the member that joins for it here."""
 
     original: MemberDescription
     connection: BlockingConnection
     member_id: str = ""
     generation: int = -1
     listed: frozenset[str] = field(default_factory=frozenset)
-    """The leader's seat only: everyone in its generation."""
+    """Set for the leader only: all members of its generation."""
 
 
 class Adoption(Brokers):
     def adopt(self, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
-        """Joins a group of another cluster here, on its members' behalf; takes at most 30 s unless told otherwise.
+        """Joins a group of another cluster here, on its members' behalf; takes at most `timeout_s`, by default 30 s.
 
-        A group that was already adopted just so (by a run that was killed) is recognised. The adopted members have to
-        be kept alive by heartbeats, at most `SESSION_TIMEOUTS_MS` apart.
+        A group that a killed run has already adopted in this way is recognised. The adopted members have to be kept
+        alive by heartbeats, at most `SESSION_TIMEOUTS_MS` apart.
 
         :raises GroupNotStableError: the origin's members hold no assignment at the moment.
         :raises StandsInTheWayError: the group has live members of its own here; names them.
@@ -118,7 +118,7 @@ class Adoption(Brokers):
         at_coordinator(asking, what, adopted.group, lambda node: asking.converse(node, talk))
 
     def leave(self, adopted: Adopted, timeout_s: float | None = None) -> None:
-        """Takes the adopted members out again; those who are gone already count as done."""
+        """Removes the adopted members; members that have already left count as removed."""
         asking, group = self.asking(timeout_s), adopted.group
 
         def ask(node: int) -> bool | Again:
@@ -175,7 +175,7 @@ class _Joining:
         raise self._in_use(f"rebalanced {_MAX_ROUNDS} times while it was joined. Stop its members here.")
 
     def _gather(self) -> None:
-        """Returns when one generation has all seats and nobody else."""
+        """Returns when one generation has all our members and no others."""
         waiting: set[_Seat] = set()
         self._send_joins(self.seats, waiting)
         while True:
@@ -183,7 +183,7 @@ class _Joining:
             for seat in self._answered(waiting):
                 answer = seat.connection.receive()
                 waiting.discard(seat)
-                if not self._taken(seat, answer):
+                if not self._record_join(seat, answer):
                     again.append(seat)
             self._send_joins(again, waiting)
             newest = max(seat.generation for seat in self.seats)
@@ -209,11 +209,11 @@ class _Joining:
                 "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
                 "protocols": [{"name": self.origin.protocol, "metadata": seat.original.metadata}],
             }
-            seat.connection.send(ApiKey.JOIN_GROUP, self._of(seat) | more, _JOIN_VERSION)
+            seat.connection.send(ApiKey.JOIN_GROUP, self._member_fields(seat) | more, _JOIN_VERSION)
             waiting.add(seat)
 
-    def _of(self, seat: _Seat) -> dict[str, Any]:
-        """What requests say of a member."""
+    def _member_fields(self, seat: _Seat) -> dict[str, Any]:
+        """Fields that requests have for each member."""
         return {
             "group_id": self.origin.name,
             "member_id": seat.member_id,
@@ -237,8 +237,8 @@ class _Joining:
             )
         return [seats[number] for number, _ in ready]
 
-    def _taken(self, seat: _Seat, answer: dict[str, Any]) -> bool:
-        """Notes what a join was answered; False where it has to be sent again."""
+    def _record_join(self, seat: _Seat, answer: dict[str, Any]) -> bool:
+        """Records the answer to a join; False if it has to be sent again."""
         code = answer["error_code"]
         if code == ErrorCode.NONE:
             seat.member_id, seat.generation = answer["member_id"], answer["generation_id"]
@@ -257,7 +257,7 @@ class _Joining:
         return False
 
     def _sync(self) -> bool:
-        """The leader hands out what the originals hold; False where a rebalance came in between."""
+        """The leader distributes the origin's assignments; False if the group rebalanced meanwhile."""
         everyone = [{"member_id": seat.member_id, "assignment": seat.original.assignment} for seat in self.seats]
         for seat in self.seats:
             more = {
@@ -265,7 +265,7 @@ class _Joining:
                 "protocol_name": self.origin.protocol,
                 "assignments": everyone if seat.listed else [],
             }
-            seat.connection.send(ApiKey.SYNC_GROUP, self._of(seat) | more)
+            seat.connection.send(ApiKey.SYNC_GROUP, self._member_fields(seat) | more)
         answers = [seat.connection.receive() for seat in self.seats]
         for seat, answer in zip(self.seats, answers, strict=True):
             code = answer["error_code"]
@@ -274,7 +274,9 @@ class _Joining:
             if code:
                 raise refusal(self.asking.cluster, f"assign partitions in group {self.origin.name}", code)
             if answer["assignment"] != seat.original.assignment:
-                raise self._in_use(f"gave {seat.member_id} another assignment than it was told. Stop its members here.")
+                raise self._in_use(
+                    f"gave {seat.member_id} another assignment than the leader sent. Stop its members here."
+                )
         return True
 
     def _check(self, adopted: Adopted) -> None:
@@ -309,10 +311,10 @@ _likeness = attrgetter("instance_id", "client_id", "metadata", "assignment")
 
 
 def _leave(asking: Asking, group: str, coordinator: int, members: Sequence[str]) -> list[int]:
-    """The error code of the whole request and of each member, as far as the brokers' version has them."""
+    """Error codes of the request and of each member, as far as the broker's version has them."""
 
     def message(some: Sequence[str]) -> dict[str, Any]:
         return {"group_id": group, "member_id": some[0], "members": [{"member_id": member} for member in some]}
 
     answers = asking.calls(coordinator, ApiKey.LEAVE_GROUP, members, MAX_MEMBERS, message, _SEVERAL_LEAVE_FROM)
-    return [told["error_code"] for _, answer in answers for told in (answer, *answer["members"])]
+    return [result["error_code"] for _, answer in answers for result in (answer, *answer["members"])]

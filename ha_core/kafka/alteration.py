@@ -1,4 +1,4 @@
-"""Topics that exist, brought into the shape of others: their settings, and more partitions."""
+"""Alters topics: their settings, and more partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _SET, _DELETE = 0, 1
 Refusals = dict[str, str]
-"""topic → what the cluster said; those of which it took everything are missing."""
+"""topic → error of the cluster; topics without an error are missing."""
 
 
 class TopicAlteration(Brokers):
@@ -30,17 +30,19 @@ class TopicAlteration(Brokers):
         for _, answer in asking.calls(
             None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
         ):
-            for told in answer["results"]:
-                name, code = told["resource_name"], told["error_code"]
+            for described in answer["results"]:
+                name, code = described["resource_name"], described["error_code"]
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
                 if code:
-                    raise refusal(asking.cluster, f"read the settings of topic {name}", code, told["error_message"])
-                found[name] = {
-                    one["name"]: TopicSetting(
-                        one["value"], one["config_source"] == OF_THE_TOPIC, defaults.get(one["name"])
+                    raise refusal(
+                        asking.cluster, f"read the settings of topic {name}", code, described["error_message"]
                     )
-                    for one in told["configs"]
+                found[name] = {
+                    entry["name"]: TopicSetting(
+                        entry["value"], entry["config_source"] == OF_THE_TOPIC, defaults.get(entry["name"])
+                    )
+                    for entry in described["configs"]
                 }
         return found
 
@@ -50,9 +52,9 @@ class TopicAlteration(Brokers):
         still_ours: Callable[[], None],
         timeout_s: float | None = None,
     ) -> Refusals:
-        """Sets, or with None takes away, these settings of topics and no others.
+        """Sets these settings of topics, or removes those with None; leaves all others alone.
 
-        :param still_ours: raises if they must not be changed any more; asked next to each request.
+        :param still_ours: raises if the settings must not be changed any more; called before each request.
         """
         asking = self.asking(timeout_s)
         refused: Refusals = {}
@@ -77,18 +79,18 @@ class TopicAlteration(Brokers):
             None, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, message
         ):
             refused |= {
-                told["resource_name"]: told["error_message"] or name_of(told["error_code"])
-                for told in answer["responses"]
-                if told["error_code"]
+                result["resource_name"]: result["error_message"] or name_of(result["error_code"])
+                for result in answer["responses"]
+                if result["error_code"]
             }
         return refused
 
     def grow_topics(
         self, counts: Mapping[str, int], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> Refusals:
-        """Gives each topic as many partitions as are said. The brokers place them.
+        """Gives each topic this number of partitions. The brokers place them.
 
-        What is refused because the topic has as many by now is no refusal.
+        An error about a topic that has that many partitions by now is not reported.
 
         :param still_ours: as for `alter_settings`.
         """
@@ -101,17 +103,17 @@ class TopicAlteration(Brokers):
                 message = {"topics": topics, "timeout_ms": asking.deadline.left_ms, "validate_only": False}
                 return connection.call(ApiKey.CREATE_PARTITIONS, message)
 
-            for told in asking.converse(node, talk)["results"]:
-                code = told["error_code"]
+            for result in asking.converse(node, talk)["results"]:
+                code = result["error_code"]
                 if code in RETRIABLE and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    again = asking.again(f"grow topic {told['name']}", code, told["error_message"])
+                    again = asking.again(f"grow topic {result['name']}", code, result["error_message"])
                     assert again is not None
-                    yield told["name"], again
+                    yield result["name"], again
                 else:
-                    yield told["name"], (told["error_message"] or name_of(code)) if code else ""
+                    yield result["name"], (result["error_message"] or name_of(code)) if code else ""
 
-        said = asking.rounds("grow the topics", [*counts], asking.controller, ask)
-        refused = {name: why for name, why in said.items() if why}
+        errors = asking.rounds("grow the topics", [*counts], asking.controller, ask)
+        refused = {name: why for name, why in errors.items() if why}
         topics = asking.metadata(refused)["topics"] if refused else ()
         for name in [topic["name"] for topic in topics if len(topic["partitions"]) >= counts[topic["name"]]]:
             del refused[name]

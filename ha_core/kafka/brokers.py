@@ -1,7 +1,6 @@
-"""The brokers of one cluster: addresses, warm connections, metadata, and rounds of questions to those who know.
+"""The brokers of one cluster: addresses, open connections, metadata, and retries across the responsible brokers.
 
-Only requests that may be repeated go through here: a connection that turns out to be stale is replaced and the request
-sent again.
+Only idempotent requests go through here: a stale connection is replaced and the request sent again.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.25
 _LOOK_PAUSE_S = 0.05
 _NAMED_IN_ERRORS = 5
 _METADATA_VERSION = 12
-"""Leader epochs came with 7, rights with 8, ids of topics with 10."""
+"""Version 7 has leader epochs, 8 authorized operations, 10 topic ids."""
 RIGHTS_NOT_TOLD = -(1 << 31)
-"""In the place of what an account may do."""
+"""Value of the authorized operations when the broker does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """In place of an answer: to be asked again, and why."""
+    """In place of an answer: retry, for this reason."""
 
     why: str
 
 
 Answers = Iterator[tuple[K, T | Again]]
-"""By what was asked for."""
+"""Answers or retries by key."""
 
 
 class _Slot:
@@ -89,7 +88,7 @@ class Brokers:
         self.close()
 
     def asking(self, timeout_s: float | None = None) -> Asking:
-        """For one question, which takes at most so long."""
+        """The brokers, for one request that takes at most `timeout_s`."""
         return Asking(self, Deadline.after(self._timeout_s if timeout_s is None else timeout_s))
 
     def slot(self, node: int | None) -> _Slot:
@@ -97,7 +96,7 @@ class Brokers:
             return self._slots.setdefault(node, _Slot())
 
     def learn(self, nodes: Mapping[int, tuple[str, int]]) -> None:
-        """Replaces what is known of addresses; connections to old ones are not used any more."""
+        """Replaces the addresses; connections to old addresses are no longer used."""
         with self._guard:
             for node in [node for node, address in nodes.items() if self.nodes.get(node, address) != address]:
                 self._slots.pop(node, None)
@@ -113,7 +112,7 @@ class Brokers:
 
 
 class Asking:
-    """The brokers of a cluster under the deadline of one question.
+    """The brokers of a cluster under the deadline of one request.
 
     `None` in place of a node id means any broker of the bootstrap list.
     """
@@ -129,7 +128,7 @@ class Asking:
         return self._brokers.nodes
 
     def by(self, deadline: Deadline) -> Asking:
-        """The same brokers under another deadline."""
+        """These brokers under another deadline."""
         return Asking(self._brokers, deadline)
 
     def call(self, node: int | None, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:
@@ -145,9 +144,9 @@ class Asking:
         message: Callable[[Sequence[S]], Mapping[str, Any]],
         several_from: int = 0,
     ) -> list[tuple[Sequence[S], dict[str, Any]]]:
-        """The answers about `keys`, at most so many in a request, each with those it was asked about.
+        """Answers about `keys`, at most `most` per request, each with the keys of its request.
 
-        :param several_from: the first version that takes more than one.
+        :param several_from: the first version that takes more than one key.
         """
 
         def talk(connection: BlockingConnection) -> list[tuple[Sequence[S], dict[str, Any]]]:
@@ -157,7 +156,7 @@ class Asking:
         return self.converse(node, talk) if keys else []
 
     def converse(self, node: int | None, talk: Callable[[BlockingConnection], T]) -> T:
-        """`talk` on a broker's connection, once more on a new one where the old one was stale."""
+        """Runs `talk` on a broker's connection; repeats it once on a new connection if the old one was stale."""
         slot = self._brokers.slot(node)
         with slot.lock:
             reused = slot.connection is not None and not slot.connection.closed
@@ -175,18 +174,18 @@ class Asking:
                     slot.connection = connection = self.open(node)
                     return talk(connection)
             finally:
-                if not connection.client.idle:  # interrupted: the next caller would read this one's answer
+                if not connection.client.idle:  # interrupted: the next caller would read this call's answer
                     connection.close()
 
     def open(self, node: int | None, client_id: str = CLIENT_ID) -> BlockingConnection:
-        """A connection of its own that the caller closes.
+        """A separate connection, which the caller closes.
 
-        :raises ClusterUnreachableError: names every address that was tried.
+        :raises ClusterUnreachableError: lists every address that was tried.
         """
         bootstrap = self._brokers.bootstrap
         if node is not None:
             address = self.nodes.get(node)
-            if address is None:  # another thread's metadata came since it was found, while the broker was away
+            if address is None:  # another thread read metadata since, while the broker was away
                 text = "is not among the brokers that the cluster names by now. It may be starting; try again."
                 raise ClusterUnreachableError(self.cluster, f"broker {node}", text)
             try:
@@ -228,7 +227,7 @@ class Asking:
             yield key, node if node in self.nodes else Again("the cluster has no controller")
 
     def on_each(self, things: Collection[S], work: Callable[[S], T]) -> list[T | KafkaAdminError]:
-        """Does the work for every thing, at most 8 at once; this package's errors become results."""
+        """Runs `work` for everything in `things`, at most 8 at once; errors of this package become results."""
 
         def safely(thing: S) -> T | KafkaAdminError:
             try:
@@ -246,12 +245,12 @@ class Asking:
         ask: Callable[[int, list[K]], Iterable[tuple[K, T | Again]]],
         partial: bool = False,
     ) -> dict[K, T]:
-        """Asks the broker that knows each key, in one request per broker where `ask` can, until all have answered.
+        """Asks the broker responsible for each key, in one request per broker if `ask` can, until all have answered.
 
-        With `partial` those that have not answered at the deadline are left out. Keys of which `locate` or `ask` say
-        nothing are asked for again.
+        With `partial`, keys without an answer at the deadline are left out. Keys that `locate` or `ask` omit are
+        retried.
 
-        :raises NotReadyError: at the deadline; names some of the keys and why.
+        :raises NotReadyError: at the deadline; lists some of the keys with their reasons.
         """
         answers: dict[K, T] = {}
         left = set(keys)
@@ -284,9 +283,9 @@ class Asking:
         return {key: answers[key] for key in keys if key in answers}
 
     def again(self, what: str, code: int, message: str | None = None) -> Again | None:
-        """Nothing to ask again where the code says that all is well.
+        """A retry if the code is retriable; None if there is no error.
 
-        :raises KafkaAdminError: no retry cures it, see `refusal`.
+        :raises KafkaAdminError: the error is not retriable, see `refusal`.
         """
         if code and code not in RETRIABLE:
             raise refusal(self.cluster, what, code, message)
@@ -295,16 +294,16 @@ class Asking:
     def await_topics(
         self, node: int, names: Collection[str], lacking: Callable[[dict[str, Any]], bool], words: str
     ) -> None:
-        """Waits until this broker shows them as they are to be: clients may ask any of them.
+        """Waits until this broker shows no topic as `lacking`: clients may ask any broker.
 
-        :param words: what is the matter, with {} for some of the names.
-        :raises NotReadyError: it took too long.
+        :param words: the error text, with {} for some of the names.
+        :raises NotReadyError: the timeout passed.
         """
         while left := [topic["name"] for topic in self.metadata(names, node)["topics"] if lacking(topic)]:
             if self.deadline.left_s <= _LOOK_PAUSE_S:
                 raise NotReadyError(
                     self.cluster,
-                    f"{words.format(', '.join(left[:5]))} after {self.deadline.seconds:g} s. Look whether its brokers "
+                    f"{words.format(', '.join(left[:5]))} after {self.deadline.seconds:g} s. Check that its brokers "
                     "are healthy, then try again.",
                 )
             time.sleep(_LOOK_PAUSE_S)
@@ -326,12 +325,12 @@ class Asking:
 
 
 def pages(keys: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """`keys` in runs of at most so many."""
+    """`keys` in pages of at most `most`."""
     return (keys[at : at + most] for at in range(0, len(keys), most))
 
 
 def by_topic(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> list[dict[str, Any]]:
-    """(topic, entry of a partition) as requests have them."""
+    """(topic, entry of a partition), grouped by topic as in requests."""
     topics: dict[str, list[T]] = {}
     for topic, entry in entries:
         topics.setdefault(topic, []).append(entry)
@@ -339,7 +338,7 @@ def by_topic(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> lis
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    """(topic, partition), entry of the partition, as answers have them."""
+    """(topic, partition) and the partition's entry, from the topics of an answer."""
     return (((topic["name"], part["partition_index"]), part) for topic in topics for part in topic["partitions"])
 
 

@@ -1,41 +1,40 @@
-"""Memory for long answers, used again and again: what is new each time costs more than what is received into it.
+"""Reusable memory for long answers: allocating it anew costs more than receiving the data.
 
-A room belongs to whoever has a view of it: to the stream that fills it, then to those who take the answer apart, then
-to the batches that wait to be sent, and to the sockets that send them. It is given out again when no view of it is left
-at all. That nobody has to remember: a bytearray that somebody looks into does not change its size, so the interpreter
-itself says whether a batch could be overwritten.
+A buffer is in use while a view of it exists: first in the stream that fills it, then in the parser, then in batches
+that wait to be sent and in the sockets that send them. It is reused when no view is left. No reference count is needed:
+a bytearray with an exported view cannot change its size, so the interpreter itself prevents overwriting a batch.
 """
 
 from __future__ import annotations
 
 _GRAIN_BYTES = 64 << 10
 _SLACK = 8
-"""A room that is used again may be longer than what comes into it by this part of it."""
+"""A reused buffer may be longer than its answer by this fraction (1/8) of the answer."""
 _MOST_ROOMS = 32
-"""That are remembered: each that is in use is looked at before a free one is found."""
+"""Most buffers kept: the search for a free one checks all those in use first."""
 SHORT_BYTES = 64 << 10
-"""An answer of so many bytes needs no room."""
+"""Answers up to this size need no buffer of the pool."""
 
 
 def fitting(room_bytes: int) -> int:
-    """How long an answer may be for which no room of more than so many bytes is given out."""
+    """Longest answer for which the pool hands out at most `room_bytes`."""
     return max((room_bytes - _GRAIN_BYTES) * _SLACK // (_SLACK + 1), min(room_bytes, SHORT_BYTES))
 
 
 class BufferPool:
     """For one thread.
 
-    :param kept_bytes: of the rooms that are remembered, together. One that would be more is new, and gone when its last
-        view is.
+    :param kept_bytes: limit for the sum of all kept buffers. A buffer above it is allocated anew and freed with its
+        last view.
     """
 
     def __init__(self, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
         self._rooms: list[bytearray] = []
-        """Those that were used last come last."""
+        """In order of use, the most recent last."""
 
     def take(self, size: int) -> memoryview:
-        """So many bytes, of which nobody else has a view. What is in them is of earlier answers."""
+        """A view of `size` bytes that no other view shares. It contains bytes of earlier answers."""
         fitting = (room for room in self._rooms if size <= len(room) <= size + size // _SLACK + _GRAIN_BYTES)
         room = next(filter(_free, fitting), None)
         if room is None:
@@ -48,12 +47,12 @@ class BufferPool:
         return memoryview(room)[:size]
 
     def keep(self, kept_bytes: int) -> None:
-        """So many from now on."""
+        """Changes the limit of kept bytes."""
         self._kept_bytes = kept_bytes
         self._forget(0)
 
     def _forget(self, size: int) -> None:
-        """Free ones, the longest unused first, until there is a place for one of this size."""
+        """Frees unused buffers, the least recently used first, until one of this size fits."""
         over = sum(map(len, self._rooms)) + size - self._kept_bytes
         many = len(self._rooms) + bool(size) - _MOST_ROOMS
         left = list[bytearray]()
@@ -67,7 +66,7 @@ class BufferPool:
 
 
 def _free(room: bytearray) -> bool:
-    """Whether no view of it is left."""
+    """True if no view of it is left."""
     try:
         last = room.pop()
     except BufferError:

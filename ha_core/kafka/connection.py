@@ -1,7 +1,7 @@
 """One blocking connection to one broker, the socket of a `wire.Client`.
 
-Requests on a connection are answered in order, one at a time. After any error but a refusal inside an answer the
-connection is closed for good: what was in flight is unknown.
+Requests on a connection are answered in order, one at a time. After any error other than an error code inside an answer
+the connection is closed for good, because the state of the request in flight is unknown.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class BlockingConnection:
     """Connects, learns the broker's versions and logs in; then `call`, or `send` and `receive` apart.
 
     :raises ClusterUnreachableError: refused, or silent until the deadline.
-    :raises AuthenticationRefusedError: the account was not taken, or an account is needed.
-    :raises NotKafkaError: what answers is no Kafka broker.
-    :raises TlsRefusedError: one of the two does not take the other's certificate, or speaks no TLS.
+    :raises AuthenticationRefusedError: the broker refused the account, or requires one.
+    :raises NotKafkaError: the peer is no Kafka broker.
+    :raises TlsRefusedError: one side rejects the other's certificate, or the peer does not speak TLS.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class BlockingConnection:
         self.address = f"{host}:{port}"
         self.closed = False
         self.until = until
-        """By when whatever is asked has to be answered; a caller who reuses the connection sets another."""
+        """Deadline of all requests; a caller that reuses the connection sets another."""
         self._security = security
         self.client = Client(client_id, _LIMITS)
         self._greeted_with = 0
-        """So many requests it took to be ready; 0 before."""
+        """Number of requests until the connection was ready; 0 before."""
         try:
             self._socket = socket.create_connection((host, port), timeout=max(until.left_s, 0.001))
         except TimeoutError:
@@ -91,7 +91,7 @@ class BlockingConnection:
         except BaseException:
             self.close()
             raise
-        self._greeted_with = self.client.asked
+        self._greeted_with = self.client.requests_made
 
     def _over_tls(self, host: str, files: TlsFiles) -> socket.socket:
         self._socket.settimeout(max(self.until.left_s, 0.001))
@@ -141,7 +141,7 @@ class BlockingConnection:
         return self._socket.fileno()
 
     def release(self) -> tuple[Client, socket.socket]:
-        """Client and socket, for who does without deadlines. Nothing else but `close` is called here any more."""
+        """Client and socket, for a caller without deadlines, which may call only `close` afterwards."""
         self._socket.setblocking(False)
         return self.client, self._socket
 
@@ -168,29 +168,29 @@ class BlockingConnection:
         self._in_time(lambda: self._socket.sendall(data))
 
     def _in_time(self, work: Callable[[], T]) -> T:
-        """What the socket does before the deadline."""
+        """Runs `work` with the deadline as the socket's timeout."""
         try:
             self._socket.settimeout(max(self.until.left_s, 0.001))
             return work()
         except TimeoutError:
-            asked = ApiKey(self.client.waits_for).name
-            raise self._unreachable(f"did not answer {asked} within {self.until.seconds:g} s") from None
+            awaited = ApiKey(self.client.waits_for).name
+            raise self._unreachable(f"did not answer {awaited} within {self.until.seconds:g} s") from None
         except OSError as error:
             raise self._lost(tls_fault(error) or error.strerror or str(error)) from None
 
     def _lost(self, why: str) -> Exception:
-        asked = ApiKey(self.client.waits_for)
-        if asked is ApiKey.SASL_AUTHENTICATE:
+        awaited = ApiKey(self.client.waits_for)
+        if awaited is ApiKey.SASL_AUTHENTICATE:
             refused = login_refused(self._security, "the connection was closed")
             return self._failed(AuthenticationRefusedError, str(refused))
-        if self._security.mechanism is None and self._greeted_with == self.client.asked - 1 > 0:
+        if self._security.mechanism is None and self._greeted_with == self.client.requests_made - 1 > 0:
             # A SASL listener answers ApiVersions to everyone and hangs up at the next request.
             return self._failed(
                 AuthenticationRefusedError,
                 f"hung up at the first request ({why}). It may want a login: register the cluster with a security "
                 "profile that has a mechanism, or give the address of a listener without logins.",
             )
-        text = f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?"
+        text = f"broke off before it answered {awaited.name} ({why}). Is the broker being stopped?"
         return self._failed(ConnectionLostError, text)
 
     def _unreachable(self, text: str) -> Exception:
@@ -204,6 +204,6 @@ class BlockingConnection:
         return self._failed(NotKafkaError, text)
 
     def _failed(self, kind: type[AtAddressError], text: str) -> Exception:
-        """What is to be raised, now that the connection is closed for good."""
+        """Closes the connection for good and returns the error to raise."""
         self.close()
         return kind(self.cluster, self.address, text)

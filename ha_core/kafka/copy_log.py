@@ -13,16 +13,16 @@ _MAX_NOTE_BYTES = 1 << 20
 _CONFIG = {
     _POLICY: "compact",
     "max.message.bytes": str(_MAX_NOTE_BYTES),
-    # Who takes over reads the log from its start, and what is being written to is never compacted.
+    # A takeover reads the log from its start, and brokers never compact the active segment.
     "segment.bytes": str(16 * _MAX_NOTE_BYTES),
     "min.cleanable.dirty.ratio": "0.3",
 }
 
 
 def ensure_copy_log(admin: Admin, name: str, partitions: int) -> None:
-    """Creates it where it is missing.
+    """Creates the copy log if it is missing.
 
-    :raises StandsInTheWayError: a topic of that name has another shape, or forgets what was not written for long.
+    :raises StandsInTheWayError: a topic of that name has another shape, or is not compacted.
     """
     if not admin.nodes:
         admin.asking().metadata()
@@ -33,6 +33,6 @@ def ensure_copy_log(admin: Admin, name: str, partitions: int) -> None:
         if policy != "compact":
             raise StandsInTheWayError(
                 admin.cluster.name,
-                f"topic {name} is to hold what copiers write down, and its {_POLICY} is {policy or 'the default'}. Set "
+                f"topic {name} is the copy log, but its {_POLICY} is {policy or 'the default'}. Set "
                 f"it to compact, or delete the topic if nothing is copied to this cluster yet.",
             )

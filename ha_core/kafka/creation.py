@@ -1,4 +1,4 @@
-"""Topics made like those of another cluster; `deletion` is the undo of that."""
+"""Creates topics like those of another cluster; `deletion` reverses it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ha_core.plan.facts.clusters import Trial
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
-"""They name brokers of the origin by id."""
+"""These name brokers of the origin by id."""
 _UNKNOWN_KEY = "unknown topic config name"
-"""How brokers of every version begin to say that they do not know a key; its error code also means bad values."""
+"""Start of the error text for an unknown key in all broker versions; its error code also means bad values."""
 
 
 class TopicCreation(Brokers):
@@ -33,13 +33,12 @@ class TopicCreation(Brokers):
         timeout_s: float | None = None,
         still_ours: Callable[[], None] = lambda: None,
     ) -> CreatedTopics:
-        """Creates what is missing and waits until every broker names a leader for every partition.
+        """Creates missing topics and waits until every broker knows a leader for every partition.
 
-        A topic that exists with the same partition count counts as done. Configuration is carried over as far as the
-        cluster knows the keys; replication is at most the number of brokers, min.insync.replicas at most the
-        replication.
+        A topic that exists with the same partition count counts as done. Settings are copied if the cluster knows the
+        keys; replication is at most the number of brokers, min.insync.replicas at most the replication.
 
-        :param still_ours: raises if they must not be created any more; asked next to each request.
+        :param still_ours: raises if the topics must not be created any more; called before each request.
         :raises StandsInTheWayError: a topic exists with another partition count; nothing was created then.
         """
         creating = _Creating(self.asking(timeout_s), still_ours)
@@ -52,27 +51,27 @@ class TopicCreation(Brokers):
         return CreatedTopics(tuple(spec.name for spec in missing), tuple(existing), tuple(creating.notes))
 
     def try_topics(self, specs: Iterable[TopicSpec], timeout_s: float | None = None) -> dict[str, Trial]:
-        """What the cluster says to topics that `create_topics` would make there; those to which it has no objection
-        are missing. Nothing is created."""
+        """Dry run of `create_topics`: the cluster's objections by topic; topics without objection are missing. Creates
+        nothing."""
         creating = _Creating(self.asking(timeout_s), _nothing_is_made)
         wanted = [creating.fitted(spec) for spec in specs]
         return creating.objections(wanted) if wanted else {}
 
 
 def _nothing_is_made() -> None:
-    """Takes the place of the question whether topics may still be made."""
+    """In place of `still_ours` in a dry run."""
 
 
 @dataclass
 class _Creating:
-    """One call of `create_topics`; `notes` tell what is made otherwise than in the origin."""
+    """One call of `create_topics`; `notes` list differences from the origin."""
 
     asking: Asking
     still_ours: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
     def compare(self, wanted: Mapping[str, TopicSpec]) -> list[str]:
-        """Those that exist, in the shape that is wanted."""
+        """Names of the wanted topics that exist in the wanted shape."""
         found = sorted(describe(self.asking, wanted, offsets=False).items())
         for name, topic in found:
             if topic.partitions != wanted[name].partitions:
@@ -84,7 +83,7 @@ class _Creating:
         return [name for name, _ in found]
 
     def fitted(self, spec: TopicSpec) -> TopicSpec:
-        """The spec with what this cluster cannot hold cut down; every cut is noted."""
+        """The spec, reduced to what this cluster supports; every change is noted."""
         if not self.asking.nodes:
             self.asking.metadata()
         count = len(self.asking.nodes)
@@ -101,13 +100,13 @@ class _Creating:
         return replace(spec, replication=replication, config=config)
 
     def create(self, specs: list[TopicSpec]) -> None:
-        """Whose configuration is refused is made without the keys that the cluster does not know."""
+        """Creates topics; where the configuration is refused, without the keys that the cluster does not know."""
         refused = self._request(specs)
         again = []
         for spec in specs:
             if spec.name not in refused:
                 continue
-            unknown, wrong = _sorted(spec, self._by_key([spec])[spec.name])
+            unknown, wrong = _unknown_and_wrong(spec, self._by_key([spec])[spec.name])
             for key, (value, why) in wrong.items():
                 what = f"create topic {spec.name} with {key}={value}"
                 raise refusal(self.asking.cluster, what, ErrorCode.INVALID_CONFIG, why)
@@ -118,22 +117,22 @@ class _Creating:
             raise refusal(self.asking.cluster, f"create topic {name}", ErrorCode.INVALID_CONFIG, why)
 
     def objections(self, specs: list[TopicSpec]) -> dict[str, Trial]:
-        """By topic; those without one are missing."""
-        refused = self._tried(specs)
-        found = {name: Trial(why=_said(*answer)) for name, answer in refused.items()}
+        """Objections by topic; topics without one are missing."""
+        refused = self._objections_of(specs)
+        found = {name: Trial(why=_error_text(*answer)) for name, answer in refused.items()}
         configs = [spec for spec in specs if refused.get(spec.name, _FINE)[0] == ErrorCode.INVALID_CONFIG]
         by_key, without = self._by_key(configs), list[TopicSpec]()
         for spec in configs:
-            unknown, wrong = _sorted(spec, by_key[spec.name])
+            unknown, wrong = _unknown_and_wrong(spec, by_key[spec.name])
             found[spec.name] = Trial(unknown, wrong)
             without.append(_without(spec, [*unknown, *wrong]))
-        # What is left may be refused together, or for something else.
-        for name, answer in self._tried(without).items():
-            found[name] = replace(found[name], why=_said(*answer))
+        # The remaining settings may be refused together, or the topic for another reason.
+        for name, answer in self._objections_of(without).items():
+            found[name] = replace(found[name], why=_error_text(*answer))
         return found
 
     def await_leaders(self, partitions: Mapping[str, int]) -> None:
-        """Waits until every broker names a leader for every partition."""
+        """Waits until every broker knows a leader for every partition."""
 
         def lacking(topic: dict[str, Any]) -> bool:
             led = sum(part["leader_id"] >= 0 and not part["error_code"] for part in topic["partitions"])
@@ -143,24 +142,24 @@ class _Creating:
             self.asking.await_topics(node, partitions, lacking, f"broker {node} knows no leaders yet for {{}}")
 
     def _by_key(self, specs: list[TopicSpec]) -> dict[str, dict[str, str]]:
-        """Topic → setting → what the cluster says to a topic with nothing but that. Nothing is created."""
-        said: dict[str, dict[str, str]] = {spec.name: {} for spec in specs}
+        """Topic → setting → the cluster's objection to a topic with this setting alone. Creates nothing."""
+        errors: dict[str, dict[str, str]] = {spec.name: {} for spec in specs}
         for key in sorted({key for spec in specs for key in spec.config}):
             having = [replace(spec, config={key: spec.config[key]}) for spec in specs if key in spec.config]
-            for name, answer in self._tried(having).items():
-                said[name][key] = _said(*answer)
-        return said
+            for name, answer in self._objections_of(having).items():
+                errors[name][key] = _error_text(*answer)
+        return errors
 
-    def _tried(self, specs: list[TopicSpec]) -> dict[str, _Answer]:
-        """What the cluster says of those that it would not create. Nothing is created; one that is there is fine."""
+    def _objections_of(self, specs: list[TopicSpec]) -> dict[str, _Answer]:
+        """The cluster's objections to creating these topics. Creates nothing; existing topics raise no objection."""
         answers = self._answers(specs, expected=None, validate_only=True)
         fine = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
         return {name: answer for name, answer in answers.items() if answer[0] not in fine}
 
     def _request(self, specs: list[TopicSpec]) -> dict[str, str]:
-        """Creates the topics; what was said of those whose configuration was refused.
+        """Creates the topics; returns the errors of those whose configuration was refused.
 
-        One that exists by now was made by another run of this operation, or by a request whose answer was lost.
+        A topic that now exists was created by another run of this operation, or by a request whose answer was lost.
         """
         wanted = {spec.name: spec for spec in specs}
         answers = self._answers(specs, expected={ErrorCode.INVALID_CONFIG, ErrorCode.TOPIC_ALREADY_EXISTS})
@@ -172,7 +171,7 @@ class _Creating:
         self, specs: list[TopicSpec], expected: Collection[int] | None, validate_only: bool = False
     ) -> dict[str, _Answer]:
         """
-        :param expected: error codes that are answers; None: all that no repetition cures. Others are raised.
+        :param expected: error codes to return; None: all that are not retriable. Others are raised.
         """
         wanted = {spec.name: spec for spec in specs}
         unanswered: set[str] = set()
@@ -201,7 +200,7 @@ class _Creating:
         try:
             return self.asking.rounds("create the topics", [*wanted], self.asking.controller, ask)
         except (AuthenticationRefusedError, NotKafkaError) as error:
-            if unanswered:  # it may happen yet, whatever became of the connection since
+            if unanswered:  # the request may still take effect, whatever happened to the connection
                 named = ", ".join(sorted(unanswered)[:5])
                 raise NotReadyError(
                     self.asking.cluster, f"does not say whether {named} were created: {error}"
@@ -213,17 +212,17 @@ class _Creating:
 
 
 _Answer = tuple[int, str]
-"""Error code, and what was said."""
+"""Error code and message."""
 _FINE: _Answer = (0, "")
 
 
-def _sorted(spec: TopicSpec, said: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
-    """The settings that a cluster does not know, with their values; and those that it refuses, with value and reason.
+def _unknown_and_wrong(spec: TopicSpec, errors: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+    """Settings unknown to the cluster, with their values; and refused settings, with value and reason.
 
-    :param said: by setting.
+    :param errors: the cluster's error for each setting.
     """
-    unknown = {key: spec.config[key] for key, why in said.items() if _UNKNOWN_KEY in why.lower()}
-    wrong = {key: (spec.config[key], why) for key, why in said.items() if why and key not in unknown}
+    unknown = {key: spec.config[key] for key, why in errors.items() if _UNKNOWN_KEY in why.lower()}
+    wrong = {key: (spec.config[key], why) for key, why in errors.items() if why and key not in unknown}
     return unknown, wrong
 
 
@@ -231,7 +230,7 @@ def _without(spec: TopicSpec, keys: Collection[str]) -> TopicSpec:
     return replace(spec, config={key: value for key, value in spec.config.items() if key not in keys})
 
 
-def _said(code: int, text: str) -> str:
+def _error_text(code: int, text: str) -> str:
     return text or name_of(code)
 
 

@@ -1,4 +1,4 @@
-"""A point in time until which an operation may go on."""
+"""A point in time at which an operation gives up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`seconds` is what was granted, for error texts; `at` is on the monotonic clock."""
+    """`seconds` is the granted time, for error texts; `at` is on the monotonic clock."""
 
     seconds: float
     at: float
@@ -24,7 +24,7 @@ class Deadline:
 
     @property
     def left_ms(self) -> int:
-        """For requests that say how long a broker may take: at least one."""
+        """Timeout for the broker in requests: at least 1."""
         return max(1, int(self.left_s * 1000))
 
     def within(self, seconds: float) -> Deadline:

@@ -1,9 +1,9 @@
-"""Topics deleted by their ids: whoever was looked at is deleted, and nobody who has got its name since.
+"""Deletes topics by id: only the topic that was inspected, never a later one of the same name.
 
-Between the look and the deletion a process may stand still for as long as it likes. So what may be deleted is asked for
-(`still_ours`) next to each request, and the request names ids: what another operation has made meanwhile has another
-one. Brokers before 2.8 know names only; there a process that stands still just between that question and its request
-can delete a topic of the same name.
+A process may stand still for any time between inspection and deletion. So permission (`still_ours`) is checked before
+each request, and the request has topic ids: a topic that another operation has created meanwhile has another id.
+Brokers before 2.8 support names only; there a process that stands still between that check and its request can delete a
+new topic of the same name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ha_core.wire.client import NEWEST
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _BY_ID = 6
-"""First DELETE_TOPICS version that takes them."""
+"""First DELETE_TOPICS version with ids."""
 _NO_ID = bytes(16)
 _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _MAX_PER_REQUEST = 1_000
@@ -31,25 +31,25 @@ class TopicDeletion(Brokers):
     def delete_empty_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> tuple[str, ...]:
-        """Deletes the topics of `names` that exist, all or none: only if no partition ever had a record.
+        """Deletes the existing topics of `names`, all or none: only if no partition ever had a record.
 
-        :param still_ours: raises if they must not be deleted any more; asked next to each request.
-        :raises StandsInTheWayError: names a topic and partition with records, or with a past.
+        :param still_ours: raises if the topics must not be deleted any more; called before each request.
+        :raises StandsInTheWayError: names a topic and partition with records, or that had some.
         """
 
         def used(end: LogEnds | None) -> str:
             if end is None or end.never_used:
                 return ""
-            return f"runs from {end.start} to {end.log_end}, so it was used. Delete it by hand if nobody needs it."
+            return f"runs from {end.start} to {end.log_end}, so it was used. Delete it by hand if it is not needed."
 
         return _delete(self.asking(timeout_s), names, used, still_ours)
 
     def delete_drained_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> tuple[str, ...]:
-        """Deletes the topics of `names` that exist, all or none: only if no partition holds a record any more.
+        """Deletes the existing topics of `names`, all or none: only if no partition holds a record any more.
 
-        :param still_ours: raises if they must not be deleted any more; asked next to each request.
+        :param still_ours: raises if the topics must not be deleted any more; called before each request.
         :raises StandsInTheWayError: names a topic and partition with records, or one that does not answer.
         """
 
@@ -61,17 +61,17 @@ class TopicDeletion(Brokers):
         return _delete(self.asking(timeout_s), names, holding, still_ours)
 
     def topic_ids(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, str]:
-        """Ids of those that exist, in hexadecimal; "" where brokers have none (before 2.8)."""
+        """Ids of existing topics, in hexadecimal; "" where brokers have none (before 2.8)."""
         found = _ids(self.asking(timeout_s), names)
         return {name: "" if topic_id == _NO_ID else topic_id.hex() for name, topic_id in sorted(found.items())}
 
     def delete_topics(
         self, ids: Mapping[str, str], still_ours: Callable[[], None], timeout_s: float | None = None
     ) -> tuple[str, ...]:
-        """Deletes topics, whatever they hold. One that is gone, or was made again since, is left.
+        """Deletes topics with all their records. A topic that is gone or was re-created since is left alone.
 
-        :param ids: as `topic_ids` told them.
-        :param still_ours: raises if they must not be deleted any more; asked next to each request.
+        :param ids: from `topic_ids`.
+        :param still_ours: raises if the topics must not be deleted any more; called before each request.
         """
         asking = self.asking(timeout_s)
         wanted = {name: bytes.fromhex(topic_id) or _NO_ID for name, topic_id in ids.items()}
@@ -86,10 +86,10 @@ def _ids(asking: Asking, names: Collection[str]) -> dict[str, bytes]:
 def _delete(
     asking: Asking, names: Collection[str], kept: Callable[[LogEnds | None], str], still_ours: Callable[[], None]
 ) -> tuple[str, ...]:
-    """`kept` says why a partition is a reason to delete nothing, if it is one."""
+    """`kept` returns the reason why a partition forbids the deletion, or ""."""
     if not names:
         return ()
-    # In this order: an id that is read first cannot be that of a topic which was made after the look at its log.
+    # Ids are read before the logs: an id read later could be that of a topic created after its log was inspected.
     known = _ids(asking, names)
     found = {name: topic for name, topic in sorted(describe(asking, names).items()) if name in known}
     for name, topic in found.items():
@@ -100,7 +100,7 @@ def _delete(
 
 
 def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], None]) -> tuple[str, ...]:
-    """Until every broker that answers shows none of them."""
+    """Deletes, and waits until no reachable broker shows the topics."""
     for some in pages([*ids], _MAX_PER_REQUEST):
         _request(asking, {name: ids[name] for name in some}, still_ours)
 
@@ -108,7 +108,7 @@ def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable
         return topic["error_code"] not in _GONE and topic["topic_id"] in (_NO_ID, ids.get(topic["name"]))
 
     for node in [*asking.nodes] if ids else ():
-        with suppress(ClusterUnreachableError):  # it hears of it when it is back
+        with suppress(ClusterUnreachableError):  # it learns of the deletion when it is back
             asking.await_topics(node, ids, shown, "topics {} are being deleted")
     return tuple(ids)
 
@@ -120,7 +120,7 @@ def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], 
         def talk(connection: BlockingConnection) -> dict[str, Any]:
             message = {
                 "topics": [{"topic_id": ids[name]} for name in left],
-                "topic_names": left,  # in place of them before `_BY_ID`
+                "topic_names": left,  # replaces ids before `_BY_ID`
                 "timeout_ms": asking.deadline.left_ms,
             }
             still_ours()

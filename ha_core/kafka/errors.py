@@ -1,4 +1,4 @@
-"""What can go wrong between an operation and a cluster. Every text names cluster, address or thing, and the way out."""
+"""Errors between an operation and a cluster. Every text names cluster, address or thing, and the way out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ha_core.wire.codes import ErrorCode, name_of
 
 
 class KafkaAdminError(Exception):
-    """Base of all of them; any other exception from this package is a bug in it."""
+    """Base class of these errors; any other exception from this package is a bug in it."""
 
     def __init__(self, cluster: str, text: str) -> None:
         super().__init__(f"Cluster {cluster}: {text}")
@@ -26,27 +26,27 @@ class ClusterUnreachableError(AtAddressError):
 
 
 class ConnectionLostError(ClusterUnreachableError):
-    """The broker closed an open connection: worth one more try on a new one."""
+    """The broker closed an open connection: worth one retry on a new one."""
 
 
 class AuthenticationRefusedError(AtAddressError):
-    """The cluster does not take the account of the security profile."""
+    """The cluster refuses the account of the security profile."""
 
 
 class TlsRefusedError(AuthenticationRefusedError):
-    """One side does not take the other's certificate, or speaks no TLS."""
+    """One side rejects the other's certificate, or the peer does not speak TLS."""
 
 
 class NotKafkaError(AtAddressError):
-    """What answers at the address does not speak Kafka's protocol, or speaks TLS."""
+    """The peer at the address does not speak Kafka's protocol, or speaks TLS."""
 
 
 class UnsupportedByClusterError(KafkaAdminError):
-    """The brokers' version lacks a request that is needed."""
+    """The brokers' version lacks a required request."""
 
 
 class NotAuthorisedError(KafkaAdminError):
-    """The account was taken, but lacks a right."""
+    """The account lacks a right."""
 
 
 class RequestRefusedError(KafkaAdminError):
@@ -54,7 +54,7 @@ class RequestRefusedError(KafkaAdminError):
 
 
 class NotReadyError(KafkaAdminError):
-    """Brokers kept answering that they are not ready (no leader, coordinator loading …) until the time was up."""
+    """Brokers were not ready (no leader, coordinator loading …) until the timeout."""
 
 
 class TopicMissingError(KafkaAdminError):
@@ -62,25 +62,25 @@ class TopicMissingError(KafkaAdminError):
 
 
 class StandsInTheWayError(KafkaAdminError):
-    """Something in the cluster: another shape of a topic, records, live members or commits where none are expected."""
+    """Unexpected contents of the cluster: another shape of a topic, records, live members or commits."""
 
 
 class GroupNotStableError(KafkaAdminError):
-    """A group is rebalancing: its members hold no assignment that could be carried over."""
+    """A group is rebalancing: its members hold no assignment that could be kept."""
 
 
 class SecurityProfileError(ValueError):
-    """A security profile that is missing, incomplete or unreadable."""
+    """A security profile is missing, incomplete or unreadable."""
 
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
-    """The error for a code that no retry cures; `what` is a phrase such as 'commit offsets of group g'."""
-    said = f"{name_of(code)}{': ' + message if message else ''}"
+    """The error for a code that is not retriable; `what` is a phrase such as 'commit offsets of group g'."""
+    reason = f"{name_of(code)}{': ' + message if message else ''}"
     if code in _RIGHTS:
         return NotAuthorisedError(
-            cluster, f"may not {what}: {said}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
+            cluster, f"may not {what}: {reason}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
         )
-    return RequestRefusedError(cluster, f"could not {what}: {said}.")
+    return RequestRefusedError(cluster, f"could not {what}: {reason}.")
 
 
 _RIGHTS = {
@@ -89,6 +89,6 @@ _RIGHTS = {
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "rights Describe, Read and Delete on the group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
-        "rights Describe, DescribeConfigs, Create and, for access rules, Alter on the cluster"
+        "rights Describe, DescribeConfigs, Create and, for ACLs, Alter on the cluster"
     ),
 }

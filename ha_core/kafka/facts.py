@@ -1,4 +1,4 @@
-"""What the adapter learns of a cluster and what it is told to make, as frozen values."""
+"""Facts that the adapter reads from clusters, and specs that it executes, as frozen values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ha_core.wire.assignment import assigned_topics
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """One partition's offsets, all from its leader; read in the order of the fields (see `offsets`)."""
+    """One partition's offsets, all from its leader, read in the order of the fields (see `offsets`)."""
 
     start: int
     last_stable: int
@@ -21,12 +21,13 @@ class LogEnds:
 
     @property
     def replicated(self) -> bool:
-        """All that the leader has appended is on every in-sync replica: no clean election can take it away."""
+        """True if every in-sync replica has all that the leader has appended: a clean election cannot lose any of
+        it."""
         return self.high_watermark == self.log_end
 
     @property
     def open_transaction(self) -> bool:
-        """A transaction was open, or records were not replicated yet, when the offsets were read."""
+        """True if a transaction was open, or records were not replicated yet, when the offsets were read."""
         return self.last_stable < self.log_end
 
     @property
@@ -36,30 +37,30 @@ class LogEnds:
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """Timestamps of a partition's records in milliseconds, as the log has them; None: no such record, or not told."""
+    """Timestamps of a partition's records in milliseconds, as in the log; None: no such record, or unknown."""
 
     first_ms: int | None
-    """Of the first record that has one."""
+    """Timestamp of the first record that has one."""
     newest_ms: int | None
     """The largest; `docs/design/spark-jobs.md`, *Timestamps*, says whose clock that is."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """What another cluster needs to make the like of a topic."""
+    """Everything that another cluster needs to create a like topic."""
 
     name: str
     partitions: int
     replication: int
     config: Mapping[str, str] = field(default_factory=dict)
-    """What was set on the topic itself; the brokers' defaults are not in it."""
+    """Settings of the topic itself, without the brokers' defaults."""
     defaults: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """What the brokers that have it go by where it is silent."""
+    """Defaults of its brokers for all other settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopics:
-    """`notes` say in words what could not be carried over."""
+    """`notes` list settings that could not be copied."""
 
     created: tuple[str, ...] = ()
     existing: tuple[str, ...] = ()
@@ -80,7 +81,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as its coordinator knows it. A group that does not exist has the state `Dead`."""
+    """A group as its coordinator reports it. A group that does not exist has the state `Dead`."""
 
     name: str
     state: str
@@ -91,13 +92,13 @@ class GroupDescription:
 
     @property
     def assigned(self) -> frozenset[str]:
-        """Topics that its members have partitions of."""
+        """Topics of which its members have partitions."""
         return frozenset[str]().union(*(assigned_topics(member.assignment) for member in self.members))
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A group that was joined on its members' behalf. `members`: member id in the origin → member id here."""
+    """A group joined on its members' behalf. `members`: member id in the origin → member id here."""
 
     group: str
     generation: int

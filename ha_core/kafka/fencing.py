@@ -1,11 +1,11 @@
-"""Fencing the copiers of before: a new epoch, carried to the leaders by an empty aborted transaction.
+"""Fences earlier copiers: an empty aborted transaction carries a new epoch to the leaders.
 
 END_TXN is answered before the markers are written, and only the marker fences. A coordinator repeats a marker until it
-knows that it was written, perhaps twice: a second one in the middle of what is appended would pass for the end of it.
-So END_TXN is sent again until the coordinator says that the transaction is over.
+knows that it was written, so it may be written twice: a second marker between appended batches would look like the end
+of the copy. So END_TXN is sent again until the coordinator reports the transaction as completed.
 
-Behind the last epoch the coordinator gives out another producer id, whose marker says nothing of the one before. So
-nobody appends in the last epoch: its marker fences those before it, and the take-over is made once more.
+After the last epoch the coordinator assigns another producer id, whose marker does not fence the old id. So no copier
+appends in the last epoch: its marker fences earlier epochs, and the takeover is repeated.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 LAST_EPOCH = (1 << 15) - 2
-"""That INIT_PRODUCER_ID gives out for a producer id."""
+"""The last epoch that INIT_PRODUCER_ID assigns for a producer id."""
 _TRANSACTION = 1
 """Key type of FIND_COORDINATOR."""
 _TIMEOUT_MS = 60_000
-"""After which the coordinator ends the transaction of one who stands still, and fences him as a successor would."""
+"""Then the coordinator ends the transaction of a stalled copier, and fences it as a successor would."""
 _ADD, _END, _INIT = 3, 3, 4
-"""Versions: before transactions that begin and end by themselves (KIP-890)."""
+"""Versions before KIP-890, where transactions begin and end implicitly."""
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 class TakenOverError(KafkaAdminError):
-    """Another copier has taken the partition over: this one is to stop, and nothing is wrong."""
+    """Another copier has taken the partition over: this one stops, without a fault."""
 
 
 def fence(asking: Asking, name: str, partitions: tuple[Partition, ...]) -> Writer:
-    """Whoever wrote to these under the transactional id `name` is refused from now on.
+    """Makes brokers refuse all earlier writers to these partitions with the transactional id `name`.
 
-    :raises TakenOverError: somebody else did the same, later.
-    :raises NotReadyError: markers cannot be written, as where too few replicas are in sync.
+    :raises TakenOverError: another process fenced later.
+    :raises NotReadyError: markers cannot be written, for example because too few replicas are in sync.
     """
     writer = _fence(asking, name, partitions)
     return writer if writer.epoch < LAST_EPOCH else _fence(asking, name, partitions)

@@ -1,7 +1,7 @@
-"""Offsets that groups have committed: copied as numbers, never translated, always without a leader epoch.
+"""Committed offsets of groups: copied as numbers, never translated, always without a leader epoch.
 
-A leader epoch of one cluster means nothing in another one, and a consumer that starts from a committed offset with an
-epoch asks the new leader to validate it: -1 switches that off.
+A leader epoch of one cluster means nothing in another, and a consumer that starts from a committed offset with an epoch
+asks the new leader to validate it: -1 disables that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEVERAL_FROM = 8
 """First OFFSET_FETCH version that takes several groups."""
 _MAX_GROUPS_PER_REQUEST = 100
 _MAX_COMMIT_BYTES = 400_000
-"""Of one request: brokers append it as one batch, whose size `max.message.bytes` of the offsets topic bounds (1 MB)."""
+"""Per request: brokers append it as one batch, limited by `max.message.bytes` of the offsets topic (1 MB)."""
 _OVERHEAD_BYTES = 80
 
 
@@ -33,7 +33,7 @@ class GroupOffsets(Brokers):
     def group_offsets(
         self, names: Collection[str], stable: bool = True, timeout_s: float | None = None
     ) -> dict[str, dict[Partition, Committed]]:
-        """All that groups have committed. With `stable` offsets of an open transaction are waited for (KIP-447)."""
+        """All committed offsets of groups. With `stable`, waits for offsets of open transactions (KIP-447)."""
         return _read(self.asking(timeout_s), names, stable)
 
     def set_group_offsets(
@@ -44,12 +44,12 @@ class GroupOffsets(Brokers):
         timeout_s: float | None = None,
         still_ours: Callable[[], None] = lambda: None,
     ) -> None:
-        """Commits and reads back. An empty group takes offsets from anyone, a live one from a `member` only.
+        """Commits, then reads back. An empty group accepts offsets from anyone, a live one only from a `member`.
 
-        :param still_ours: raises if they must not be committed any more; asked next to each request. An empty group
-            has nothing else that would refuse a commit of yesterday.
+        :param still_ours: raises if the offsets must not be committed any more; called before each request. An empty
+            group has no other protection against a late commit.
         :raises StandsInTheWayError: the group has live members, and `member` is None or not one of them.
-        :raises StandsInTheWayError: what is read back differs.
+        :raises StandsInTheWayError: the offsets read back differ.
         """
         asking = self.asking(timeout_s)
         each_bytes = len(group.encode()) + _OVERHEAD_BYTES
@@ -67,7 +67,7 @@ class GroupOffsets(Brokers):
                 raise StandsInTheWayError(
                     asking.cluster,
                     f"group {group}: {key[0]}-{key[1]} was committed as {value} and is read back as {found.get(key)}. "
-                    "Somebody else commits for this group: stop them, then try again.",
+                    "Another client commits for this group: stop it, then try again.",
                 )
 
     def delete_group_offsets(
@@ -77,7 +77,7 @@ class GroupOffsets(Brokers):
         still_ours: Callable[[], None],
         timeout_s: float | None = None,
     ) -> tuple[Partition, ...]:
-        """Forgets committed offsets; returns those that stay, because live members are subscribed to the topics.
+        """Deletes committed offsets; returns those that stay because live members are subscribed to the topics.
 
         :param still_ours: as for `set_group_offsets`.
         """
@@ -101,8 +101,8 @@ class GroupOffsets(Brokers):
 
 
 def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
-    def ask(node: int, asked: list[str]) -> Answers[str, dict[Partition, Committed]]:
-        answers = asking.calls(node, ApiKey.OFFSET_FETCH, asked, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_FROM)
+    def ask(node: int, names: list[str]) -> Answers[str, dict[Partition, Committed]]:
+        answers = asking.calls(node, ApiKey.OFFSET_FETCH, names, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_FROM)
         for (first, *_), answer in answers:
             for group in answer["groups"] or [answer | {"group_id": first}]:
                 name, parts = group["group_id"], dict(partitions_of(group["topics"]))
@@ -122,7 +122,7 @@ def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[
 
 
 def _worst(codes: Iterable[int]) -> int:
-    """Rather one that no wait cures."""
+    """The worst of the codes: one that is not retriable, if there is one."""
     return min((code for code in codes if code), key=lambda code: (code in RETRIABLE, code), default=0)
 
 
@@ -147,17 +147,25 @@ def _commit(
         )
         for (topic, index), (offset, metadata) in offsets
     )
-    said = Member(member_id="", generation=-1) if member is None else member
-    message = {"group_id": group, "generation_id_or_member_epoch": said.generation, "member_id": said.member_id}
+    committer = Member(member_id="", generation=-1) if member is None else member
+    message = {
+        "group_id": group,
+        "generation_id_or_member_epoch": committer.generation,
+        "member_id": committer.member_id,
+    }
     answer = asking.call(node, ApiKey.OFFSET_COMMIT, message | {"topics": topics})
     codes = {part["error_code"]: key for key, part in partitions_of(answer["topics"]) if part["error_code"]}
     if refused := codes.keys() - _WORTH_WAITING:
         code = min(refused)
         if code in _NOT_OURS:
-            who = "nobody" if member is None else f"member {member.member_id} of generation {member.generation}"
+            who = (
+                "a client that is no member"
+                if member is None
+                else f"member {member.member_id} of generation {member.generation}"
+            )
             raise StandsInTheWayError(
                 asking.cluster,
-                f"group {group} took no offsets from {who}: {name_of(code)}. It has live members, or it has "
+                f"group {group} refused offsets from {who}: {name_of(code)}. It has live members, or it has "
                 "rebalanced: adopt it again, or stop its members in this cluster.",
             )
         topic, index = codes[code]
@@ -171,7 +179,7 @@ _WORTH_WAITING = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-"""Not UNKNOWN_TOPIC_OR_PARTITION, which counts as retriable too: no wait makes a topic appear."""
+"""Excludes UNKNOWN_TOPIC_OR_PARTITION, although it is retriable: waiting does not create a topic."""
 _NOT_OURS = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 _NOTHING_THERE = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _SUBSCRIBED = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}

@@ -1,4 +1,4 @@
-"""Classic consumer groups, as their coordinators know them."""
+"""Classic consumer groups, as their coordinators report them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _MAX_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
-"""Protocol types; empty: a group that only ever committed offsets."""
+"""Protocol types; empty: a group that has only committed offsets."""
 _SHARES = ("share",)
 
 
 class Groups(Brokers):
     def list_groups(self, timeout_s: float | None = None) -> dict[str, str]:
-        """Every consumer group → its state, empty where the brokers do not say it (before Kafka 2.6).
+        """Every consumer group → its state, empty if the brokers do not report it (before Kafka 2.6).
 
-        Each broker lists the groups that it coordinates, so all of them have to answer.
+        Each broker lists the groups that it coordinates, so all brokers have to answer.
         """
         return self._listed(_CONSUMERS, timeout_s)
 
     def share_groups(self, timeout_s: float | None = None) -> dict[str, str]:
-        """The same of share groups (KIP-932), which have no committed offsets that another cluster could be given."""
+        """Share groups (KIP-932) like `list_groups`. They have no committed offsets that another cluster could be
+        given."""
         return self._listed(_SHARES, timeout_s)
 
     def _listed(self, kinds: Collection[str], timeout_s: float | None) -> dict[str, str]:
@@ -53,7 +54,7 @@ class Groups(Brokers):
         return {group: state for states in listed.values() for group, state in states.items()}
 
     def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
-        """State and members. What does not exist is `Dead`; so is a group of the newer protocol (KIP-848)."""
+        """State and members. A missing group is `Dead`; so is a group of the newer protocol (KIP-848)."""
         return describe(self.asking(timeout_s), names)
 
     def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
@@ -83,14 +84,14 @@ def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
     def message(some: Sequence[str]) -> dict[str, Any]:
         return {"key": some[0], "coordinator_keys": some}
 
-    found = asking.calls(None, ApiKey.FIND_COORDINATOR, sorted(groups), _MAX_PER_REQUEST, message, _SEVERAL_FROM)
-    for (first, *_), answer in found:
-        for told in answer["coordinators"] or [answer | {"key": first}]:
-            group, code = told["key"], told["error_code"]
-            if not code and told["node_id"] in asking.nodes:
-                yield group, told["node_id"]
+    answers = asking.calls(None, ApiKey.FIND_COORDINATOR, sorted(groups), _MAX_PER_REQUEST, message, _SEVERAL_FROM)
+    for (first, *_), answer in answers:
+        for coordinator in answer["coordinators"] or [answer | {"key": first}]:
+            group, code = coordinator["key"], coordinator["error_code"]
+            if not code and coordinator["node_id"] in asking.nodes:
+                yield group, coordinator["node_id"]
             else:
-                again = asking.again(f"find the coordinator of group {group}", code, told["error_message"])
+                again = asking.again(f"find the coordinator of group {group}", code, coordinator["error_message"])
                 yield group, Again(f"it has no coordinator, {again.why if again else name_of(code)}")
                 asking.metadata()
 
@@ -98,9 +99,9 @@ def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
 def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescription]:
     """State and members of `groups`, batched by coordinator."""
 
-    def ask(node: int, asked: list[str]) -> Answers[str, GroupDescription]:
+    def ask(node: int, names: list[str]) -> Answers[str, GroupDescription]:
         for _, answer in asking.calls(
-            node, ApiKey.DESCRIBE_GROUPS, asked, _MAX_PER_REQUEST, lambda some: {"groups": some}
+            node, ApiKey.DESCRIBE_GROUPS, names, _MAX_PER_REQUEST, lambda some: {"groups": some}
         ):
             for group in answer["groups"]:
                 name = group["group_id"]
@@ -133,9 +134,9 @@ def _description(group: dict[str, Any], node: int) -> GroupDescription:
 def generation(asking: Asking, group: GroupDescription) -> int:
     """The generation of a stable group with members.
 
-    No request tells it, but a heartbeat with the wrong one is refused and changes nothing, and one with the right one
-    only says that the member is alive. So they are tried upwards from 1, in batches: on a small machine 10,000
-    take about 4 s.
+    No request returns it. A heartbeat with a wrong generation is refused and changes nothing; one with the right
+    generation only confirms that the member is alive. So generations are tried upwards from 1, in batches: on a small
+    machine 10,000 take about 4 s.
 
     :raises GroupNotStableError: no member, a rebalance, or more generations than could be tried in time.
     """

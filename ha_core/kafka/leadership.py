@@ -1,4 +1,4 @@
-"""Where partitions are now, as one answer says: nothing is asked again, so that a loop over many waits for none."""
+"""Current leaders of partitions from a single answer, without retries, so that a loop over many never waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.offsets import UNCOMMITTED, told
+from ha_core.kafka.offsets import UNCOMMITTED, listed_offsets
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ErrorCode, name_of
 from ha_core.wire.list_offsets import CONSUMER, MAX_TIMESTAMP
@@ -21,7 +21,7 @@ class Leadership(NamedTuple):
     """The leader of a partition that exists."""
 
     node: int
-    """-1: it has none."""
+    """-1: no leader."""
     epoch: int
     topic_id: str
     """In hexadecimal; "": the brokers have none (before 2.8)."""
@@ -33,7 +33,7 @@ class Leaderships(Brokers):
     def leaderships(
         self, partitions: Collection[Partition], timeout_s: float | None = None
     ) -> dict[Partition, Leadership]:
-        """Those of them that exist, as far as the broker that is asked knows."""
+        """The partitions of these that exist, as far as one broker knows."""
         asking = self.asking(timeout_s)
         found: dict[Partition, Leadership] = {}
         for topic in asking.metadata({topic for topic, _ in partitions})["topics"]:
@@ -55,18 +55,20 @@ class Leaderships(Brokers):
     def newest_times(
         self, node: int, partitions: Mapping[Partition, int], timeout_s: float | None = None
     ) -> dict[Partition, int]:
-        """The largest timestamp of each, in milliseconds, as far as this broker says.
+        """The largest timestamp of each partition in milliseconds, if this broker reports it.
 
-        :param partitions: with the epoch in which it leads them.
+        :param partitions: partition → epoch in which this broker leads it.
         """
 
         def known() -> Iterator[tuple[Partition, int]]:
-            for key, part in told(self.asking(timeout_s), node, partitions, partitions, _NEWEST, _KNOWS_NEWEST):
+            for key, part in listed_offsets(
+                self.asking(timeout_s), node, partitions, partitions, _NEWEST, _KNOWS_NEWEST
+            ):
                 if not part["error_code"] and part["timestamp"] >= 0:
                     yield key, part["timestamp"]
 
         return dict(known())
 
     def open(self, node: int, timeout_s: float | None = None) -> BlockingConnection:
-        """A connection of the caller's own, who closes it."""
+        """A connection that the caller owns and closes."""
         return self.asking(timeout_s).open(node)

@@ -1,16 +1,16 @@
 """Where logs start and end.
 
-**The end that a cut needs** is the leader's *log end offset*: it counts what was acknowledged with acks=1 and is not
-replicated yet, which lies above the high watermark that consumers get as "latest". Stock brokers tell it to whoever
-asks LIST_OFFSETS as the debugging replica (-2): there the latest offset is the log end, unbounded by the watermark.
-Such a request is also answered by followers (with *their* log end), so it carries the leader epoch of the metadata: an
-epoch has one leader, and a broker of another epoch refuses.
+**The end that a cut needs** is the leader's *log end offset*: it includes what was acknowledged with acks=1 and is not
+replicated yet, above the high watermark that consumers get as "latest". Stock brokers return it to a LIST_OFFSETS
+request from the debugging replica (-2): there the latest offset is the log end, not bounded by the watermark. Followers
+answer such a request too (with *their* log end), so it carries the leader epoch of the metadata: an epoch has one
+leader, and a broker of another epoch refuses.
 
-Offsets are asked for one after another: start, last stable, high watermark, log end. Each of the last three is at most
+Offsets are requested one after another: start, last stable, high watermark, log end. Each of the last three is at most
 the next one and none ever shrinks under one leader, so **high watermark (read first) == log end (read last)** proves
 that nothing was appended in between and that every in-sync replica has all of it: `LogEnds.replicated`. Likewise
-**last stable == log end** proves that no transaction was open. Nothing else is needed: no log sizes, no replica lag.
-Whether something is still on its way to the leader, no broker can say: that is what fences and drains are for.
+**last stable == log end** proves that no transaction was open. No log sizes or replica lags are needed. No broker knows
+whether requests are still on their way to the leader: fences and drains ensure that there are none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, list_offsets
 DEBUGGER = -2
 UNCOMMITTED, _COMMITTED = 0, 1
 Reading = tuple[int, int, int]
-"""Of LIST_OFFSETS: the replica that asks, isolation level, timestamp."""
+"""Replica id, isolation level and timestamp of a LIST_OFFSETS request."""
 _READINGS: tuple[Reading, ...] = (  # in this order, see above
     (CONSUMER, UNCOMMITTED, EARLIEST),
     (CONSUMER, _COMMITTED, LATEST),
@@ -42,13 +42,13 @@ _MAX_PER_REQUEST = 20_000
 
 class Offsets(Brokers):
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
-        """Starts and ends as they are now, see above for what makes an end one to cut at."""
+        """Current starts and ends; see above for the condition on an end at which to cut."""
         return ends(self.asking(timeout_s), partitions)
 
 
 @dataclass
 class Leaders:
-    """Finds partitions' leaders; one object serves one question, and remembers the epochs that it found."""
+    """Finds partitions' leaders; one object serves one request, and remembers the epochs that it found."""
 
     asking: Asking
     epochs: dict[Partition, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Leaders:
 
 
 def check_topic(cluster: str, name: str, code: int) -> None:
-    """Raises what a topic's error code in metadata means, unless it only says that leaders are being elected."""
+    """Raises the error for a topic's error code in metadata, unless it only means that leaders are being elected."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise TopicMissingError(cluster, f"topic {name} does not exist. Create it, or correct the name.")
     if code and code != ErrorCode.LEADER_NOT_AVAILABLE:
@@ -84,15 +84,15 @@ def check_topic(cluster: str, name: str, code: int) -> None:
 def ends(asking: Asking, partitions: Collection[Partition], partial: bool = False) -> dict[Partition, LogEnds]:
     """Offsets of all `partitions`, four requests per leader, leaders in parallel.
 
-    With `partial` those whose leader does not answer until the deadline are left out.
+    With `partial`, partitions whose leader does not answer before the deadline are left out.
     """
     leaders = Leaders(asking)
 
-    def ask(node: int, asked: list[Partition]) -> Answers[Partition, LogEnds]:
-        for page in pages(asked, _MAX_PER_REQUEST):
+    def ask(node: int, keys: list[Partition]) -> Answers[Partition, LogEnds]:
+        for page in pages(keys, _MAX_PER_REQUEST):
             read: dict[Partition, list[int]] = {key: [] for key in page}
             for reading in _READINGS:
-                for key, part in told(asking, node, read, leaders.epochs, reading) if read else ():
+                for key, part in listed_offsets(asking, node, read, leaders.epochs, reading) if read else ():
                     if again := asking.again(f"read offsets of {key[0]}-{key[1]}", part["error_code"]):
                         read.pop(key, None)
                         yield key, again
@@ -105,7 +105,7 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
     return asking.rounds("read the offsets", partitions, leaders.locate, ask, partial)
 
 
-def told(
+def listed_offsets(
     asking: Asking,
     node: int,
     partitions: Collection[Partition],
@@ -113,7 +113,7 @@ def told(
     reading: Reading,
     least_version: int = 1,
 ) -> Iterator[tuple[Partition, Mapping[str, Any]]]:
-    """One LIST_OFFSETS: each partition's answer as it came. A broker that is older than `least_version` gives none."""
+    """One LIST_OFFSETS: each partition's answer, unchanged. A broker older than `least_version` returns none."""
     replica, isolation, timestamp = reading
     message = list_offsets(partitions, timestamp, isolation, replica, epochs)
 

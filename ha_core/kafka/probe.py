@@ -1,4 +1,4 @@
-"""Whether a cluster can take part in an operation: asked before anything is changed."""
+"""Checks whether a cluster can take part in an operation, before anything is changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ha_core.kafka.groups import at_coordinators
 from ha_core.model import legal_name
 from ha_core.wire.codes import ApiKey
 
-# bit of the operation (AclOperation) in the answer, its name
+# bit of the operation (AclOperation) in the answer, and its name
 _ON_TOPIC = ((3, "Read"), (8, "Describe"), (10, "DescribeConfigs"))
 _ON_GROUP = ((3, "Read"), (8, "Describe"))
 _REFUSALS = (AuthenticationRefusedError, NotAuthorisedError, NotKafkaError)
@@ -26,21 +26,21 @@ _REFUSALS = (AuthenticationRefusedError, NotAuthorisedError, NotKafkaError)
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What one look at a cluster found."""
+    """Result of one check of a cluster."""
 
     reachable: bool
     error: str = ""
-    """The whole text for people where it is not reachable."""
+    """The error for people if it is not reachable."""
     refused: bool = False
-    """Something answers but does not take the account: not the same as dead."""
+    """The cluster answers, but refuses the account: it is not dead."""
     answers: bool = False
-    """Something answers, whatever else is wrong. Only transport errors at every address say that nothing does."""
+    """The cluster answers, whatever else is wrong. False only after transport errors at every address."""
     brokers: Mapping[int, str] = field(default_factory=dict)
     """Node id → `host:port`, as the cluster advertises it."""
     describe_producers: bool = False
     """Every broker offers DESCRIBE_PRODUCERS (Kafka 2.8 and newer)."""
     cluster_id: str = ""
-    """Which the brokers have given themselves; empty where nothing answers."""
+    """Assigned by the brokers; empty if none answers."""
     lacking: tuple[str, ...] = ()
     """Rights on existing topics and groups that the account lacks: `Read on topic x`."""
 
@@ -49,17 +49,17 @@ class Probing(Brokers):
     def probe(
         self, topics: Collection[str] = (), groups: Collection[str] = (), timeout_s: float | None = None
     ) -> Probe:
-        """Asks every broker, and for rights; what is wrong is in the answer, not raised.
+        """Asks every broker, and for rights; problems are returned, not raised.
 
-        Whether topics may be created only the attempt shows: rights on name patterns are not told.
+        Only an attempt shows whether topics may be created: brokers do not report rights on name patterns.
         """
         asking = self.asking(timeout_s)
         advertised: dict[int, str] = {}
         try:
-            # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
+            # Illegal topic names are left out: healthy brokers would refuse them.
             answer = asking.metadata([name for name in topics if legal_name(name)], rights=True)
             advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(asking.nodes.items())}
-            offers = asking.on_each(advertised, lambda node: asking.converse(node, _tells_producers))
+            offers = asking.on_each(advertised, lambda node: asking.converse(node, _describes_producers))
             for offer in offers:
                 if isinstance(offer, KafkaAdminError):
                     raise offer
@@ -82,15 +82,15 @@ class Probing(Brokers):
         )
 
 
-def _tells_producers(connection: BlockingConnection) -> bool:
-    # A question, because what was said when a warm connection was opened does not prove that the broker lives.
+def _describes_producers(connection: BlockingConnection) -> bool:
+    # A request, because the versions of an open connection do not prove that the broker is alive.
     connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, 9)
     return ApiKey.DESCRIBE_PRODUCERS in connection.client.versions
 
 
 def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:
-    def ask(node: int, asked: list[str]) -> Iterator[tuple[str, list[str]]]:
-        message = {"groups": asked, "include_authorized_operations": True}
+    def ask(node: int, names: list[str]) -> Iterator[tuple[str, list[str]]]:
+        message = {"groups": names, "include_authorized_operations": True}
         for group in asking.call(node, ApiKey.DESCRIBE_GROUPS, message)["groups"]:
             yield group["group_id"], _missing(group["authorized_operations"], _ON_GROUP, f"group {group['group_id']}")
 

@@ -1,9 +1,10 @@
-"""What is known of the producers of a partition: what its leader remembers, and what the headers of batches say.
+"""Producers of a partition: the state that its leader remembers, and sequences from the headers of batches.
 
-The leader remembers the newest (DESCRIBE_PRODUCERS, Kafka 2.8 and newer). With which sequence each producer crossed an
-offset only the batches after it tell, and no request tells headers alone: batches are fetched and thrown away, a
-bounded number of bytes at a time, one partition after the other on each leader, leaders in parallel. Consumers are
-given what is replicated only, so a region whose last records are not is asked for again until they are.
+The leader remembers each producer's newest state (DESCRIBE_PRODUCERS, Kafka 2.8 and newer). Only batches above an
+offset show the sequence with which a producer crossed it, and no request returns headers alone. So batches are fetched
+and discarded, a bounded number of bytes at a time, one partition after another per leader, leaders in parallel.
+Consumers get replicated records only, so a region whose last records are not replicated is requested again until they
+are.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Producers(Brokers):
     def producers(
         self, partitions: Collection[Partition], timeout_s: float | None = None
     ) -> dict[Partition, tuple[ProducerFacts, ...]]:
-        """What the leaders remember of producers.
+        """Producer states that the leaders remember.
 
         :raises UnsupportedByClusterError: brokers older than 2.8.
         """
         asking = self.asking(timeout_s)
 
-        def ask(node: int, asked: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
-            for _, answer in asking.calls(node, ApiKey.DESCRIBE_PRODUCERS, asked, _MAX_PER_REQUEST, message):
+        def ask(node: int, keys: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
+            for _, answer in asking.calls(node, ApiKey.DESCRIBE_PRODUCERS, keys, _MAX_PER_REQUEST, message):
                 for key, part in partitions_of(answer["topics"]):
                     what = f"read the producers of {key[0]}-{key[1]}"
                     states = tuple(_state(entry) for entry in part["active_producers"])
@@ -50,9 +51,9 @@ class Producers(Brokers):
         return asking.rounds("read the producers", partitions, Leaders(asking).locate, ask)
 
     def transactions(self, producer_ids: Collection[int], timeout_s: float | None = None) -> dict[int, tuple[str, str]]:
-        """Producer id → transactional id, and the state of its transaction, as the coordinators say.
+        """Producer id → transactional id and state of its transaction, from the coordinators.
 
-        :raises KafkaAdminError: not all of them have answered; brokers older than 3.0 never do.
+        :raises KafkaAdminError: some brokers did not answer; brokers older than 3.0 never do.
         """
         asking, wanted = self.asking(timeout_s), list(producer_ids)
         if not wanted:
@@ -65,23 +66,23 @@ class Producers(Brokers):
                 raise answer
             if code := answer["error_code"]:
                 raise refusal(asking.cluster, "list transactions", code)
-            for one in answer["transaction_states"]:
-                found[one["producer_id"]] = one["transactional_id"], one["transaction_state"]
+            for transaction in answer["transaction_states"]:
+                found[transaction["producer_id"]] = transaction["transactional_id"], transaction["transaction_state"]
         return found
 
     def surplus(
         self, regions: Mapping[Partition, tuple[int, int]], timeout_s: float | None = None
     ) -> dict[Partition, Surplus]:
-        """What the batch headers of each region `[start, end)` say of producers; offsets are this cluster's own.
+        """Producers in the batch headers of each region `[start, end)`, in offsets of this cluster.
 
-        :raises NotReadyError: a region's end is not replicated, or a leader is missing, until the deadline.
+        :raises NotReadyError: a region's end is not replicated, or a leader is missing, at the deadline.
         """
         asking = self.asking(timeout_s)
         leaders = Leaders(asking)
         walks = {key: _Walk(asking, key, start, end) for key, (start, end) in regions.items()}
 
-        def ask(node: int, asked: list[Partition]) -> Answers[Partition, Surplus]:
-            for key in asked:
+        def ask(node: int, keys: list[Partition]) -> Answers[Partition, Surplus]:
+            for key in keys:
                 yield key, walks[key].on(node, leaders.epochs[key])
 
         return asking.rounds("read batch headers", regions, leaders.locate, ask)
@@ -100,7 +101,7 @@ def _state(entry: dict[str, int]) -> ProducerFacts:
 
 @dataclass
 class _Walk:
-    """How far a region was read; it goes on where it was when the leader changes."""
+    """Progress of reading a region; a new leader continues at the same offset."""
 
     asking: Asking
     key: Partition
@@ -110,7 +111,7 @@ class _Walk:
     whole: bool = True
 
     def on(self, node: int, epoch: int) -> Surplus | Again:
-        """Reads on at this leader, as far as it goes."""
+        """Continues at this leader as far as possible."""
         while self.at < self.end:
             before = self.at
             if again := self._step(node, epoch):
@@ -123,7 +124,7 @@ class _Walk:
         topic, partition = self.key
         message = fetch_partition(self.key, self.at, _BYTES_PER_REQUEST, leader_epoch=epoch, wait_ms=_WAIT_MS)
         code, part = fetched_partition(self.asking.call(node, ApiKey.FETCH, message, BY_NAME))
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; what is left tells nothing of those who wrote it
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; the rest does not show its producers
             self.whole, self.at = False, self.end
             return None
         where = f"{topic}-{partition} from offset {self.at}"
@@ -136,14 +137,14 @@ class _Walk:
         return None
 
     def _take(self, records: bytes) -> None:
-        """:raises RemoteProtocolError: these are no batches."""
+        """:raises RemoteProtocolError: invalid batches."""
         for batch in batches(records, 0, len(records)):
             if batch.last_offset < self.at:
                 continue  # a fetch begins with the batch that holds its offset
             if batch.base_offset > self.at:
                 self.whole = False
             if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.attributes & CONTROL:
-                # One through which the cut runs lies above it as a whole.
+                # A batch that spans the cut counts as a whole above it.
                 self.first.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
             self.at = batch.last_offset + 1
             if self.at >= self.end:

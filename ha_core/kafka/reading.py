@@ -1,7 +1,7 @@
-"""Reading copies and their sources, and changing nothing: no epoch is raised, no marker written, no copier disturbed.
+"""Reads copies and their sources without changing anything: no new epoch, no marker, no disturbance of copiers.
 
-While a copier is at work the copy's end is read first, and its notes after that. So whatever lies below the end is in
-an intent or a progress that is read, see `ha_core.mirror.progress`.
+While a copier is at work, the copy's end is read first and its notes after that. So everything below the end is covered
+by an intent or progress that is read, see `ha_core.mirror.progress`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
 from ha_core.kafka.takeover import CopyPartition, Takeover
-from ha_core.mirror.comparing import CopyMap, standing
+from ha_core.mirror.comparing import CopyMap, current_progress
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.partition import Aborted, judged
 from ha_core.mirror.partition_diff import Piece, RecordDifference
@@ -35,21 +35,21 @@ class ReadCopy(NamedTuple):
 
     ends: LogEnds
     copied: CopyMap | None
-    """None: nothing was copied yet."""
+    """None: nothing is copied yet."""
     damage: RecordDifference | None = None
 
 
 class _Fetched(NamedTuple):
     pieces: tuple[Piece, ...]
     after: int
-    """Where to go on."""
+    """Offset of the next fetch."""
 
 
 class PartitionLog:
-    """The batches of a partition that reach into `[start, end)`; the next ones are fetched while some are looked at."""
+    """The batches of a partition that overlap `[start, end)`; the next ones are fetched while the caller works."""
 
     def __init__(self, brokers: Brokers, key: Partition, start: int, end: int, committed: bool = False) -> None:
-        """:param committed: tell what is committed; it may not lie beyond the last stable offset then."""
+        """:param committed: judge transactions; `end` is then at most the last stable offset."""
         self.log_start = 0
         self._brokers, self._key = brokers, key
         self._at, self._end, self._committed = start, end, committed
@@ -87,9 +87,9 @@ class PartitionLog:
             )
             code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                start = ends(asking, [self._key])[self._key].start  # a broker does not say so with this error
+                start = ends(asking, [self._key])[self._key].start  # not part of the broker's error
                 self.log_start = max(self.log_start, start)
-                # Else a new leader is not as far yet as the one before was.
+                # Otherwise a new leader lags the previous one.
                 yield self._key, _Fetched((), start) if start > at else Again(name_of(code))
                 return
             if again := asking.again(what, code):
@@ -104,10 +104,10 @@ class PartitionLog:
         self.log_start = max(self.log_start, part["log_start_offset"])
         buf = bytes(part["records"] or b"")
         if not buf:
-            told = part["last_stable_offset"] if self._committed else part["high_watermark"]
-            if told >= self._end:
-                return _Fetched((), self._end)  # what lay there was compacted away
-            return Again(f"it ends at {told}, before {self._end}")
+            readable_end = part["last_stable_offset"] if self._committed else part["high_watermark"]
+            if readable_end >= self._end:
+                return _Fetched((), self._end)  # the rest was compacted away
+            return Again(f"it ends at {readable_end}, before {self._end}")
         if self._committed:
             aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
             pieces = [Piece(batch, buf, committed) for batch, committed in judged(memoryview(buf), aborted)]
@@ -127,7 +127,7 @@ class CopyReader(Takeover):
         return PartitionLog(self, key, start, end, committed)
 
     def read_copies(self, copies: Collection[CopyPartition], timeout_s: float | None = None) -> dict[CopyId, ReadCopy]:
-        """How far each is, and what is wrong with it.
+        """How far each copy is, and its damage.
 
         :raises TopicMissingError: a copy does not exist.
         :raises CopyDamagedError: a note cannot be read.
@@ -137,13 +137,13 @@ class CopyReader(Takeover):
         return {copy.id: self._read(copy, found[copy.key], notes.get(copy.id)) for copy in copies}
 
     def notes_of(self, copies: Collection[CopyPartition]) -> dict[CopyId, Notes]:
-        """What their copiers have noted; each part of the copy log is read once, and one that is not there has none."""
+        """Notes of their copiers; each partition of the copy log is read once, and a missing one has no notes."""
         by_log: dict[Partition, list[CopyId]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy.id)
         found: dict[CopyId, Notes] = {}
         for log, several in by_log.items():
-            with suppress(TopicMissingError):  # nobody has begun
+            with suppress(TopicMissingError):  # copying has not begun
                 found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
         return found
 
@@ -152,9 +152,9 @@ class CopyReader(Takeover):
         tail = (piece.batch for piece in self.log(copy.key, 0 if progress is None else progress.target, end))
         if notes is not None and progress is not None:
             older = notes.runs[: -len(progress.runs) or None]
-            if end < progress.target:  # what lies between was appended since, if it is not lost
+            if end < progress.target:  # the rest was appended since, unless it is lost
                 log = ends(self.asking(), [copy.key])[copy.key]
-            found, damage = standing(progress, notes.intents.values(), tail, end)
+            found, damage = current_progress(progress, notes.intents.values(), tail, end)
             return ReadCopy(log, CopyMap.of(found, older), damage)
         foreign = next((batch for batch in tail if not batch.attributes & CONTROL), None)
         if foreign is None:

@@ -1,14 +1,14 @@
-"""When the records of a log were written, as far as the log itself says, without fetching one.
+"""Timestamps of the records of a log, without fetching any.
 
-LIST_OFFSETS with a time answers the first record that is not older; with time 0 that is the first one that has a
-timestamp at all. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it answers the record with the largest
-one. An older broker would take that word for a time, so it is not asked, and tells the first record alone.
+LIST_OFFSETS with a time returns the first record that is not older; with time 0 that is the first record with a
+timestamp. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it returns the record with the largest one. An
+older broker would take that constant for a time, so it is not asked, and reports the first record alone.
 
-`docs/design/spark-jobs.md`, *Timestamps*, says how far to trust one. A broker looks for the largest in what is left
-of its files, which go on for a while below a start that was raised; an answer from there is none.
+`docs/design/spark-jobs.md`, *Timestamps*, says how far to trust one. A broker searches the largest in its remaining
+files, which for a while include offsets below a raised log start; such an answer is discarded.
 
-Answering costs a broker reads from its files, cold ones for the first record: requests are small, one after another
-for each leader, and those that find no time are left out.
+Answers cost brokers file reads, cold ones for the first record: requests are small and sequential per leader, and
+partitions without a result in time are left out.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Mapping
 
 from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.facts import LogEnds, RecordTimes
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, listed_offsets
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.list_offsets import MAX_TIMESTAMP
 
 _READINGS = (((DEBUGGER, UNCOMMITTED, 0), 1), ((DEBUGGER, UNCOMMITTED, MAX_TIMESTAMP), 7))
-"""For the first record and the newest, and the versions that know what is meant. As the debugging replica, like the log
-ends: records above the high watermark count."""
+"""For the first and the newest record, with the required version. As the debugging replica, like the log ends, so that
+records above the high watermark count."""
 _MAX_PER_REQUEST = 500
-"""A request occupies one of the broker's few handler threads: at 10 ms for a cold read, for 5 s."""
+"""A request occupies one of the broker's few handler threads: 5 s at 10 ms per cold read."""
 _NOTHING = RecordTimes(None, None)
 
 
@@ -33,10 +33,10 @@ class Times(Brokers):
     def record_times(
         self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
     ) -> dict[Partition, RecordTimes]:
-        """Timestamps of the first and newest records, asked at the leaders that told `ends`.
+        """Timestamps of the first and newest records, from the leaders that reported `ends`.
 
-        Information only, so nothing is repeated and nothing raised: partitions that were not told until the deadline
-        are missing, and null stands for what a broker cannot tell.
+        Only informative, so nothing is retried or raised: partitions without an answer at the deadline are missing, and
+        None means that the broker cannot tell.
         """
         asking = self.asking(timeout_s)
         found = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
@@ -53,7 +53,7 @@ class Times(Brokers):
                 first, newest = (
                     {
                         key: part["timestamp"]
-                        for key, part in told(asking, node, page, epochs, reading, least_version)
+                        for key, part in listed_offsets(asking, node, page, epochs, reading, least_version)
                         if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= ends[key].start
                     }
                     for reading, least_version in _READINGS

@@ -1,7 +1,7 @@
-"""Copies that have deleted only records that their sources may delete at any moment.
+"""Finds copies that have deleted only records that their sources may delete at any moment.
 
 A copy rolls its segments at other offsets than its source, so with equal retention either log may delete first. Records
-older than the source's own retention do not count as lacking.
+older than the source's own retention are not counted as missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ha_core.plan.facts.clusters import Partition
 
 
 def kept_ms(topic: TopicSpec) -> int | None:
-    """How long the topic's brokers keep its records; None: for ever, limited by size only, or unknown."""
+    """How long the topic's brokers keep its records; None: without limit, limited by size only, or unknown."""
     settings = {**topic.defaults, **topic.config}
     value = settings.get("retention.ms", "")
     return int(value) if value.isdecimal() and "delete" in settings.get("cleanup.policy", "delete") else None
@@ -27,7 +27,7 @@ def outlived(
     kept: Mapping[str, int | None],
     now_ms: int,
 ) -> frozenset[Partition]:
-    """Partitions whose copies begin with a record that is older than the retention of the source.
+    """Partitions whose copies begin with a record older than the retention of the source.
 
     :param ends: of source and copy, for partitions whose copy has deleted records that its source has.
     :param kept: topic → `kept_ms` of the source.

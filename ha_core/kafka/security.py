@@ -1,9 +1,9 @@
-"""How this side logs in to clusters: security profiles by name, kept outside the shared state.
+"""Credentials for clusters: security profiles by name, kept outside the shared state.
 
 `{name: {mechanism: …, username: …, password_file: …, tls: {ca_file: …}}}`, or `{mechanism: OAUTHBEARER, token_file: …,
-tls: …}`: a security file, which `SWITCHYARD_SECURITY_FILE` names (it may have `password` in place), the
-`security_profiles` of a gateway's configuration (files only), or one profile that an Airflow connection describes
-(`password` only, or a `token_file`).
+tls: …}`. They come from a security file, named by `SWITCHYARD_SECURITY_FILE` (it may also have `password`), from the
+`security_profiles` of a gateway's configuration (files only), or as one profile from an Airflow connection (`password`
+or `token_file` only).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_SECURITY = SecurityProfile()
 
 
 def load_profiles(path: Path | None = None) -> dict[str, SecurityProfile]:
-    """The profiles of `path`, else of the file that `SWITCHYARD_SECURITY_FILE` names, else none; always with `none`.
+    """The profiles of `path`, else of the file named by `SWITCHYARD_SECURITY_FILE`; always includes `none`.
 
     :raises SecurityProfileError: names file, profile, key and remedy.
     """
@@ -55,9 +55,9 @@ def load_profiles(path: Path | None = None) -> dict[str, SecurityProfile]:
 def profiles(
     found: Mapping[Any, Any], source: str, folder: Path = Path(), secrets: Sequence[str] = _SECRETS
 ) -> dict[str, SecurityProfile]:
-    """Profiles from a mapping as described above; `folder` is where relative password files are looked for.
+    """Profiles from a mapping as described above; relative paths of files are resolved in `folder`.
 
-    :param secrets: the keys for a password that are allowed there.
+    :param secrets: the allowed keys for a password.
     :raises SecurityProfileError: names source, profile, key and remedy.
     """
     return {"none": NO_SECURITY} | {
@@ -67,7 +67,7 @@ def profiles(
 
 
 def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float | None]:
-    """`log_in` with what each login needs anew: the token as it is in its file now, and a nonce.
+    """`log_in` with values that each login needs anew: the current token from its file, and a nonce.
 
     :raises LoginRefusedError: the file cannot be used.
     """
@@ -80,7 +80,7 @@ def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float 
 
 
 def fields_of(profile: SecurityProfile) -> dict[str, Any]:
-    """A profile as `profiles` reads it; with its password in place, so for a file that nobody else may read."""
+    """A profile in the form that `profiles` reads, with its password: the caller must protect the file."""
     tls = {} if profile.tls is None else {"tls": told(profile.tls)}
     if profile.mechanism is None:
         return tls

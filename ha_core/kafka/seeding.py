@@ -1,4 +1,4 @@
-"""Notes written for a copy that nobody has copied yet: how a mirror begins that was another one turned round."""
+"""Writes the first notes of a copy that has none yet: how a mirror begins when another one is reversed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ha_core.wire.copied_batch import claim
 
 T = TypeVar("T")
 _PRODUCE = 9
-"""Version: the last without addresses of brokers in answers."""
+"""The last version without broker addresses in answers."""
 _TIMEOUT_MS = 30_000
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 
@@ -29,37 +29,39 @@ class Seeding(CopyReader):
     def seed(
         self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
     ) -> list[CopyId]:
-        """Begins copies with what `first` says, each unless it has begun: whoever was killed here does it once more.
+        """Begins copies with the notes from `first`, except those that have begun, so a killed run can be repeated.
 
-        :return: those that are begun now.
-        :raises TakenOverError: somebody else copies one of them.
+        :return: copies that are begun now.
+        :raises TakenOverError: another process copies one of them.
         """
         by_log: dict[Partition, list[CopyPartition]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy)
         asking, begun = self.asking(timeout_s), list[CopyId]()
         for log, several in by_log.items():
-            # Fenced before the notes are read: who has begun one since is refused, or has written down that he did.
+            # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
             fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
             notes = self.read_notes(log, {copy.id: 0 for copy in several})
-            new = [one for one in fenced if notes[one.copy.id].progress is None]
-            _all(asking.on_each(new, lambda one: _write(self.asking(timeout_s), one, first(one))))
-            begun += [one.copy.id for one in new]
+            new = [fenced_copy for fenced_copy in fenced if notes[fenced_copy.copy.id].progress is None]
+            _all(
+                asking.on_each(new, lambda fenced_copy: _write(self.asking(timeout_s), fenced_copy, first(fenced_copy)))
+            )
+            begun += [fenced_copy.copy.id for fenced_copy in new]
         return begun
 
 
 def _all(found: Iterable[T | KafkaAdminError]) -> list[T]:
-    """:raises KafkaAdminError: one of them is an error."""
+    """:raises KafkaAdminError: one of the results is an error."""
     done = list[T]()
-    for one in found:
-        if isinstance(one, KafkaAdminError):
-            raise one
-        done.append(one)
+    for result in found:
+        if isinstance(result, KafkaAdminError):
+            raise result
+        done.append(result)
     return done
 
 
 def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
-    """Each sent again is the same batch of an idempotent producer, which a broker knows."""
+    """Retries are the same batch of an idempotent producer, which brokers recognise."""
     copy, log = fenced.copy, fenced.copy.log
     leaders = Leaders(asking)
     for sequence, note in enumerate(notes):
@@ -77,4 +79,4 @@ def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
                         raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
                     yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
 
-        asking.rounds(f"write what is known of {copy.id}", [log], leaders.locate, ask)
+        asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)

@@ -1,4 +1,4 @@
-"""A connection that never waits: requests are queued, answers come as they come. For loops over many of them."""
+"""A connection that never blocks: requests are queued, answers are returned as they arrive. For loops over many."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED
 
 _READS = 16
-"""At most before the others have their turn."""
+"""Most reads before other connections have their turn."""
 _PIECES = 64
-"""That one call sends at most."""
+"""Most pieces per send call."""
 
 
 class Stream:
-    """Takes an open connection over.
+    """Takes over an open connection.
 
-    Records are copied nowhere: those of a long answer are views of the room in which it was received, and those of a
-    request are sent from where they lie.
+    Records are never copied: those of a long answer are views of its receive buffer, and those of a request are sent
+    from their own memory.
 
-    :param rooms: for long answers.
+    :param rooms: buffers for long answers.
     """
 
     def __init__(self, connection: BlockingConnection, rooms: BufferPool) -> None:
@@ -38,7 +38,7 @@ class Stream:
         self._rooms = rooms
         self._out: deque[memoryview] = deque()
         self._room: memoryview | None = None
-        """For the long frame that comes, and `_at`: what is there of it."""
+        """Buffer of the long frame that is being received, and `_at` its length so far."""
         self._at = 0
 
     @property
@@ -55,7 +55,7 @@ class Stream:
         self.write()
 
     def write(self) -> None:
-        """As much as the socket takes. :raises ConnectionLostError: the broker has hung up."""
+        """Sends as much as the socket takes. :raises ConnectionLostError: the broker has hung up."""
         try:
             while self._out:
                 self._written(self._send())
@@ -79,7 +79,7 @@ class Stream:
             self._out.popleft()
 
     def read(self) -> Iterator[Answer]:
-        """The answers that are there whole. :raises ConnectionLostError: the broker has hung up, or talks nonsense."""
+        """Complete answers so far. :raises ConnectionLostError: the broker has hung up, or sent an invalid answer."""
         reads = 0
         while reads < _READS or self._deciphered():
             reads += 1
@@ -95,13 +95,13 @@ class Stream:
                 return
             if isinstance(data, memoryview):
                 self._client.receive_frame(data)
-                del data  # what is kept of it is for whoever takes the answer to say
+                del data  # only the answer's own views keep the buffer alive
             else:
                 self._client.receive_data(data)
             yield from self._answers()
 
     def _receive(self) -> bytes | memoryview | None:
-        """What the socket has of the next frame, a view of a room where it is a long one; None: less than all of it."""
+        """Available bytes of the next frame, or a view of a buffer for a long one; None: a long frame is incomplete."""
         if self._room is None:
             wanted = self._client.wanted
             if wanted <= SHORT_BYTES:
@@ -115,7 +115,7 @@ class Stream:
         return frame if count else b""
 
     def _deciphered(self) -> bool:
-        """Whether TLS has bytes of which no selector tells: less than one record."""
+        """True if TLS has deciphered bytes, which selectors do not report: less than one record."""
         return isinstance(self._socket, TlsSocket) and self._socket.pending() > 0
 
     def _answers(self) -> Iterator[Answer]:

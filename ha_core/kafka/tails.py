@@ -1,6 +1,6 @@
-"""What lies in a stretch of a log: records that their producers were told are written, and aborted ones apart.
+"""Counts the records in a range of a log: acknowledged ones, and aborted ones separately.
 
-No more than headers of batches is looked at, but for those that reach over the start.
+Only headers of batches are read, except for batches that span the start.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ha_core.wire.copied_batch import CONTROL
 
 
 class Counted(NamedTuple):
-    """Records of producers, not markers. Those of a transaction that has not ended count as records."""
+    """Records of producers, not markers. Those of unfinished transactions count as records."""
 
     records: int = 0
     bytes: int = 0
-    """Of their batches, as they are stored."""
+    """Stored size of their batches."""
     aborted: int = 0
-    """Records of transactions that were aborted: nobody was told that they are written."""
+    """Records of aborted transactions, which were never acknowledged as committed."""
 
     def plus(self, other: Counted) -> Counted:
         return Counted(self.records + other.records, self.bytes + other.bytes, self.aborted + other.aborted)
@@ -32,9 +32,9 @@ class Logs(Protocol):
 
 
 def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int) -> Counted:
-    """What a partition has in `[start, end)`.
+    """Counts a partition's records in `[start, end)`.
 
-    :param last_stable: where the first transaction begins that has not ended; the log's end, if there is none.
+    :param last_stable: start of the first unfinished transaction; the log's end if there is none.
     :raises KafkaAdminError: it cannot be read.
     """
     decided = min(max(last_stable, start), end)

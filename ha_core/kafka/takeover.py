@@ -1,7 +1,7 @@
-"""Taking over a copy: the target's brokers refuse whoever wrote it before, and then its end says how far it is.
+"""Takes over a copy: the target's brokers refuse its earlier writers, and then its end shows how far it is.
 
-Why this is safe, and in which order, says `ha_core.mirror.progress`. Three steps, so that many copies that share a part
-of the copy log read it once: `fence` each, `read_notes` of all that are fenced, `settle` each.
+`ha_core.mirror.progress` explains the order and why it is safe. Three steps, so that copies that share a partition of
+the copy log read it once: `fence` each, `read_notes` of all that are fenced, `settle` each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.fencing import TakenOverError, fence
 from ha_core.kafka.leadership import Leadership, Leaderships
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, told
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
@@ -31,13 +31,13 @@ from ha_core.wire.records import Batch, batches
 _BYTES = 4 << 20
 _WAIT_MS = 100
 _LOG_TIMEOUT_S = 120.0
-"""For a part of the copy log, which many copies may share."""
+"""For a partition of the copy log, which many copies may share."""
 _AT_ONCE = 24
-"""Copies; most of the time of each is waiting for markers."""
+"""Copies; each mostly waits for markers."""
 
 
 class CopyPartition(NamedTuple):
-    """A partition of the target that is a copy, and the partition of the copy log that has its notes."""
+    """A partition of the target that is a copy, and the partition of the copy log with its notes."""
 
     id: CopyId
     log: Partition
@@ -48,36 +48,36 @@ class CopyPartition(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """A copy that nobody writes to now but `writer`."""
+    """A copy that only `writer` can write to."""
 
     copy: CopyPartition
     writer: Writer
     end: int
-    """Of the copy, behind the marker."""
+    """End of the copy, after the marker."""
     topic_id: str
 
 
 class TakenOver(NamedTuple):
-    """What a copier goes on from."""
+    """The state from which a copier continues."""
 
     writer: Writer
     end: int
-    """Of the copy, behind the marker."""
+    """End of the copy, after the marker."""
     progress: Progress | None
-    """None: nobody has copied anything yet, and the copy is empty."""
+    """None: nothing was copied yet, and the copy is empty."""
     topic_id: str
-    """Of the copy."""
+    """Topic id of the copy."""
     older: tuple[Run, ...] = ()
-    """Runs before those of the progress, where the whole map was wanted."""
+    """Runs before those of the progress, if the whole map was requested."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Where what lies, oldest first."""
+        """All runs, oldest first."""
         return () if self.progress is None else (*self.older, *self.progress.runs)
 
 
 class PartlyDamagedError(CopyDamagedError):
-    """:ivar good: the part of the copy that is known to be its source's."""
+    """:ivar good: the part of the copy that is known to match its source."""
 
     def __init__(self, why: str, good: TakenOver) -> None:
         super().__init__(why)
@@ -88,18 +88,18 @@ class Takeover(Leaderships):
     def take_over(
         self, copies: Iterable[CopyPartition], timeout_s: float | None = None, whole_map: bool = False
     ) -> dict[CopyId, TakenOver | CopyDamagedError]:
-        """Fences whoever copied these before, and finds out how far they are; many of them side by side. Of those that
-        hold what no copier wrote, why.
+        """Fences earlier copiers of these copies and finds out how far each is, several at a time. Damaged copies,
+        which hold records of no copier, get an error instead.
 
-        :param whole_map: with all their runs, also those that no progress holds any more.
-        :raises TakenOverError: somebody else did the same, later.
+        :param whole_map: include all runs, also those that no progress holds any more.
+        :raises TakenOverError: another process took one over later.
         :raises TopicMissingError: a copy or the copy log does not exist.
         """
         wanted = list(copies)
         if not wanted:
             return {}
         leaders = self.leaderships([key for copy in wanted for key in (copy.key, copy.log)], timeout_s)
-        # Not this object's pool: what is done for each copy uses that.
+        # Not this object's pool, which the work on each copy uses.
         with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)), f"take-over-{self.cluster.name}") as pool:
             by_log: dict[Partition, list[Fenced]] = {}
             for one in pool.map(partial(self.fence, timeout_s=timeout_s, leaders=leaders), wanted):
@@ -122,7 +122,7 @@ class Takeover(Leaderships):
     def _notes_of_each(
         self, log: Partition, copies: Collection[CopyId], whole_map: bool
     ) -> dict[CopyId, Notes | CopyDamagedError]:
-        """A note that cannot be read is damage of the copy that it concerns; one that names none is that of all."""
+        """An unreadable note is damage of its copy; one without a recognisable copy is damage of all of them."""
         try:
             return {**self.read_notes(log, dict.fromkeys(copies, 0), whole_map)}
         except CopyDamagedError as error:
@@ -135,8 +135,8 @@ class Takeover(Leaderships):
         self, copy: CopyPartition, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
     ) -> Fenced:
         """
-        :param leaders: where copy and copy log are, where that is known already.
-        :raises TakenOverError: somebody else did the same, later.
+        :param leaders: leaders of copy and copy log, if already known.
+        :raises TakenOverError: another process fenced later.
         :raises TopicMissingError: the copy or the copy log does not exist.
         """
         leaders = self.leaderships([copy.key, copy.log], timeout_s) if leaders is None else leaders
@@ -156,9 +156,9 @@ class Takeover(Leaderships):
         whole_map: bool = False,
         timeout_s: float = _LOG_TIMEOUT_S,
     ) -> dict[CopyId, Notes]:
-        """What a part of the copy log says of these copies now.
+        """Current notes of these copies in a partition of the copy log.
 
-        :param since: offsets of the log below which there is nothing that counts; 0: not known. Where that was wrong,
+        :param since: offsets of the log below which notes no longer matter; 0: unknown. If no progress is found above,
             the log is read from its start.
         """
         asking = self.asking(timeout_s)
@@ -182,9 +182,9 @@ class Takeover(Leaderships):
     def settle(self, fenced: Fenced, notes: Notes, timeout_s: float | None = None) -> TakenOver:
         """How far the copy is.
 
-        :param notes: read after it was fenced.
-        :raises CopyDamagedError: it holds what no copier wrote, or is not the topic that was copied to.
-        :raises TakenOverError: somebody else has taken it over since.
+        :param notes: read after the copy was fenced.
+        :raises CopyDamagedError: it holds records of no copier, or is not the topic that was copied to.
+        :raises TakenOverError: another process has taken it over since.
         """
         asking = self.asking(timeout_s)
         copy, writer, end, topic_id = fenced
@@ -194,7 +194,7 @@ class Takeover(Leaderships):
                 raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
             check_id(progress.topics.target, topic_id, copy.key, asking.cluster)
             if progress.target > end:
-                recover(progress, (), DataEnd(end))  # which says what that means
+                recover(progress, (), DataEnd(end))  # raises an error that explains it
         tail = list[Batch]()
         start = 0 if progress is None else progress.target
         if progress is not None and progress.last_record >= 0:
@@ -217,22 +217,22 @@ class Takeover(Leaderships):
 
 
 def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
-    """:raises CopyDamagedError: a topic was deleted and made again."""
+    """:raises CopyDamagedError: the topic was deleted and created again."""
     if known and found and known != found:
         raise CopyDamagedError(
-            f"topic {key[0]} of {cluster} was deleted and made again since its mirror was linked (its id was {known}, "
+            f"topic {key[0]} of {cluster} was deleted and re-created since its mirror was linked (its id was {known}, "
             f"and is {found}): unlink the mirror, delete the copy and link it anew"
         )
 
 
 def topic_ids(progress: Progress | None, source: str, target: str) -> TopicIds:
-    """What is to be written down: ids that are known stay."""
+    """Topic ids to write down: known ids stay."""
     known = TopicIds() if progress is None else progress.topics
     return TopicIds(known.source or source, known.target or target)
 
 
 def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str) -> None:
-    """:raises CopyDamagedError: nothing was noted of the copy, and there is or was something in it."""
+    """:raises CopyDamagedError: the copy has no notes, but has or had records."""
     at = 0
     for batch in tail:
         if batch.attributes & CONTROL and batch.base_offset == at:
@@ -245,27 +245,27 @@ def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str)
 
 
 def _log_end(asking: Asking, key: Partition) -> int:
-    """As the leader has it: all that was acknowledged lies below."""
+    """The leader's log end: all acknowledged records are below it."""
     leaders = Leaders(asking)
 
     def ask(node: int, keys: Collection[Partition]) -> Answers[Partition, int]:
-        for found, part in told(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
+        for found, part in listed_offsets(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
             yield found, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
 
     return asking.rounds("read the end", [key], leaders.locate, ask)[key]
 
 
 def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[bytes]:
-    """The batches of a partition from `start` to `end`, in pieces; those that are not replicated yet are waited for.
+    """The batches of a partition from `start` to `end`, in pieces; waits for those that are not replicated yet.
 
-    :raises CopyDamagedError: the log ends before.
+    :raises CopyDamagedError: the log ends before `end`.
     """
     at = start
     while at < end:
         at, data = _fetch(asking, key, at, end)
         kept = 0
         for batch in batches(data, 0, len(data)):
-            if batch.base_offset >= end:  # what lay before it is compacted away
+            if batch.base_offset >= end:  # the rest below it was compacted away
                 at = end
                 break
             at, kept = batch.last_offset + 1, batch.end
@@ -274,7 +274,7 @@ def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[byte
 
 
 def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, bytes]:
-    """What lies from `at` on; or nothing, and from where on there is something."""
+    """Records from `at` on; or the next offset that has records, and b"" for none."""
     leaders = Leaders(asking)
     topic, partition = key
 

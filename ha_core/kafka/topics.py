@@ -1,6 +1,6 @@
-"""What topics look like: partitions, replication, configuration of their own, offsets.
+"""Descriptions of topics: partitions, replication, their own configuration, offsets.
 
-Asking for a topic never creates it.
+Describing a topic never creates it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 OF_THE_TOPIC = 1
-"""Config source of what was set on the topic itself."""
+"""Config source of a topic's own settings."""
 MIN_IN_SYNC = "min.insync.replicas"
 _POLICY = "cleanup.policy"
 MAX_CONFIGS_PER_REQUEST = 1_000
@@ -33,7 +33,7 @@ class TopicDescription(TopicSpec):
     internal: bool = False
     replicas: Mapping[int, Replicas] = field(default_factory=dict)
     min_in_sync: int = 1
-    """`min.insync.replicas`, as it is in force: the topic's own, or its brokers' default."""
+    """`min.insync.replicas` in force: the topic's own, or its brokers' default."""
     leaderless: frozenset[int] = frozenset()
     """Partitions without a leader whose in-sync replicas are all on dead brokers: no clean election can give them a
     leader until one of these brokers is back."""
@@ -56,18 +56,18 @@ _IN_BROKERS: Mapping[str, Sequence[str]] = {
     "segment.bytes": ("log.segment.bytes",),
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
-"""Setting of a topic → what the default is called in brokers; of several, the first one that has a value counts."""
+"""Setting of a topic → names of the broker setting that is its default; the first one with a value counts."""
 _UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
 
 
 class Topics(Brokers):
     def topic_defaults(self, timeout_s: float | None = None) -> dict[str, str]:
-        """What brokers go by where a topic is silent, of the settings that are compared; empty where the account may
-        not read the settings of brokers."""
+        """Brokers' defaults of the topic settings that are compared; empty if the account may not read the settings of
+        brokers."""
         return defaults_of(self.asking(timeout_s))
 
     def broker_settings(self, keys: Sequence[str], timeout_s: float | None = None) -> dict[str, str]:
-        """Settings of one broker, without those that the account may not read or the broker does not know."""
+        """Settings of one broker, without those that it does not know or the account may not read."""
         asking = self.asking(timeout_s)
         asking.metadata()
         return {key: value for key, value in _broker_settings(asking, keys).items() if value is not None}
@@ -77,21 +77,19 @@ class Topics(Brokers):
     ) -> dict[str, TopicDescription]:
         """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
 
-        Partitions without a leader, and those whose leader does not answer in half of the time that is left, are
-        missing in `ends`.
+        `ends` lacks partitions without a leader, and those whose leader does not answer in half of the time left.
         """
         return describe(self.asking(timeout_s), names, offsets, partial=True)
 
     def partition_counts(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, int]:
-        """topic → how many partitions it has by now, as that broker says which knows of most: the others learn of new
-        ones a little later, when clients may write to them already. One that does not answer at once is not waited
-        for."""
+        """topic → its number of partitions, from the broker that knows most: other brokers learn of new partitions a
+        little later, when clients may already write to them. Brokers that do not answer at once are skipped."""
         asking = self.asking(timeout_s)
         at_once = asking.by(asking.deadline.within(_AT_ONCE_S))
         answers = asking.on_each(asking.nodes, lambda node: at_once.metadata(names, node))
-        told = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
+        reachable = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
         counts: dict[str, int] = {}
-        for answer in told or [asking.metadata(names)]:
+        for answer in reachable or [asking.metadata(names)]:
             for topic in answer["topics"]:
                 counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
         return counts
@@ -100,7 +98,7 @@ class Topics(Brokers):
 def describe(
     asking: Asking, names: Collection[str] | None, offsets: bool = True, partial: bool = False
 ) -> dict[str, TopicDescription]:
-    """As `Topics.topics`; without `partial` all leaders have to answer."""
+    """Like `Topics.topics`; without `partial` all leaders have to answer."""
     if names is not None and not names:
         return {}
     topics = {}
@@ -154,8 +152,8 @@ def defaults_of(asking: Asking) -> dict[str, str]:
     """As `Topics.topic_defaults`."""
     if not asking.nodes:
         asking.metadata()
-    told = _broker_settings(asking, [name for names in _IN_BROKERS.values() for name in names])
-    values = {key: [(name, told.get(name)) for name in names] for key, names in _IN_BROKERS.items()}
+    settings = _broker_settings(asking, [name for names in _IN_BROKERS.values() for name in names])
+    values = {key: [(name, settings.get(name)) for name in names] for key, names in _IN_BROKERS.items()}
     return {
         key: next(_in_ms(name, value) for name, value in some if value is not None)
         for key, some in values.items()
@@ -164,7 +162,7 @@ def defaults_of(asking: Asking) -> dict[str, str]:
 
 
 def broker_setting(asking: Asking, key: str) -> str | None:
-    """A broker's setting; None where the account may not read it or the broker does not know it."""
+    """A broker's setting; None if the broker does not know it or the account may not read it."""
     return _broker_settings(asking, [key]).get(key)
 
 
@@ -172,11 +170,13 @@ def _broker_settings(asking: Asking, keys: Sequence[str]) -> dict[str, str | Non
     node = min(asking.nodes)
     resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": keys}
     results = asking.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]})["results"]
-    return {entry["name"]: entry["value"] for told in results if not told["error_code"] for entry in told["configs"]}
+    return {
+        entry["name"]: entry["value"] for result in results if not result["error_code"] for entry in result["configs"]
+    }
 
 
 def _in_ms(name: str, value: str) -> str:
-    """A broker's span of time as topics say it."""
+    """A broker's duration in milliseconds, the unit of topic settings."""
     unit = _UNITS_MS.get(name.rpartition(".")[2])
     if unit is None or not value.lstrip("-").isdecimal():
         return value
@@ -184,9 +184,9 @@ def _in_ms(name: str, value: str) -> str:
 
 
 class _Config(NamedTuple):
-    """:ivar own: what was set on the topic itself, but for values that brokers keep secret; and that it is compacted,
-    also where that is its brokers' default. What compaction takes is gone, whoever has asked for it, and another
-    cluster's default is another one.
+    """:ivar own: settings of the topic itself, without values that brokers keep secret; and its compaction, even if
+    that is its brokers' default. Compaction has removed records wherever it was set, and another cluster has another
+    default.
     """
 
     own: Mapping[str, str]
@@ -203,14 +203,16 @@ def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
     for _, answer in asking.calls(
         None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
     ):
-        for told in answer["results"]:
-            name, code = told["resource_name"], told["error_code"]
+        for described in answer["results"]:
+            name, code = described["resource_name"], described["error_code"]
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
                 continue
             if code:
-                raise refusal(asking.cluster, f"read the configuration of topic {name}", code, told["error_message"])
-            values = {entry["name"]: entry["value"] for entry in told["configs"] if entry["value"] is not None}
-            own = {entry["name"] for entry in told["configs"] if entry["config_source"] == OF_THE_TOPIC}
+                raise refusal(
+                    asking.cluster, f"read the configuration of topic {name}", code, described["error_message"]
+                )
+            values = {entry["name"]: entry["value"] for entry in described["configs"] if entry["value"] is not None}
+            own = {entry["name"] for entry in described["configs"] if entry["config_source"] == OF_THE_TOPIC}
             if "compact" in values.get(_POLICY, ""):
                 own.add(_POLICY)
             in_sync = values.get(MIN_IN_SYNC, "")

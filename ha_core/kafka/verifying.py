@@ -1,12 +1,12 @@
-"""Whether copies have what their sources have: what is compared, cut into ranges, and the comparison of one of them.
+"""Verifies that copies have the records of their sources: cuts partitions into ranges and compares each range.
 
 `plan` and `plan_all` ask both clusters how far each partition is copied, `plan_ended` how far it was when the copy
-became the writer; `compare` reads both of them. None changes anything, and copiers may be at work meanwhile: what they
-append after the plan is not looked at.
+became the writer; `compare` reads both logs. None changes anything, and copiers may be at work meanwhile: records
+appended after the plan are not compared.
 
-A sample has ranges in every partition, all over its length, and reads no more than so many bytes of each. Of a
-compacted topic what became of a key may lie anywhere, so its partitions are compared as a whole; a sample of a long one
-compares the records that both have, and says nothing of keys.
+A sample has ranges all over every partition, and reads a bounded number of bytes of each. In a compacted topic the
+current record of a key may be anywhere, so its partitions are compared as a whole; a sample of a long one compares the
+records that both logs have, and ignores keys.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from ha_core.wire.errors import RemoteProtocolError
 
 RECORDS_PER_RANGE = 200_000
 MAX_RANGES = 5_000
-"""Of a topic, and one for each partition: where there would be more, they are longer."""
+"""Per topic, at least one per partition; beyond that, ranges are longer."""
 WHOLE = 1 << 62
 SAMPLE_BYTES, SAMPLE_RANGE_BYTES = 160 << 20, 16 << 20
-"""Of a partition and of a range in a sample, read of both logs together; a range may have what others leave."""
+"""Per partition and per range of a sample, read from both logs together; a range may use bytes that others leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of its sources is compared."""
+    """The part of the sources that is compared."""
 
     share: float = 1.0
-    """Of each partition; a range in each part of it at least, see `mirror.comparing.cutting`."""
+    """Share of each partition, at least one range in each section of it, see `mirror.comparing.cutting`."""
     seed: int = 0
     records: int = RECORDS_PER_RANGE
-    """Source offsets in a range at most, but for those of very long topics."""
+    """Most source offsets per range, except in very long topics."""
 
     @property
     def sampled(self) -> bool:
@@ -58,14 +58,14 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRanges:
-    """A partition as it is to be compared."""
+    """A partition, and the ranges of it to compare."""
 
     topic: str
     partition: int
     ranges: Sequence[Range] = ()
-    """Those that are chosen."""
+    """The chosen ranges."""
     of: int = 0
-    """So many ranges there are."""
+    """Number of all ranges."""
     compacted: Compacted = NEITHER
     behind: int = 0
     """Source offsets that are not copied yet."""
@@ -77,13 +77,13 @@ class PartitionRanges:
     outlived: bool = False
     """True if the source may delete these at any moment, too: see `ha_core.kafka.retention_gap`."""
     damage: RecordDifference | None = None
-    """What differs without a look at records."""
+    """A difference found without reading records."""
     begun: bool = True
-    """False: nothing is copied of it yet, and nothing else is wrong with it."""
+    """False: nothing of it is copied yet, and there is no other fault."""
     apart: bool = False
-    """Nothing is said of the last states of keys: each log has been written to by itself since, or it is a sample."""
+    """True if last states of keys are not compared: each log has its own writes since, or it is a sample."""
     most_bytes: int | None = None
-    """So much is read for a range, of both logs together; None: all of it."""
+    """Most bytes read for a range, of both logs together; None: no limit."""
 
     @property
     def known(self) -> Compared:
@@ -95,29 +95,29 @@ class PartitionRanges:
 
 
 class MirrorEnd(NamedTuple):
-    """Where the mirror of a partition has ended."""
+    """Where the mirror of a partition ended."""
 
     source: int
-    """Nothing of the source was copied from this offset on."""
+    """First source offset that was not copied."""
     base: int
-    """The first offset that the copy got as the writer."""
+    """First offset of the copy as the writer."""
 
 
 def copies_of(mirror: Mirror, partitions: int) -> list[CopyPartition]:
-    """Of each partition of a mirrored topic."""
+    """The copy of each partition of a mirrored topic."""
     ids = (CopyId(mirror.link, mirror.topic, partition) for partition in range(partitions))
     return [CopyPartition(id_, (mirror.log, log_partition(id_, mirror.log_partitions))) for id_ in ids]
 
 
 def plan(source: Admin, target: Admin, mirror: Mirror, extent: Coverage) -> list[PartitionRanges]:
-    """As `plan_all`, of one mirror."""
+    """`plan_all` for one mirror."""
     return plan_all(source, target, [mirror], extent)[mirror.topic]
 
 
 def plan_all(
     source: Admin, target: Admin, mirrors: Collection[Mirror], extent: Coverage
 ) -> dict[str, list[PartitionRanges]]:
-    """How each partition of mirrors from one cluster to another is compared, by topic.
+    """Plans the comparison of each partition of mirrors from one cluster to another, by topic.
 
     :raises TopicMissingError: a source or a copy does not exist.
     :raises CopyDamagedError: a note of a copier cannot be read.
@@ -148,9 +148,9 @@ def plan_all(
 def plan_ended(
     source: Admin, target: Admin, mirror: Mirror, ended: Mapping[int, MirrorEnd], extent: Coverage
 ) -> list[PartitionRanges]:
-    """How what a mirror had copied is compared with what its source has, after the copy became the writer.
+    """Plans the comparison of the copied part with its source, after the copy became the writer.
 
-    :param ended: of each partition that is compared.
+    :param ended: partitions to compare.
     :raises TopicMissingError: the source or the copy does not exist.
     :raises CopyDamagedError: the notes of the mirror do not say what was copied.
     """
@@ -168,7 +168,7 @@ def plan_ended(
         progress, runs = copied_below(known, tail, until.base)
         copied = CopyMap.of(progress, runs[: len(runs) - len(progress.runs)])
         there = theirs[copy.key]
-        end = min(copied.source, until.source, there.last_stable)  # of what is open in the source nothing was copied
+        end = min(copied.source, until.source, there.last_stable)  # nothing of an open transaction was copied
         found = _ranges(copy.key, copied, there, end, ours[copy.key], NEITHER, cut)
         plans.append(replace(found, compacted=compacted, apart=True))
     return plans
@@ -181,7 +181,7 @@ class _Shape(NamedTuple):
     copied_partitions: int
     compacted: Compacted
     kept_ms: int | None
-    """How long the source keeps records."""
+    """Retention time of the source."""
 
 
 def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, _Shape]:
@@ -200,12 +200,12 @@ def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, 
 
 
 def _records(extent: Coverage, ends: Iterable[int]) -> int:
-    """Source offsets in a range, of a topic whose logs end there."""
+    """Source offsets per range, for a topic with these log ends."""
     return max(extent.records, sum(ends) // MAX_RANGES)
 
 
 class _Cut(NamedTuple):
-    """How a partition is cut, whether its ranges say something of keys, and whether they are a sample."""
+    """How a partition is cut, whether its ranges compare keys, and whether they are a sample."""
 
     its: Cutting
     of_keys: bool
@@ -213,15 +213,15 @@ class _Cut(NamedTuple):
 
 
 Cut = Callable[[Partition, int, Compacted], _Cut]
-"""Of a partition of so many source offsets."""
+"""Cuts a partition with this number of source offsets."""
 
 
 def _cut(
     extent: Coverage, seed: str, records: int, partitions: int, key: Partition, length: int, compacted: Compacted
 ) -> _Cut:
     """
-    :param records: in a range at most.
-    :param partitions: of the topic.
+    :param records: most records per range.
+    :param partitions: number of partitions of the topic.
     """
     if any(compacted) and (not extent.sampled or length <= records):
         return _Cut(cutting(length, WHOLE), True, extent.sampled)
@@ -231,7 +231,7 @@ def _cut(
 
 
 def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Compacted, cut: Cut) -> PartitionRanges:
-    """:param copy: None: the copy does not have the partition yet."""
+    """:param copy: None: the copy lacks the partition."""
     if copy is None or copy.copied is None:
         left, damage = source.last_stable - source.start, copy.damage if copy else None
         begun = damage is not None
@@ -252,10 +252,10 @@ def _ranges(
     key: Partition, copied: CopyMap, source: LogEnds, end: int, copy: LogEnds, compacted: Compacted, cut: Cut
 ) -> PartitionRanges:
     """
-    :param end: source offset up to which is compared.
-    :param copy: the copy's log. If it has lost its end, the records there are missing: no range waits for them.
+    :param end: source offset at which the comparison ends.
+    :param copy: the copy's log. If it has lost its end, those records are missing, and no range waits for them.
     """
-    # Runs tell what the copy has deleted in the whole partition; a sample may not look there.
+    # Runs show what the copy has deleted in the whole partition; a sample may not look there.
     begins = begins_at(copied.runs, copy.start)
     start = source.start if any(compacted) else min(max(source.start, begins), end)
     its, of_keys, sampled = cut(key, max(end - start, 0), compacted)
@@ -277,7 +277,7 @@ def _ranges(
 
 
 class _Metered:
-    """Reads logs, and counts how much."""
+    """Reads logs and counts the bytes."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -312,11 +312,11 @@ def compare(
     outlived: bool = False,
     over: Callable[[], bool] = never,
 ) -> Compared:
-    """Compare a range of a partition.
+    """Compares a range of a partition.
 
-    :param apart: see `PartitionRanges.apart`; and `most_bytes`: behind it the range is cut short.
-    :param outlived: see `PartitionRanges.outlived`: records that the copy has deleted are then not lacking.
-    :param over: asked all the while, whether the time is over.
+    :param apart: see `PartitionRanges.apart`; likewise `most_bytes`, after which the range is cut short.
+    :param outlived: see `PartitionRanges.outlived`: records that the copy has deleted are then not missing.
+    :param over: called repeatedly; True when the time is over.
     :raises KafkaAdminError: one of the clusters does not answer.
     """
     metered = _Metered()
@@ -327,7 +327,7 @@ def compare(
         return over() or (most_bytes is not None and metered.bytes >= most_bytes)
 
     def by_now() -> ByNow:
-        # The source first: what the copier takes from it meanwhile is then in the copy at least.
+        # The source's end first: records that the copier adds in between are then in the copy at least.
         end = source.ends([key])[key].last_stable
         held = target.ends([key])[key].high_watermark
         return ByNow(

@@ -1,1 +1,1 @@
-"""Copying a partition to another cluster, without I/O: what is appended next, and where an earlier copier stopped."""
+"""Copying a partition to another cluster, without I/O: the next batches to append, and recovery after a takeover."""

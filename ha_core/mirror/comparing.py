@@ -1,24 +1,24 @@
-"""Whether a copy has what its source has: every record, with its key, value, headers and time. No I/O.
+"""Compares a copy with its source: every record, with its key, value, headers and timestamp. No I/O.
 
-The runs of a copy say at which offset each record of the source has to lie there. Both logs are walked side by side.
-A batch that was copied as it is has the same records, to the byte, behind a header of its own: it is compared without
-being read. Whatever differs in bytes is read, record by record, before it is called different: a broker that packs
-anew changes the bytes and not the records.
+The runs of a copy give the offset at which each record of the source must be. Both logs are read side by side. A batch
+copied unchanged has the same records, to the byte, after its own header: it is compared without decoding it. Batches
+that differ in bytes are decoded and compared record by record, because a broker that repacks a batch changes its bytes
+and not its records.
 
-What only one of them has:
+Records that only one log has:
 
-- A record that the source has and the copy has not is *missing*, and a difference; but not below the start of the
-  copy's log, which is counted. Nor is one where the source was a copy before, and has of the time before that what
-  nobody is led to, as the tail that it had when it failed (`Progress.source_base`).
-- A record that the copy has and the source has no more (retention, compaction, deleted records) is counted, too. It is
-  a difference where the source has an aborted or a control batch, or where no run says that anything was copied; but
-  not where the copy was a source before: what it had then, and nobody copied, is its own (`Progress.base`).
-- Where a topic is compacted, what only one of them has is counted, and the last state of its key has to be the same in
-  both, see `key_states`: to whoever is led to them, so what is a log's own excuses nothing. A compacted copy may lack
-  what its source has, another one may not. What only one of them has of a key is looked at again before it is called
-  different: clusters compact when they like, while logs are read too.
+- A record that the source has and the copy lacks is *missing*, and a difference, except below the copy's log start,
+  where it is counted. It is no difference either if the source was a copy before and the record dates from that time
+  without being in any map, such as the tail at its failure (`Progress.source_base`).
+- A record that the copy has and the source has lost (retention, compaction, deleted records) is counted, too. It is a
+  difference if the source has an aborted or a control batch there, or if no run covers it; but not if the copy was a
+  source before and the record is its own from that time (`Progress.base`).
+- In a compacted topic, records that only one log has are counted, and the last state of their keys must be equal in
+  both, see `key_states`: only as readers see it, so a log's own records excuse nothing. A compacted copy may lack
+  records of its source, any other copy may not. Keys that differ are read again before they are reported: clusters
+  compact at any time, even while logs are read.
 
-Of a range the first difference is found, by its offset in the source, and nothing behind it is looked at.
+The comparison of a range ends at its first difference, in order of source offsets.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from typing import NamedTuple
 from ha_core.mirror.key_states import MAX_FOLLOWED, NEITHER, Compacted, KeyRecord, KeyShare, KeyStates, Unmatched
 from ha_core.mirror.partition_diff import Compared, LogPart, Range, RecordDifference, Walk, never, visible
 from ha_core.mirror.progress import CopyDamagedError, Intent, Progress
-from ha_core.mirror.recovery import DataEnd, behind, recover
+from ha_core.mirror.recovery import DataEnd, above_progress, recover
 from ha_core.model import Run
 from ha_core.wire.records import Batch
 
 
 class CopyMap(NamedTuple):
-    """Where what lies in a copy: the source up to `source`, in the copy up to `target`."""
+    """The map of a copy: the source up to `source` is in the copy up to `target`."""
 
     runs: tuple[Run, ...]
     source: int
@@ -51,22 +51,22 @@ class CopyMap(NamedTuple):
 
     @classmethod
     def of(cls, progress: Progress, older: Iterable[Run] = ()) -> CopyMap:
-        """:param older: runs that the progress does not hold any more."""
+        """:param older: runs that the progress no longer holds."""
         return cls((*older, *progress.runs), progress.source, progress.target, progress.base, progress.source_base)
 
 
 SPREAD = 10
-"""Parts of a partition's length: each has a range in a sample, however small the share."""
+"""Sections of a partition: a sample has a range in each of them, however small its share."""
 LEAST_RECORDS = 1_000
-"""Source offsets in a range of a sample: less is no less work, for it is fetched with what lies behind it."""
+"""Fewest source offsets per range of a sample: fewer save no work, because a fetch returns more anyway."""
 
 
 class Cutting(NamedTuple):
-    """A partition in ranges, and which of them are looked at.
+    """A partition cut into ranges, and the chosen ones.
 
-    :ivar records: source offsets in each.
-    :ivar of: so many ranges there are.
-    :ivar chosen: their numbers, ascending.
+    :ivar records: source offsets per range.
+    :ivar of: number of ranges.
+    :ivar chosen: numbers of the chosen ranges, ascending.
     """
 
     records: int
@@ -75,11 +75,11 @@ class Cutting(NamedTuple):
 
 
 def cutting(length: int, records: int, share: float = 1.0, seed: str = "", most: int = 1 << 62) -> Cutting:
-    """How so many source offsets are cut. A sample has ranges all over the length, one in each part of it, where the
-    seed says; what is small is looked at as a whole, whatever the share.
+    """Cuts `length` source offsets. A sample has ranges all over the length, one in each section of it, chosen by the
+    seed; a short partition is compared as a whole, whatever the share.
 
-    :param records: in a range at most.
-    :param most: ranges of a sample, where the share alone does not ask for more.
+    :param records: most source offsets per range.
+    :param most: most ranges of a sample, unless the share alone requires more.
     """
     if share >= 1:
         of = -(-length // records)
@@ -97,10 +97,10 @@ def _draw(seed: str, at: int, count: int) -> int:
 
 
 def ranges(copied: CopyMap, start: int, end: int, records: int, only: Sequence[int] | None = None) -> Iterator[Range]:
-    """The source offsets `[start, end)` in ranges of so many.
+    """The source offsets `[start, end)` in ranges of `records` offsets.
 
-    :param end: not above what is copied.
-    :param only: the numbers of those that are wanted, ascending; None: all.
+    :param end: at most the copied end.
+    :param only: numbers of the wanted ranges, ascending; None: all.
     """
     runs, first = copied.runs, 0
     for number in range(-(-(end - start) // records)) if only is None else only:
@@ -116,7 +116,7 @@ def ranges(copied: CopyMap, start: int, end: int, records: int, only: Sequence[i
 
 
 def _reached(runs: Sequence[Run], offset: int) -> int:
-    """Where in the copy the records below this offset of the source end."""
+    """Offset of the copy at which its records from below this source offset end."""
     at = bisect_right(runs, offset - 1, key=lambda run: run.source) - 1
     if at < 0:
         return 0
@@ -124,19 +124,19 @@ def _reached(runs: Sequence[Run], offset: int) -> int:
     return run.target + min(offset - run.source, run.records)
 
 
-def standing(
+def current_progress(
     progress: Progress, intents: Iterable[Intent], tail: Iterable[Batch], end: int
 ) -> tuple[Progress, RecordDifference | None]:
-    """How far a copy is that somebody may be appending to, and what is wrong with it behind its newest progress.
+    """How far a copy with an active copier is, and any damage above its newest progress.
 
-    :param progress: the newest of the copy log; and all intents there, read after `end`.
-    :param tail: the batches of the copy from `progress.target` on, up to `end`.
-    :param end: of the copy, before the copy log was read.
+    :param progress: the newest in the copy log; likewise all its intents, read after `end`.
+    :param tail: the batches of the copy from `progress.target` up to `end`.
+    :param end: end of the copy, read before the copy log.
     """
     try:
-        there = behind(tail, progress)
-        foreign = there.foreign
-        found = recover(progress, intents, DataEnd(there.last, there.passed))
+        above = above_progress(tail, progress)
+        foreign = above.foreign
+        found = recover(progress, intents, DataEnd(above.last, above.passed))
     except CopyDamagedError as error:
         return progress, RecordDifference(progress.source, progress.target, str(error))
     if foreign is None:
@@ -146,21 +146,21 @@ def standing(
 
 
 class ByNow(NamedTuple):
-    """Both logs up to where they end by now: the source from the start of the range on, the copy from its own start."""
+    """Both logs up to their current ends: the source from the start of the range, the copy from its own start."""
 
     source: LogPart
     copy: LogPart
     arrived: int = 0
-    """So many offsets the copy has got behind the range, and so many records of the source at most."""
+    """Offsets added to the copy since above the range, an upper bound for new source records in it."""
 
 
 LOOKS = 2
-"""At keys whose last state is not the same: compaction may have been at work between both readings of the first."""
+"""Readings of keys whose last states differ: compaction may have run between the readings of the two logs."""
 
 
 class Comparison:
-    """Compares a range. `source` and `copy` have all batches that reach into it, and may have more; they are read again
-    where there are more keys to be followed than are at a time.
+    """Compares a range. `source` and `copy` have all batches that overlap it, and may have more; they are read again
+    if there are more keys to follow than fit at a time.
     """
 
     def __init__(
@@ -176,8 +176,8 @@ class Comparison:
 
     def run(self, by_now: Callable[[], ByNow] | None = None, over: Callable[[], bool] = never) -> Compared:
         """
-        :param by_now: asked for when the last state of keys has to be looked at; without it, both are as they were.
-        :param over: asked all the while, whether the time is over. Of keys nothing is said then.
+        :param by_now: called when the last states of keys must be read; without it, both logs are taken as unchanged.
+        :param over: called repeatedly; True when the time is over. Keys are then not judged.
         :raises RemoteProtocolError: a batch cannot be read.
         """
         found: Compared | None = None
@@ -205,15 +205,15 @@ class Comparison:
             if not digests:
                 return []
             states, logs = KeyStates(digests), by_now()
-            behind_range = 0
+            later_records = 0
             for record in visible(logs.source):
                 if over():
                     return None
                 if record.offset < span.start or span.own_in_source(record.offset):
                     continue
                 later = record.offset >= span.end
-                behind_range += later
-                states.source(record.rest, record.offset, later, arrived=behind_range <= logs.arrived)
+                later_records += later
+                states.source(record.rest, record.offset, later, arrived=later_records <= logs.arrived)
             for record in visible(logs.copy):
                 if over():
                     return None
@@ -232,6 +232,6 @@ class Comparison:
         return RecordDifference(seen.offset, -1 if target is None else target, what)
 
     def _deleted_below(self, offset: int, logs: ByNow) -> bool:
-        """Whether one of the logs starts behind it, by retention or because somebody deleted records."""
+        """True if one of the logs now starts above it, by retention or because records were deleted."""
         target = self._span.place(offset)
         return offset < logs.source.log_start or (target is not None and target < logs.copy.log_start)

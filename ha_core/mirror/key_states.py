@@ -1,14 +1,14 @@
-"""What readers of two compacted logs see in the end: whether the last state of each key is the same. No I/O.
+"""Compares the last state of each key in two compacted logs, as readers see it. No I/O.
 
-Compaction takes away what it likes on either side, an earlier record while a later one of its key is there, and a
-tombstone when it is old. It never leaves an earlier record where it has taken a later one. So two logs agree on a key
-if both have the same last record of it, or a later one came meanwhile, or the last of either is a tombstone or nothing:
-that is the key as readers see it, deleted. They differ where a key lives in one of them alone, as behind a tombstone
-that one log has lost, and the other had.
+Compaction on either side may remove an earlier record if a later one of its key exists, and a tombstone when it is old.
+It never keeps an earlier record after removing a later one. So two logs agree on a key if both have the same last
+record of it, or a later one arrived meanwhile, or the last one of either is a tombstone or missing: readers see the key
+as deleted. They differ if a key is live in one of them only, for example because one log has lost the tombstone that
+the other one had.
 
-A walk through both logs finds the keys whose last record has no counterpart. So many of them are held at a time; the
-others are left to further walks, each by its part of all keys. So memory is bounded whatever the logs have, and of many
-such keys the price is that the partition is read again for each part.
+Reading both logs finds the keys whose last record has no counterpart. A bounded number of them is followed at a time;
+the others are left to further passes, each for its share of all keys. So memory is bounded whatever the logs contain,
+and with many such keys the partition is read once more for each share.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import NamedTuple
 from ha_core.mirror.split import fields
 
 MAX_FOLLOWED = 100_000
-"""Keys that are followed in one walk: some 50 MB."""
+"""Most keys followed in one pass: about 50 MB."""
 
 
 class Compacted(NamedTuple):
-    """Which of the two topics is a compacted one."""
+    """Tells which of the two topics is compacted."""
 
     source: bool = False
     copy: bool = False
@@ -35,7 +35,7 @@ NEITHER = Compacted()
 
 
 class KeyShare(NamedTuple):
-    """Of all keys those whose digest, as a number, has this remainder."""
+    """The share of all keys whose digest, as a number, has this remainder."""
 
     remainder: int = 0
     of: int = 1
@@ -48,10 +48,10 @@ class KeyShare(NamedTuple):
 
 
 class Unmatched:
-    """The keys whose last record, of those that a walk has met, is in one of the logs only.
+    """The keys whose last record in a pass is in one of the logs only.
 
-    :ivar digests: of these keys.
-    :ivar left: the parts of all keys that this walk had no room for.
+    :ivar digests: digests of these keys.
+    :ivar left: shares of all keys that did not fit into this pass.
     """
 
     def __init__(self, part: KeyShare, most: int = MAX_FOLLOWED) -> None:
@@ -60,9 +60,9 @@ class Unmatched:
         self._part, self._most = part, most
 
     def add(self, rest: bytes) -> None:
-        """:param rest: of the record."""
+        """:param rest: key, value and headers of the record."""
         key, _, _ = fields(rest)
-        # Compaction takes records without a key, from when the topic was none that is compacted.
+        # Compaction removes records without a key, which date from before the topic was compacted.
         if key is None or not self._part.has(digest := _digest(key)):
             return
         self.digests.add(digest)
@@ -80,29 +80,29 @@ class KeyRecord(NamedTuple):
     """A record of a key."""
 
     offset: int
-    """In the source; what is not there, or lies behind what is compared, has one that orders it among the others."""
+    """Source offset; for a record that the source lacks or above the range, one that orders it among the others."""
     live: bool
     """False: a tombstone."""
     at: int
-    """Where it lies in its own log."""
+    """Offset in its own log."""
 
 
 @dataclass(slots=True)
 class KeyState:
-    """The last records of a key: of what is compared, and of what came later."""
+    """The last records of a key: within the range, and later ones."""
 
     source: KeyRecord | None = None
     source_later: KeyRecord | None = None
     deleted_later: bool = False
-    """There is a tombstone in the source among what came later, and it may have been in the copy."""
+    """A later tombstone is in the source, and may have been in the copy."""
     copy: KeyRecord | None = None
     copy_later: KeyRecord | None = None
 
     def differ(self) -> tuple[KeyRecord, str] | None:
-        """What does, and by which record."""
+        """The record by which the logs differ, and the difference."""
         newest = max((one.offset for one in (self.source, self.copy) if one), default=-1)
         if self.copy_later and self.copy_later.offset > newest:
-            return None  # whatever it had before, this is what readers see now; it is compared with the next range
+            return None  # readers now see this record; it is compared with the next range
         if self.source and (not self.copy or self.copy.offset < self.source.offset):
             return self._source_is_ahead(self.source)
         if self.copy and (not self.source or self.source.offset < self.copy.offset):
@@ -112,7 +112,7 @@ class KeyState:
     def _source_is_ahead(self, last: KeyRecord) -> tuple[KeyRecord, str] | None:
         alive = self.copy if self.copy and self.copy.live else None
         if last.live:
-            deleted = self.deleted_later and alive is None  # in the copy the tombstone has come and gone
+            deleted = self.deleted_later and alive is None  # the copy has had the tombstone and removed it
             return None if deleted else (last, "the copy has neither it nor a later one of its key")
         if alive is None:
             return None
@@ -130,16 +130,16 @@ class KeyState:
 
 
 class KeyStates:
-    """Of some keys what both logs have by now."""
+    """Current states of some keys in both logs."""
 
     def __init__(self, digests: Iterable[bytes]) -> None:
         self._of: dict[bytes, KeyState] = {digest: KeyState() for digest in digests}
 
     def source(self, rest: bytes, offset: int, later: bool, arrived: bool) -> None:
-        """A record of the source. They come in the order of their offsets.
+        """Adds a record of the source, in the order of offsets.
 
-        :param later: it lies behind what is compared.
-        :param arrived: the copy may have got it, if it is later.
+        :param later: the record is above the range.
+        :param arrived: a later record that the copy may have.
         """
         if state := self._state(rest):
             seen = KeyRecord(offset, _live(rest), offset)
@@ -150,7 +150,7 @@ class KeyStates:
                 state.source = seen
 
     def copy(self, rest: bytes, at: int, offset: int, later: bool) -> None:
-        """A record of the copy, at `at` there.
+        """Adds a record of the copy, at offset `at` there.
 
         :param offset: see `KeyRecord.offset`.
         """
@@ -162,7 +162,7 @@ class KeyStates:
                 state.copy = seen
 
     def differing(self) -> Mapping[bytes, tuple[KeyRecord, str]]:
-        """digest → by which record the logs differ, and what does."""
+        """digest → the record by which the logs differ, and the difference."""
         found = ((digest, state.differ()) for digest, state in self._of.items())
         return {digest: what for digest, what in found if what is not None}
 

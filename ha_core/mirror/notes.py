@@ -1,7 +1,8 @@
-"""Intents, progresses and pages of runs as records of the copy log, a compacted topic whose keys are used again.
+"""Intents, progresses and pages of runs as records of the copy log, a compacted topic with a fixed set of keys.
 
-Of each partition the log keeps one progress, `SLOTS` intents, and a page for each `PAGE_RUNS` gaps of its source. Keys
-begin with the link, the topic and the partition; values are JSON of arrays in a fixed order, packed when they are long.
+Per partition the log keeps one progress, `SLOTS` intents, and a page for each `PAGE_RUNS` gaps of its source. Keys
+begin with the link, the topic and the partition; values are JSON of arrays in a fixed order, compressed when they are
+long.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ha_core.model import Run
 _SCHEMA = 1
 _PACK_FROM_BYTES = 1024
 _MAX_VALUE_BYTES = 64 << 20
-"""Unpacked; what claims to be longer was not written here."""
+"""Limit of the unpacked value; a longer one was not written by a copier."""
 _PROGRESS, _PAGE = "progress", "runs-"
 Note = Intent | Progress | RunPage
 
@@ -40,21 +41,21 @@ class CopyId(NamedTuple):
 
     @property
     def mirror(self) -> tuple[str, str]:
-        """The mirror that it is a part of."""
+        """The mirror of the partition."""
         return self[:2]
 
 
 COPIERS = "switchyard-copy-"
-"""What their transactional ids begin with."""
+"""Prefix of copiers' transactional ids."""
 
 
 def transactional_id(copy: CopyId) -> str:
-    """Of the copier of a partition. Each has its own, so that one that is taken over stops nobody else."""
+    """Transactional id of a partition's copier. Each partition has its own, so a takeover stops only that copier."""
     return f"{COPIERS}{copy.link}-{copy.topic}-{copy.partition}"
 
 
 def log_partition(copy: CopyId, count: int) -> int:
-    """The partition of the copy log that has the notes of `copy`, for ever: the log never gets more of them."""
+    """The partition of the copy log with the notes of `copy`. It never changes: the log gets no more partitions."""
     return zlib.crc32("\0".join(map(str, copy)).encode()) % count
 
 
@@ -90,7 +91,7 @@ def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
             (batches,) = rest
             return copy, Intent(Writer(*writer), number, tuple(Copied(*one) for one in batches), leader_epoch)
         source, target, sequence, runs, producers, pages, forgotten, topics, *more = rest
-        # Written before mirrors were turned round, it has none of these.
+        # A progress written before mirrors could be reversed has none of these.
         base, source_base = [*more, 0, 0][: max(len(more), 2)]
         return copy, Progress(
             Writer(*writer),
@@ -118,9 +119,9 @@ def _key(key: bytes) -> tuple[CopyId, int | str]:
 
 @dataclass
 class Notes:
-    """What the copy log says of one copy. Later records of a key replace earlier ones.
+    """The notes of one copy in the copy log. Later records of a key replace earlier ones.
 
-    :ivar pages: empty for who does not want the whole map.
+    :ivar pages: empty unless `whole_map` is set.
     """
 
     copy: CopyId
@@ -130,7 +131,7 @@ class Notes:
     pages: dict[int, RunPage] = field(default_factory=dict)
 
     def take(self, key: bytes, value: bytes) -> None:
-        """A record of the copy log that concerns the copy. :raises CopyDamagedError: it cannot be read."""
+        """Takes a record of the copy log with the copy's key. :raises CopyDamagedError: it cannot be read."""
         if not self.whole_map and _PAGE_IN_KEY in key:
             return
         _, note = decode(key, value)
@@ -144,7 +145,7 @@ class Notes:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Where everything lies up to the progress, where the whole map was wanted.
+        """All runs up to the progress, if `whole_map` is set.
 
         :raises CopyDamagedError: a page is missing.
         """
@@ -161,7 +162,7 @@ _PAGE_IN_KEY = f',"{_PAGE}'.encode()
 
 
 def copy_of(key: bytes) -> CopyId:
-    """Which copy a record of the copy log concerns. :raises CopyDamagedError: none that can be read."""
+    """The copy of a record of the copy log. :raises CopyDamagedError: the key cannot be read."""
     try:
         return _key(key)[0]
     except (ValueError, TypeError) as error:

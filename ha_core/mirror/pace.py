@@ -1,7 +1,7 @@
-"""How much is copied in a second: what it may be, and what it was. Without a clock of its own.
+"""Rate limits of copying, and measured rates. Without a clock of its own.
 
-A limit is kept behind, not ahead: nobody knows how many bytes an answer will have, so it is paid for when it is there,
-and nothing is asked for while something is owed. Over a minute that is exact; over a moment it is off by an answer.
+A limit is enforced after the fact: the size of an answer is unknown in advance, so it is charged on arrival, and
+nothing is requested while the balance is negative. Over a minute that is exact; over a moment it is off by an answer.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import sys
 from collections.abc import Mapping
 
 _BURST_S = 0.25
-"""What was not used is kept for so long."""
+"""Time for which an unused allowance is kept."""
 _AT_ONCE_S, _LEAST_AT_ONCE = 0.5, 1 << 16
 _MEMORY_S = 10.0
-"""A rate forgets: what lies so far back counts e times less."""
+"""Averaging time of a rate: bytes this long ago count 1/e."""
 
 
 class Bucket:
     """
-    :param bytes_s: None: as fast as it goes.
+    :param bytes_s: None: unlimited.
     """
 
     def __init__(self, bytes_s: float | None, now: float) -> None:
@@ -28,8 +28,8 @@ class Bucket:
         self._at = now
 
     def change(self, bytes_s: float | None, now: float) -> None:
-        """From now on. What is owed stays owed, but is no longer waited for than before: what was taken while more was
-        allowed must not hold up for hours who is allowed little."""
+        """Changes the limit. A debt remains, but is not waited for longer than before: bytes taken under a high limit
+        must not block a low one for hours."""
         if self.bytes_s is not None:
             self._fill(self.bytes_s, now)
         if self.bytes_s is None or bytes_s is None:
@@ -44,31 +44,31 @@ class Bucket:
             self._left -= amount
 
     def wait_s(self, now: float) -> float:
-        """How long nothing may be asked for; 0: something may."""
+        """Time during which nothing may be requested; 0: none."""
         if self.bytes_s is None:
             return 0.0
         self._fill(self.bytes_s, now)
         return max(-self._left / self.bytes_s, 0.0)
 
     def _fill(self, bytes_s: float, now: float) -> None:
-        # A clock that goes back gives nothing and takes nothing.
+        # A clock that goes back changes nothing.
         self._left = min(self._left + max(now - self._at, 0.0) * bytes_s, bytes_s * _BURST_S)
         self._at = now
 
 
 LinkedTopic = tuple[str, str]
-"""(link, topic): a mirror, as copiers know it."""
+"""(link, topic) of a mirror."""
 
 
 class Throttle:
-    """What all mirrors may take together, and each of them."""
+    """Limits for all mirrors together and for each of them."""
 
     def __init__(self, now: float) -> None:
         self._in_all = Bucket(None, now)
         self._mirrors: dict[LinkedTopic, Bucket] = {}
 
     def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float], now: float) -> None:
-        """From now on; mirrors that are not named go as fast as it goes. What is owed stays owed."""
+        """Changes the limits; unnamed mirrors are unlimited. Debts remain."""
         self._in_all.change(in_all, now)
         for gone in self._mirrors.keys() - mirrors.keys():
             del self._mirrors[gone]
@@ -76,7 +76,7 @@ class Throttle:
             self._mirrors.setdefault(mirror, Bucket(None, now)).change(bytes_s, now)
 
     def at_once(self, mirror: LinkedTopic, partitions: int) -> int:
-        """So many bytes each of so many partitions is asked for at most, lest one answer has the bytes of a minute."""
+        """Most bytes to request from each of `partitions` partitions, so that one answer does not use up a minute."""
         limits = [one.bytes_s for one in (self._in_all, self._mirrors.get(mirror)) if one and one.bytes_s is not None]
         return max(int(min(limits) * _AT_ONCE_S / partitions), _LEAST_AT_ONCE) if limits else sys.maxsize
 
@@ -86,13 +86,13 @@ class Throttle:
             bucket.spend(amount, now)
 
     def wait_s(self, mirror: LinkedTopic, now: float) -> float:
-        """How long nothing of this mirror may be asked for."""
+        """Time during which nothing of this mirror may be requested."""
         bucket = self._mirrors.get(mirror)
         return max(self._in_all.wait_s(now), bucket.wait_s(now) if bucket is not None else 0.0)
 
 
 class RateMeter:
-    """What came in a second, of late."""
+    """Recent rate in bytes per second."""
 
     def __init__(self, now: float) -> None:
         self.total = 0
@@ -105,7 +105,7 @@ class RateMeter:
         self._weighted += amount
 
     def per_s(self, now: float) -> float:
-        """Of the last `_MEMORY_S`, or of all the time where that is less."""
+        """Average over the last `_MEMORY_S`, or since the beginning if that is shorter."""
         self._fade(now)
         known = 1 - math.exp(-(now - self._begun) / _MEMORY_S)
         return self._weighted / (_MEMORY_S * known) if known > 0 else 0.0

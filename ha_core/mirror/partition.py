@@ -1,4 +1,4 @@
-"""One partition on its way: what is fetched next, what may be appended, what is known to be there. No I/O.
+"""State of copying one partition: what to fetch next, what may be appended, what is acknowledged. No I/O.
 
     for intent in copy.fetched(answer): ...   # written to the copy log; when all in-sync replicas have one:
     for batch in copy.noted(): ...            # appended in this order, each acknowledged in its turn:
@@ -7,9 +7,9 @@
         for note in copy.notes(): ...         # written to the copy log; when the last, the progress, is acknowledged:
         copy.recorded(progress)
 
-What is on its way is bounded twice: in bytes, and in intents that no written progress has taken in. Their slots in the
-copy log are reused, so one more would overwrite what a successor needs. Of an answer for which there are no more slots
-the rest is fetched again.
+Records in flight are bounded twice: in bytes, and in intents not covered by a written progress. The slots of intents in
+the copy log are reused, so one more would overwrite an intent that a successor needs. If an answer needs more slots
+than are free, the rest of it is fetched again.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from ha_core.wire.sequences import MODULUS, last_sequence
 from ha_core.wire.varint import read_varlong
 
 SLOTS = 64
-"""Intents that the copy log keeps of a partition. A progress is written after half as many."""
+"""Intents per partition in the copy log. A progress is written after half as many."""
 MAX_BATCHES = 1000
-"""Of an intent, which has less than 100 kB then: the copy log takes a megabyte, unless somebody has set it."""
+"""Per intent, which is then below 100 kB: the copy log takes a megabyte by default."""
 PROGRESS_EVERY_BYTES = 64 << 20
-"""So much of the copy a successor reads at most to find where its data ends."""
+"""Limit of the bytes that a successor reads in the copy to find the end of its data."""
 _ABORT = 0
 _LEADER_EPOCH_AT, _LARGEST_MS_AT = 12, 35
 _INT, _LONG = Struct(">i"), Struct(">q")
 
 
 class Aborted(NamedTuple):
-    """A transaction that a fetch of committed records says was aborted."""
+    """An aborted transaction, as reported in a fetch of committed records."""
 
     producer_id: int
     first_offset: int
 
 
 class Claimed(NamedTuple):
-    """A batch to append, as the target's broker takes it."""
+    """A batch to append, in the form that the target's broker accepts."""
 
     copied: tuple[Copied, ...]
-    """The last has records; those before it have none."""
+    """The last one has records; those before it have none."""
     data: memoryview
     newest_ms: int
-    """The largest timestamp in it."""
+    """Largest timestamp in the batch."""
 
 
 class _Noting(NamedTuple):
@@ -66,29 +66,29 @@ class _Appending(NamedTuple):
     leader_epoch: int
     claimed: Claimed
     last: bool
-    """Of its intent."""
+    """True for the last batch of its intent."""
 
 
 class _Kept(NamedTuple):
-    """An answer of which something is still needed."""
+    """An answer that is still needed in part."""
 
     claims: int
-    """How many batches were claimed by its end."""
+    """Number of batches claimed up to its end."""
     size: int
-    """Of what it takes up here: all of it, where a batch is appended from where it lies, and all batches made of it."""
+    """Bytes held for it: the whole answer if any batch is appended from its buffer, and all batches made from it."""
     buffer: bytearray | None
-    """In which it lies, maybe together with the answers of others; None: nothing is appended from there."""
+    """Buffer of the answer, maybe shared with other partitions; None: nothing is appended from it."""
     made: int
-    """Bytes of batches that were made of it (`split`), and lie elsewhere."""
+    """Bytes of batches made from it (`split`), which are outside of the buffer."""
 
 
 class PartitionCopy:
     """
-    :ivar writer: who appends.
-    :ivar next_offset: the source offset to fetch next; what was skipped (aborted, control batches) lies below it.
-    :ivar next_epoch: of the source's leader, in which the last batch below `next_offset` was written; -1: unknown.
-    :ivar copied_ms: the largest timestamp of the last batch that was appended; -1: none was.
-    :ivar seen_ms: the same of the last that was fetched.
+    :ivar writer: the producer that appends.
+    :ivar next_offset: the source offset to fetch next, above skipped ones (aborted and control batches).
+    :ivar next_epoch: leader epoch of the source of the last batch below `next_offset`; -1: unknown.
+    :ivar copied_ms: largest timestamp of the last appended batch; -1: none was.
+    :ivar seen_ms: largest timestamp of the last fetched batch; -1: none was.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -111,75 +111,75 @@ class PartitionCopy:
 
     @property
     def progress(self) -> Progress:
-        """All that the target has acknowledged."""
+        """Everything that the target has acknowledged."""
         return self._account.progress()
 
     @property
     def pages(self) -> Mapping[int, RunPage]:
-        """Of its map, those of which nobody knows whether the copy log has them."""
+        """Pages of the map that may be missing in the copy log."""
         return self._pages
 
     @property
     def source(self) -> int:
-        """The source offset behind the last record that the target has acknowledged, or behind what was skipped."""
+        """The source offset after the last record that the target has acknowledged, or after skipped ones."""
         return self.next_offset if self.idle else self._account.source
 
     @property
     def target(self) -> int:
-        """The offset of the copy behind the last record that the target has acknowledged."""
+        """The offset of the copy after the last record that the target has acknowledged."""
         return self._account.target
 
     def newest_runs(self, most: int) -> tuple[Run, ...]:
-        """Of what the target has acknowledged."""
+        """The newest runs that the target has acknowledged."""
         return self._account.newest_runs(most)
 
     @property
     def bytes(self) -> int:
-        """On their way."""
+        """Bytes in flight."""
         return self._bytes
 
     @property
     def held(self) -> int:
-        """Bytes of the answers that are kept, each until its last batch is appended: all of it lies in one buffer, and
-        what was made of it in others."""
+        """Bytes of the answers that are kept, each in full until its last batch is appended, and of batches made from
+        them."""
         return self._held
 
     @property
     def buffers(self) -> Iterator[bytearray]:
-        """In which these answers lie. What other partitions have of the same answer lies there as well."""
+        """Buffers of these answers, which may contain records of other partitions too."""
         return (kept.buffer for kept in self._answers if kept.buffer is not None)
 
     @property
     def made(self) -> int:
-        """Of `held`, what lies in no such buffer."""
+        """Bytes of `held` outside of these buffers."""
         return self._made
 
     @property
     def has_slots(self) -> bool:
-        """Whether there is room for another intent."""
+        """True if another intent fits."""
         return self._number - self._recorded < SLOTS - 1
 
     @property
     def idle(self) -> bool:
-        """Whether all that was fetched is appended."""
+        """True if everything fetched is appended."""
         return not self._noting and not self._appending
 
     @property
     def due(self) -> bool:
-        """Whether the progress is to be written down."""
+        """True if the progress should be written."""
         done = self._account.number - self._recorded
         return done >= SLOTS // 2 or (done > 0 and self._bytes_since >= PROGRESS_EVERY_BYTES)
 
     @property
     def unrecorded(self) -> bool:
-        """Whether the target has acknowledged what no written progress says."""
+        """True if the target has acknowledged more than the last written progress covers."""
         return self._account.number > self._recorded
 
     def fetched(self, records: bytearray | memoryview, aborted: Iterable[Aborted] = ()) -> list[Intent]:
-        """Takes an answer to a fetch of committed records at `next_offset`; what is kept of it is in the buffer itself,
-        which nobody else may change from now on.
+        """Takes an answer to a fetch of committed records at `next_offset`. Batches stay in its buffer, which must not
+        be changed by others from now on.
 
-        :return: what is to be written to the copy log before any of it is appended.
+        :return: intents to write to the copy log before any of the batches is appended.
         :raises RemoteProtocolError: a batch cannot be read.
         """
         claims = self._claims
@@ -235,7 +235,7 @@ class PartitionCopy:
         return intent
 
     def noted(self) -> tuple[Claimed, ...]:
-        """The oldest intent is in the copy log: its batches may be appended, behind those of the ones before."""
+        """The oldest intent is in the copy log: its batches may be appended after those of earlier ones."""
         intent, claimed = self._noting.popleft()
         last = len(claimed) - 1
         for index, one in enumerate(claimed):
@@ -243,19 +243,19 @@ class PartitionCopy:
         return claimed
 
     def appended(self, offset: int) -> None:
-        """The target has acknowledged the oldest batch that was to be appended.
+        """The target has acknowledged the oldest batch in flight.
 
-        :param offset: that it has there.
-        :raises CopyDamagedError: it lies where something else was.
-        :raises DisplacedError: it lies further behind than it was to.
+        :param offset: its offset in the copy.
+        :raises CopyDamagedError: other records were at this offset.
+        :raises DisplacedError: the offset is higher than expected.
         """
         number, leader_epoch, claimed, last = self._appending.popleft()
         account = self._account
         what = f"a batch was appended at offset {offset}, and {account.target} comes next"
         if offset > account.target:
-            raise DisplacedError(f"{what}: a marker lies between them, or somebody else writes to the copy")
+            raise DisplacedError(f"{what}: a marker is between them, or another producer writes to the copy")
         if offset < account.target:
-            raise CopyDamagedError(f"{what}: its brokers have lost records, or its topic was deleted and made again")
+            raise CopyDamagedError(f"{what}: its brokers have lost records, or its topic was deleted and re-created")
         for copied in claimed.copied:
             account.add(copied, leader_epoch)
         if last:
@@ -270,20 +270,20 @@ class PartitionCopy:
             self._made -= kept.made
 
     def notes(self) -> tuple[RunPage | Progress, ...]:
-        """What is to be written down now, in this order; the progress comes last."""
+        """Notes to write now, in this order; the progress comes last."""
         pages, progress = self._account.notes()
         self._pages |= {page.number: page for page in pages}
         return (*pages, progress)
 
     def recorded(self, progress: Progress) -> None:
-        """The copy log has this progress."""
+        """Records that the copy log has this progress."""
         self._recorded = progress.number
         self._bytes_since = 0
         self._pages = {number: page for number, page in self._pages.items() if number >= progress.pages}
 
 
 def _kept(claims: int, size: int, buffer: bytearray, noting: Iterable[_Noting]) -> _Kept:
-    """:param noting: all that was claimed of the answer."""
+    """:param noting: all intents claimed from the answer."""
     made, in_place = 0, False
     for claimed in (one for noted in noting for one in noted.claimed):
         if claimed.data.obj is buffer:
@@ -294,7 +294,7 @@ def _kept(claims: int, size: int, buffer: bytearray, noting: Iterable[_Noting]) 
 
 
 def _parts(records: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tuple[Copied, memoryview]]:
-    """What is to be appended for a batch, from this offset on."""
+    """Batches to append for a batch of the source, from offset `start` on."""
     if batch.magic == 2 and not batch.records_count:
         last = last_sequence(batch.base_sequence, batch.last_offset_delta + 1) if batch.producer_id >= 0 else -1
         yield Copied(batch.last_offset + 1, 0, batch.producer_id, batch.producer_epoch, last), memoryview(b"")
@@ -307,7 +307,7 @@ def _parts(records: bytearray | memoryview, batch: Batch, start: int) -> Iterato
 
 
 def judged(records: bytearray | memoryview, aborted: Iterable[Aborted]) -> Iterator[tuple[Batch, bool]]:
-    """Every batch, and whether a consumer that reads committed records would see it."""
+    """Every batch, and True if a consumer of committed records sees it."""
     waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
     open_ids: set[int] = set()
     for batch in batches(records, 0, len(records)):
@@ -322,7 +322,7 @@ def judged(records: bytearray | memoryview, aborted: Iterable[Aborted]) -> Itera
 
 
 def _control_type(records: bytearray | memoryview, batch: Batch) -> int:
-    """0: abort, 1: commit; -1: compaction has emptied it, as what is left of a producer that has written nothing since.
+    """0: abort, 1: commit; -1: empty after compaction, as the last batch of a producer that has not written since.
 
     A control batch has one record, whose key is a version and a type, two bytes each.
     """

@@ -1,4 +1,4 @@
-"""Two logs walked side by side: batch by batch while their bytes are the same, else record by record. No I/O."""
+"""Diff of two logs, read side by side: batch by batch while their bytes are equal, else record by record. No I/O."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ha_core.wire.records import HEADER_BYTES, Batch
 
 
 class Piece(NamedTuple):
-    """A batch of a log, in the buffer in which it has come."""
+    """A batch of a log, in its receive buffer."""
 
     batch: Batch
     buf: bytes | bytearray
     committed: bool = True
-    """Whether a consumer that reads committed records would see it."""
+    """True if a consumer of committed records sees it."""
 
 
 class LogPart(Protocol):
-    """Part of a log, oldest first. `log_start` is where the log starts, as it was last told: it moves."""
+    """Part of a log, oldest first. `log_start` is the last reported log start, which moves."""
 
     @property
     def log_start(self) -> int: ...
@@ -33,29 +33,29 @@ class LogPart(Protocol):
 
 
 class Range(NamedTuple):
-    """Source offsets `[start, end)`, and what lies at `[target_start, target_end)` of the copy."""
+    """Source offsets `[start, end)`, and their range `[target_start, target_end)` in the copy."""
 
     start: int
     end: int
     target_start: int
     target_end: int
     runs: tuple[Run, ...]
-    """Those that reach into it, oldest first."""
+    """Runs that overlap the range, oldest first."""
     base: int = 0
-    """What lies below it in the copy and in no run is the copy's own."""
+    """Records of the copy below it and outside of all runs are the copy's own."""
     source_base: int = 0
-    """What lies below it in the source and in no run is not copied."""
+    """Records of the source below it and outside of all runs are never copied."""
 
     def own_in_source(self, offset: int) -> bool:
-        """Whether what lies there was never copied, and is in no map: no reader is led to it, from either log."""
+        """True if the record there was never copied and is in no map: no reader is led to it, in either log."""
         return offset < self.source_base and self.place(offset) is None
 
     def own_in_copy(self, target: int) -> bool:
-        """As `own_in_source`, of the copy."""
+        """Like `own_in_source`, for the copy."""
         return self.target_start <= target < self.base and not self.origin(target)[1]
 
     def origin(self, target: int) -> tuple[int, bool]:
-        """The source offset of what lies there in the copy; or behind which run it lies, and False."""
+        """(source offset, True) if the copy's offset is in a run, else (end of the preceding run, False)."""
         at = bisect_right(self.runs, target, key=lambda run: run.target) - 1
         if at < 0:
             return self.start, False
@@ -64,15 +64,15 @@ class Range(NamedTuple):
         return (run.source + target - run.target, True) if inside else (max(run.after, self.start), False)
 
     def place(self, offset: int) -> int | None:
-        """Where a record of the source has to lie in the copy; None: nowhere."""
+        """Offset in the copy of a record of the source; None: it has none."""
         at = bisect_right(self.runs, offset, key=lambda run: run.source) - 1
         if at < 0 or offset >= self.runs[at].after:
             return None
         return self.runs[at].target + offset - self.runs[at].source
 
     def seen(self, target: int) -> tuple[int, bool]:
-        """By which offset of the source a record of the copy is ordered among others of its key, and whether it lies
-        behind the range or in no run."""
+        """(source offset that orders the record among others of its key, True if it is above the range or in no
+        run)."""
         if target < self.target_start:
             return -1, False
         if target >= self.target_end:
@@ -83,17 +83,17 @@ class Range(NamedTuple):
 
 class RecordDifference(NamedTuple):
     offset: int
-    """In the source."""
+    """Source offset."""
     target: int
-    """Where that is in the copy; -1: nowhere."""
+    """Offset in the copy; -1: none."""
     what: str
 
 
 class Compared(NamedTuple):
-    """What came of a range."""
+    """Result for a range."""
 
     compared: int = 0
-    """Records that are the same, before the first difference."""
+    """Equal records before the first difference."""
     gone_in_source: int = 0
     """Records that only the copy still has."""
     gone_in_copy: int = 0
@@ -101,22 +101,22 @@ class Compared(NamedTuple):
     lacking: int = 0
     """The part of `gone_in_copy` below the copy's log start: no compaction has kept later records of their keys."""
     read: int = 0
-    """Records that had to be read one by one."""
+    """Records that had to be decoded one by one."""
     first: RecordDifference | None = None
     cut_short: bool = False
-    """The time was over: what is said holds for what was compared until then."""
+    """The time was over: the result covers only what was compared by then."""
 
 
 def never() -> bool:
-    """Whether the time is over: no."""
+    """Says that there is no time limit."""
     return False
 
 
 class Walk:
-    """Goes once through both logs, side by side."""
+    """Reads both logs once, side by side."""
 
     def __init__(self, span: Range, source: LogPart, copy: LogPart, compacted: Compacted, keys: Unmatched) -> None:
-        """:param keys: takes those whose last record is in one of the logs only."""
+        """:param keys: collects keys whose last record is in one of the logs only."""
         self._span = span
         self._source_log, self._copy_log = source, copy
         self._source = _LogCursor(source, span.start, span.end)
@@ -127,7 +127,7 @@ class Walk:
 
     def run(self, over: Callable[[], bool] = never) -> Compared:
         """
-        :param over: asked after every step, whether the time is over.
+        :param over: called after every step; True when the time is over.
         :raises RemoteProtocolError: a batch cannot be read.
         """
         short = False
@@ -137,7 +137,7 @@ class Walk:
         return Compared(self._compared, *gone, self._read, self._first, short)
 
     def _step(self) -> bool:
-        """One batch or one record; False: there is nothing more."""
+        """Compares one batch or one record; False: nothing is left."""
         theirs, ours = self._source.whole(), self._copy.whole()
         if (
             theirs
@@ -218,7 +218,7 @@ class Walk:
 
 
 class _LogCursor:
-    """Goes through a log, batch by batch or record by record, as it is asked."""
+    """Reads a log batch by batch or record by record, as needed."""
 
     def __init__(self, log: LogPart, start: int, end: int) -> None:
         self._pieces = iter(log)
@@ -228,7 +228,7 @@ class _LogCursor:
         self._hidden: deque[tuple[int, int]] = deque()
 
     def whole(self) -> Piece | None:
-        """The batch that comes next, if all its offsets are in the range and have a record."""
+        """The next batch, if all its offsets are in the range and have a record."""
         if self._records:
             return None
         self._fill()
@@ -242,7 +242,7 @@ class _LogCursor:
         self._whole = None
 
     def record(self) -> Record | None:
-        """The record that comes next; None: the range is over."""
+        """The next record; None: the range is over."""
         while not self._records:
             self._fill()
             if self._whole is None:
@@ -257,7 +257,7 @@ class _LogCursor:
         self._records.popleft()
 
     def hides(self, offset: int) -> bool:
-        """Whether a batch that no consumer sees has this offset. Asked with offsets that rise."""
+        """True if a batch that no consumer sees has this offset. Call it with ascending offsets."""
         while self._hidden and self._hidden[0][1] < offset:
             self._hidden.popleft()
         return bool(self._hidden) and self._hidden[0][0] <= offset
@@ -275,7 +275,7 @@ class _LogCursor:
 
 
 def same(theirs: Piece, ours: Piece) -> bool:
-    """Whether two batches without gaps surely have the same records, by their bytes; False says nothing."""
+    """True if two batches without gaps have the same records, judged by their bytes; False proves nothing."""
     one, other = theirs.batch, ours.batch
     return (
         one.records_count == other.records_count
@@ -287,7 +287,7 @@ def same(theirs: Piece, ours: Piece) -> bool:
 
 
 def differing(record: Record, copied: Record) -> str:
-    """What two records differ in; empty: in nothing."""
+    """The fields in which two records differ; "": none."""
     parts = []
     if record.rest != copied.rest:
         theirs, ours = fields(record.rest), fields(copied.rest)

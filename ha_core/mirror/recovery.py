@@ -1,6 +1,6 @@
-"""How far a copy is, by what lies in it behind its newest progress and by what was to be appended. No I/O.
+"""Recovers how far a copy is, from its contents above the newest progress and from the intents. No I/O.
 
-Why these say it says `ha_core.mirror.progress`.
+`ha_core.mirror.progress` explains why that suffices.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ha_core.wire.sequences import MODULUS
 
 
 class AboveProgress(NamedTuple):
-    """What lies in a copy behind a progress.
+    """Contents of a copy above a progress.
 
-    :ivar last: where the last record of the progress's writer that was found ends.
-    :ivar passed: the offsets below it of markers that are no copier's.
-    :ivar markers: those behind it.
-    :ivar foreign: the first batch that cannot be the writer's; nothing behind it was looked at.
+    :ivar last: end of the last record found of the progress's writer.
+    :ivar passed: offsets below it with markers of other producers.
+    :ivar markers: markers above it.
+    :ivar foreign: the first batch that cannot be the writer's; reading stopped there.
     """
 
     last: int
@@ -30,11 +30,11 @@ class AboveProgress(NamedTuple):
     foreign: Batch | None = None
 
 
-def behind(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
+def above_progress(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
     """
-    :param tail: the batches of the copy from the progress on or before, as far as retention and compaction have left
+    :param tail: the batches of the copy from the progress or earlier, as far as retention and compaction have left
         them.
-    :raises CopyDamagedError: batches of the writer do not lie where their sequences say.
+    :raises CopyDamagedError: offsets of the writer's batches contradict their sequences.
     """
     writer, last, passed, markers = progress.writer, progress.target, list[int](), list[Batch]()
     for batch in tail:
@@ -48,14 +48,14 @@ def behind(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
             return AboveProgress(last, tuple(passed), tuple(markers), batch)
         seen = [at for marker in markers for at in range(marker.base_offset, marker.last_offset + 1)]
         records = (batch.base_sequence - progress.sequence) % MODULUS
-        # What is gone before it were records and markers, and its sequence says how many of each. Which lay where does
-        # not matter, as nobody can read any of them: the markers are taken for the last ones.
+        # Records and markers before it may be gone, and its sequence gives the number of each. Their order does not
+        # matter, because none of them can be read: the markers are taken for the last ones.
         first = seen[0] if seen else batch.base_offset
         gone = batch.base_offset - progress.target - records - len(passed) - len(seen)
         if not 0 <= gone <= first - last:
             raise CopyDamagedError(
                 f"the batch at offset {batch.base_offset} has {records} records of its copier before it, from offset "
-                f"{progress.target} on, and {len(passed) + len(seen)} markers: nobody can say what else lay there"
+                f"{progress.target} on, and {len(passed) + len(seen)} markers: the rest of these offsets is unknown"
             )
         passed += (*range(first - gone, first), *seen)
         markers.clear()
@@ -64,39 +64,39 @@ def behind(tail: Iterable[Batch], progress: Progress) -> AboveProgress:
 
 
 class DataEnd(NamedTuple):
-    """Where what copiers have appended ends, and the `passed` offsets below it of markers that are no copier's."""
+    """End of the data that copiers have appended, and the `passed` offsets below it with markers of other producers."""
 
     offset: int
     passed: tuple[int, ...] = ()
 
 
 def data_end(tail: Iterable[Batch], progress: Progress, end: int) -> DataEnd:
-    """Where what copiers have appended ends, as far as it is still there.
+    """End of the remaining data that copiers have appended.
 
     :param tail: the batches of the copy from the last record of the progress on, as far as retention and compaction
         have left them.
-    :param end: of the copy; below the progress where it has lost records, as `recover` says.
-    :raises CopyDamagedError: somebody else has written to it, or it has lost records.
+    :param end: end of the copy; below the progress if it has lost records, see `recover`.
+    :raises CopyDamagedError: another producer has written to it, or it has lost records.
     """
     found_batches = list(tail)
     _require_last_record(found_batches, progress)
-    found, writer = behind(found_batches, progress), progress.writer
+    found, writer = above_progress(found_batches, progress), progress.writer
     if (foreign := found.foreign) is not None:
         where = f"the batch at offset {foreign.base_offset}"
         if any(marker.producer_id == writer.producer_id for marker in found.markers):
             raise CopyDamagedError(
-                f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) lies behind the marker of a "
-                "copier that wrote down no progress: somebody else writes to the copy"
+                f"{where} (producer {foreign.producer_id}, epoch {foreign.producer_epoch}) is above the marker of a "
+                "copier that wrote down no progress: another producer writes to the copy"
             )
         raise CopyDamagedError(
             f"{where} was written by producer {foreign.producer_id}, epoch {foreign.producer_epoch}, and not by the "
-            f"copier ({writer.producer_id}, epoch {writer.epoch}): somebody else writes to the copy"
+            f"copier ({writer.producer_id}, epoch {writer.epoch}): another producer writes to the copy"
         )
     return DataEnd(min(found.last, end), found.passed)
 
 
 def _require_last_record(tail: Iterable[Batch], progress: Progress) -> None:
-    """:raises CopyDamagedError: it is lost."""
+    """:raises CopyDamagedError: the last record of the progress is lost."""
     last = progress.last_record
     for batch in tail:
         if batch.attributes & CONTROL and batch.base_offset <= last <= batch.last_offset:
@@ -107,9 +107,9 @@ def _require_last_record(tail: Iterable[Batch], progress: Progress) -> None:
 
 
 def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batch], end: int) -> Progress | None:
-    """How far a damaged copy is known to have what its source had: up to the first batch that no copier wrote.
+    """How far a damaged copy is known to match its source: up to the first batch that no copier wrote.
 
-    :return: None: its brokers have lost records, so nobody can say where what is left comes from.
+    :return: None: its brokers have lost records, so the origin of the rest is unknown.
     """
     found = list(tail)
     try:
@@ -119,7 +119,7 @@ def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batc
     except CopyDamagedError:
         return None
     try:
-        good = behind(found, progress)
+        good = above_progress(found, progress)
         return recover(progress, intents, DataEnd(good.last, good.passed))
     except CopyDamagedError:
         return progress
@@ -128,10 +128,10 @@ def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batc
 def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Progress:
     """How far the copy is.
 
-    :param progress: the newest of the copy log.
-    :param intents: all that the copy log has, in any order.
-    :param found: where its data ends.
-    :raises CopyDamagedError: the end is not that of any batch, or the copy has lost records.
+    :param progress: the newest one in the copy log.
+    :param intents: all intents of the copy log, in any order.
+    :param found: end of its data.
+    :raises CopyDamagedError: the data do not end with a batch, or the copy has lost records.
     """
     end, passed = found.offset, deque(found.passed)
     if end < progress.target:
@@ -148,7 +148,7 @@ def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Pr
                 f"the copy holds records up to {end}, and what was to be appended is known up to {account.target}"
             )
         account.number = intent.number
-        # A progress may have been written in the middle of the intent that comes after its number.
+        # A progress may have been written in the middle of the intent after its number.
         for batch in (one for one in intent.batches if one.source >= account.source):
             while passed and passed[0] == account.target:
                 account.pass_over(passed.popleft())

@@ -1,17 +1,17 @@
-"""A mirror turned round: the copy has become the writer, and what was the source becomes its copy. No I/O.
+"""Reverses a mirror: the copy has become the writer, and the old source becomes its copy. No I/O.
 
-Where what lies in both logs is known: the runs of the mirror as it was, read the other way. So the new copier begins
-with a progress that says all of it, copies what the writer has had since it became one, and nothing twice.
+The records that both logs have are known: they are the runs of the old mirror, read in the other direction. So the new
+copier begins with a progress that lists them, copies what was written since the switch, and nothing twice.
 
-- In the writer everything below its *base*, the first offset that it got as a writer, came from the old source, or is
-  its own of an earlier stay that no map leads to, as a lost tail: there is nothing to copy below it
+- In the writer everything below its *base*, the first offset that it wrote itself, came from the old source, or is its
+  own of an earlier stay that no map leads to, such as a lost tail: nothing below it is copied
   (`Progress.source_base`).
-- In the old source everything below its log's end is its own. What of it no run says (aborted records, a tail that was
-  not mirrored) was never copied, is in no map, and stays as it is (`Progress.base`). But a cleaner knows nothing of
-  maps: where a topic is compacted, it takes what was mirrored of a key for a later record that was not. So a log with
-  such records becomes no copy.
+- In the old source everything below its log end is its own. Records outside of all runs (aborted records, a tail that
+  was not mirrored) were never copied, are in no map, and stay (`Progress.base`). But the log cleaner does not know
+  maps: in a compacted topic it removes mirrored records in favour of later unmirrored ones of their keys. So a log with
+  such records cannot become a copy.
 
-The producers of the progress are those that wrote to the new source since, so there are none yet: what they had before
+The producers of the progress are those that wrote to the new source since, so there are none yet: their earlier state
 is in the last sequences of the topic.
 """
 
@@ -29,16 +29,16 @@ from ha_core.wire.records import Batch
 
 
 def copied_below(notes: Notes, tail: Iterable[Batch], base: int) -> tuple[Progress, tuple[Run, ...]]:
-    """How far the copy was that became the writer, and where everything lies.
+    """How far the copy was that became the writer, and all its runs.
 
-    :param notes: of its mirror, with the whole map.
-    :param tail: the batches of the copy from the newest progress on; those from `base` on are of others.
-    :param base: its first own offset: the end of the log when it became the writer.
-    :raises CopyDamagedError: the notes do not say what lies below `base`.
+    :param notes: notes of its mirror, with the whole map.
+    :param tail: the batches of the copy from the newest progress on; those from `base` on have other writers.
+    :param base: its first own offset: the log end when it became the writer.
+    :raises CopyDamagedError: the notes do not cover everything below `base`.
     """
     progress = notes.progress
     if progress is None:
-        raise CopyDamagedError(f"nobody has noted anything of {notes.copy}")
+        raise CopyDamagedError(f"there are no notes of {notes.copy}")
     before = progress.runs
     older = notes.runs[: len(notes.runs) - len(before)]
     batches = [batch for batch in tail if batch.base_offset < base]
@@ -47,7 +47,7 @@ def copied_below(notes: Notes, tail: Iterable[Batch], base: int) -> tuple[Progre
     return progress, (*older, *progress.runs)
 
 
-def turned_round(
+def reversed_notes(
     old: Progress,
     runs: Sequence[Run],
     base: int,
@@ -56,15 +56,15 @@ def turned_round(
     last: Iterable[Batch] = (),
     cleaned: LogPart | None = None,
 ) -> tuple[tuple[RunPage, ...], Progress]:
-    """What the first copier of the mirror the other way writes down before it copies anything, in this order.
+    """The first notes of the reversed mirror's copier, in this order, before it copies anything.
 
-    :param old: how far the mirror was; and all of its `runs`, oldest first.
+    :param old: progress of the old mirror; likewise all of its `runs`, oldest first.
     :param base: the first offset of the new source that came by no mirror.
-    :param writer: the new copier, who has fenced the new copy; behind its marker that ends at `end`.
-    :param last: the batch of the old source in which its last mirrored record lies, if it is there; read when it is
-        known that the log reaches so far.
-    :param cleaned: the old source behind that record, where the topic is compacted.
-    :raises CopyDamagedError: the old source has lost records that were mirrored, or its cleaner may take them.
+    :param writer: the new copier, which has fenced the new copy; its marker is just below `end`.
+    :param last: the batch of the old source with its last mirrored record, if it exists; read when the log is known to
+        reach that far.
+    :param cleaned: the old source above that record, if the topic is compacted.
+    :raises CopyDamagedError: the old source has lost mirrored records, or its cleaner may remove them.
     """
     _require_kept(runs, end, last)
     if cleaned is not None:
@@ -82,13 +82,13 @@ def turned_round(
 
 
 def last_mirrored(runs: Sequence[Run]) -> int:
-    """The offset in the old source of the last record that was copied from there; -1: there is none."""
+    """The offset in the old source of the last record copied from there; -1: none."""
     return runs[-1].after - 1 if runs else -1
 
 
 def _require_kept(runs: Sequence[Run], end: int, last: Iterable[Batch]) -> None:
-    """Where a record was, no marker lies: what an unclean leader has lost is filled up by the markers of those who
-    fence, and by those of transactions that are aborted."""
+    """No marker may be at the offset of a record: offsets that an unclean leader has lost are filled with markers of
+    fences and of aborted transactions."""
     at = last_mirrored(runs)
     if at < 0:
         return
@@ -100,7 +100,7 @@ def _require_kept(runs: Sequence[Run], end: int, last: Iterable[Batch]) -> None:
 
 
 def _require_no_tail(log: LogPart, mirrored: int) -> None:
-    """Aborted records are none: cleaners pass them over."""
+    """Ignores aborted records, as the log cleaner does."""
     own = next((record.offset for record in visible(log) if record.offset > mirrored), None)
     if own is not None:
         raise CopyDamagedError(

@@ -1,8 +1,8 @@
-"""Batches that no broker takes as they are, made into ones that it does: the slow way, record by record.
+"""Converts batches that brokers refuse into batches that they accept: the slow way, record by record.
 
-Key, value and headers are moved as bytes and never read. A batch with gaps (compaction) becomes one for each run of
-offsets without a gap; LogAppendTime becomes the time of each record; messages of formats 0 and 1 become records.
-Compression stays what it was.
+Key, value and headers are moved as bytes and never decoded. A batch with gaps (compaction) becomes one batch per run of
+consecutive offsets; LogAppendTime becomes the timestamp of each record; messages of formats 0 and 1 become records. The
+compression is kept.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _HEADER = Struct(">qiibI")
 _FIRST_MS_AT, _LARGEST_MS_AT = 27, 35
 
 PIECE_BYTES = 4 * 1024 * 1024
-"""Records of about so much are made into a batch at a time, however many another one had."""
+"""Approximate bytes of records per new batch, however many the original had."""
 _PACK = {1: "gzip_encode", 2: "snappy_encode", 3: "lz4_encode", 4: "zstd_encode"}
-"""By the codec of the attributes, in `kafka.codec`."""
+"""By codec of the attributes, in `kafka.codec`."""
 
 
 class Record(NamedTuple):
     offset: int
     time_ms: int
     rest: bytes
-    """Key, value and headers, as they lie in a record of format 2."""
+    """Key, value and headers, encoded as in a record of format 2."""
 
     @classmethod
     def of(cls, offset: int, time_ms: int, key: bytes | None, value: bytes | None) -> Record:
-        """One without headers."""
+        """A record without headers."""
         return cls(offset, time_ms, _sized(key) + _sized(value) + b"\0")
 
 
 class Fields(NamedTuple):
-    """What a record says, but for its time."""
+    """Key, value and headers of a record."""
 
     key: bytes | None
     value: bytes | None
@@ -56,7 +56,7 @@ class Fields(NamedTuple):
 def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tuple[Copied, memoryview]]:
     """The records of a batch from offset `start` on, in batches without gaps, oldest first.
 
-    :raises RemoteProtocolError: what is in it cannot be read.
+    :raises RemoteProtocolError: the batch cannot be read.
     """
     runs = _runs(one for one in read_records(buf, batch) if one.offset >= start)
     run = next(runs, None)
@@ -65,7 +65,7 @@ def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tup
         first, last = run[0].offset, run[-1].offset
         sequence = -1
         if batch.producer_id >= 0:
-            # What compaction took behind the last record was the producer's as well.
+            # Records that compaction removed after the last one were the producer's as well.
             until = batch.last_offset if following is None else last
             sequence = last_sequence(batch.base_sequence, until - batch.base_offset + 1)
         copied = Copied(first, len(run), batch.producer_id, batch.producer_epoch, sequence)
@@ -74,22 +74,22 @@ def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tup
 
 
 def read_records(buf: bytes | bytearray | memoryview, batch: Batch) -> Iterator[Record]:
-    """All that is in a batch of any format.
+    """All records of a batch of any format.
 
-    :raises RemoteProtocolError: what is in it cannot be read, or is more than there is room for.
+    :raises RemoteProtocolError: the batch cannot be read, or does not fit into memory bounds.
     """
     data = memoryview(buf)[batch.at : batch.end]
     try:
         yield from (_records if batch.magic == 2 else _legacy)(data, batch)
     except MemoryError:
-        raise  # says nothing of the batch
-    except Exception as error:  # whatever the codecs of five libraries raise
+        raise  # no fault of the batch
+    except Exception as error:  # codecs of five libraries raise anything
         why = error if isinstance(error, RemoteProtocolError) else repr(error)
         raise RemoteProtocolError(f"the batch at offset {batch.base_offset} cannot be read: {why}") from error
 
 
 def fields(rest: bytes) -> Fields:
-    """Key, value and headers of a record, by its `rest`."""
+    """Decodes the `rest` of a record."""
     key, at = _unsized(rest, 0)
     value, at = _unsized(rest, at)
     count, at = read_varlong(rest, at)
@@ -107,7 +107,7 @@ def _unsized(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _runs(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records whose offsets follow each other, not many more than `PIECE_BYTES` of them."""
+    """Records with consecutive offsets, at most about `PIECE_BYTES` together."""
     run: list[Record] = []
     size = 0
     for one in records:
@@ -127,7 +127,7 @@ def _records(data: memoryview, batch: Batch) -> Iterator[Record]:
     for _ in range(batch.records_count):
         size, at = read_varlong(body, at)
         end = at + size
-        time, at = read_varlong(body, at + 1)  # behind the attributes, which nothing uses
+        time, at = read_varlong(body, at + 1)  # skips the attributes, which are unused
         delta, at = read_varlong(body, at)
         if not at <= end <= len(body):
             raise RemoteProtocolError(f"record {delta} of {size} bytes in a batch of {len(body)}")
@@ -136,8 +136,8 @@ def _records(data: memoryview, batch: Batch) -> Iterator[Record]:
         at = end
 
 
-# kafka-python imports all of itself with any part of it, a fifth of the time in which a command starts. A forced switch
-# waits for that, and needs neither old formats nor compression.
+# kafka-python imports all of itself with any part of it, a fifth of a command's start-up time. A forced switch waits
+# for that, and needs neither old formats nor compression.
 
 
 def _legacy(data: memoryview, batch: Batch) -> Iterator[Record]:
@@ -161,7 +161,7 @@ def _compressed(body: bytes, compression: int) -> bytes:
 
 
 def pack(run: list[Record], compression: int) -> bytearray:
-    """A batch of these, without a producer; their offsets follow each other."""
+    """A batch of these records, which have consecutive offsets, without a producer."""
     first = run[0]
     body = bytearray()
     for index, one in enumerate(run):

@@ -1,6 +1,6 @@
-"""Compressed records as they were, and never more of them than a copier has room for.
+"""Decompresses records, up to a limit that a copier can hold.
 
-A batch of a hundred bytes may hold gigabytes of zeros, and brokers take it: their limit is for what is compressed.
+A batch of a hundred bytes may expand to gigabytes of zeros, and brokers accept it: their limit is for compressed bytes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.varint import read_uvarint
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-"""Of one batch. Broker's own limit is 1 MB compressed, so this is text at its best two hundred times over."""
+"""Per batch. The brokers' own limit is 1 MB compressed by default; the best text expands two hundred times."""
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _SIZE = Struct(">i")
 
 
 def unpack(data: bytes, compression: int, max_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
-    """:param compression: of the batch's attributes.
-    :raises RemoteProtocolError: it holds more. What the codecs raise is raised as it is.
+    """:param compression: codec of the batch's attributes.
+    :raises RemoteProtocolError: more than the limit. Errors of the codecs are raised unchanged.
     """
     body = _UNPACK[compression](data, max_bytes + 1)
     if body is None or len(body) > max_bytes:
@@ -59,8 +59,8 @@ def _pieces(read: Callable[[int], bytes], at_most: int) -> Iterator[bytes]:
 
 
 def _snappy(data: bytes, at_most: int) -> bytes | None:
-    """Java's clients write blocks, each with its size before it; librdkafka one without. None: too much is declared, by
-    the number with which each block begins.
+    """Java's clients write blocks, each with its size before it; librdkafka writes one without. None: the declared
+    sizes, at the beginning of each block, are too large.
     """
     blocks = list(_blocks(data)) if data.startswith(_XERIAL) else [data]
     if sum(read_uvarint(block, 0)[0] for block in blocks) >= at_most:
@@ -84,4 +84,4 @@ def _plain(data: bytes, at_most: int) -> bytes:
 
 
 _UNPACK: dict[int, Callable[[bytes, int], bytes | None]] = {0: _plain, 1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
-"""By the codec of the attributes. None gives more than it is asked for."""
+"""By codec of the attributes. None returns more than requested."""

@@ -1,6 +1,7 @@
 """Kafka's protocol without I/O: bytes and dicts in, bytes and dicts out.
 
-No module here imports asyncio, socket, time or logging, and none keeps time or peers: callers own sockets and clocks.
+No module here imports asyncio, socket, time or logging, or keeps track of time or peers: callers own sockets and
+clocks.
 """
 
 from ha_core.wire.apis import APIS, Route, advertised

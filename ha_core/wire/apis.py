@@ -1,8 +1,8 @@
-"""One row per API: what the gateway does with each, and what is known of it wherever a request or an answer passes.
+"""One row per API: how the gateway handles it, and all that is needed to pass on its requests and answers.
 
-Deny by default: an API is offered where its row says so, in the versions that it names. Beside the row an API needs its
-message tables (`schemas`), and a composed one its handler (`gateway/composed`); `tests/wire/test_apis.py` finds what is
-missing.
+Deny by default: an API is offered only if its row says so, in the versions of the row. Besides the row an API needs its
+message tables (`schemas`), and a composed one its handler (`gateway/composed`); `tests/wire/test_apis.py` finds missing
+parts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from ha_core.wire.rights import (
 
 
 class Route(Enum):
-    """Who answers a request."""
+    """Where a request is answered."""
 
     TOPIC = "the clusters of the topic partitions it names"
     GROUP = "the cluster of the coordinator of its group, which its first field names"
@@ -34,7 +34,7 @@ class Route(Enum):
     NODE = "the broker it is addressed to"
     COMPOSED = "a handler that asks clusters and merges their answers"
     LOCAL = "the gateway itself"
-    HIDDEN = "nobody: not advertised, refused"
+    HIDDEN = "nowhere: not advertised, refused"
 
 
 LOGS, GROUPS, TOPICS = 1, 2, 4
@@ -42,13 +42,13 @@ NEVER = 1 << 15
 
 
 class Effect(NamedTuple):
-    """What a request reads, and what it changes: `LOGS`, `GROUPS`, `TOPICS`."""
+    """State that a request reads, and state that it changes: `LOGS`, `GROUPS`, `TOPICS`."""
 
     reads: int
     writes: int
 
     def clashes(self, other: "Effect") -> bool:
-        """Whether it matters which of the two comes first."""
+        """True if the order of the two matters."""
         return bool(self.writes & (other.reads | other.writes) or self.reads & other.writes)
 
 
@@ -56,10 +56,11 @@ EVERYTHING = Effect(LOGS | GROUPS | TOPICS, LOGS | GROUPS | TOPICS)
 
 
 class BrokerPace(IntEnum):
-    """How long a broker takes. It works on one request per connection at a time, so each pace has its own."""
+    """How long a broker takes. It works on one request per connection at a time, so each pace has its own
+    connections."""
 
     QUICK = 0
-    """At hand in every broker, and waited for by everybody: metadata, coordinators."""
+    """Available in every broker, and needed by every client: metadata, coordinators."""
     USUAL = 1
     SLOW = 2
     """Waits for the whole cluster, or for disks."""
@@ -68,31 +69,31 @@ class BrokerPace(IntEnum):
 
 
 class ErrorShape(NamedTuple):
-    """Where an answer says what is wrong: for the whole of it, for each partition that was asked for, or both."""
+    """Where an answer has error codes: for the whole of it, for each partition of the request, or both."""
 
     whole: bool = True
     topics: str = ""
-    """The answer's list of topics; none: it names no partition."""
+    """The answer's list of topics; "": it names no partition."""
     partitions: str = ""
     """The list of partitions in each of them."""
     asked: str = "partitions"
     """That list in the request: structs with a `partition_index`, or bare numbers."""
     code: str = "error_code"
-    """Of a partition."""
+    """The code of a partition."""
     more: Mapping[str, Any] = {}
-    """Further fields beside the code, of the partitions if there are any, where the codec's default says too much."""
+    """Further fields beside the code, per partition if there are any, where the codec's default is wrong."""
     echo: tuple[str, ...] = ()
-    """Fields that are taken over from the request."""
+    """Fields copied from the request."""
     each: tuple[str, str] | None = None
-    """A list of the request, and one of the answer that has an error for each of its elements."""
+    """A list of the request, and the answer's list with an error for each of its elements."""
     each_echo: tuple[str, ...] = ()
-    """Fields of those elements that are taken over."""
+    """Fields copied from those elements."""
     worded: bool = False
-    """Whether there is room for words beside the code."""
+    """True if there is an error message beside the code."""
     null: tuple[str, int] | None = None
-    """A field that is null, from a version on."""
+    """A field that is null, and the first version in which it is."""
     until: int = NEVER
-    """The last version that names partitions: those after it say it of the whole."""
+    """The last version with partitions: later ones have only an error for the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,58 +101,58 @@ class Api:
     key: ApiKey
     min_version: int
     max_version: int
-    """The last one that is offered; a hidden API has (0, -1)."""
+    """The last version offered; a hidden API has (0, -1)."""
     flexible_from: int
-    """First version with compact lengths and tags (KIP-482); `NEVER` also where it is hidden: nothing of it is read."""
+    """First version with compact lengths and tags (KIP-482); `NEVER` for hidden APIs too, which are not read."""
     why: str = ""
-    """Why it is hidden, or no later version offered: those carry topic ids, node ids, broker addresses or other keys
-    that belong to one cluster."""
+    """Why it is hidden, or no later version offered: those contain topic ids, node ids, broker addresses or other keys
+    of a single cluster."""
     route: Route = Route.HIDDEN
     effect: Effect = EVERYTHING
     error: ErrorShape | None = None
-    """How it is refused, for what goes to a coordinator."""
+    """The shape of a refusal, for requests to a coordinator."""
     fenced: ErrorCode | None = None
-    """The answer while the group, or the topics of the transaction, stand under a fence. NONE: it is not held up."""
+    """The error while the group, or a topic of the transaction, is fenced. NONE: it passes the fence."""
     vouched: bool = False
-    """The answer promises something that an operation takes along: it counts only under a lease that still holds."""
-    told_leased: bool = False
-    """The answer says what lies in logs, or where they end. A gateway that has slept, or was cut off, may ask a cluster
-    that the topic has left: what that took meanwhile lies at offsets that are somebody else's by now."""
+    """The answer promises something that an operation carries over: it is sent only while the lease holds."""
+    leased_read: bool = False
+    """The answer reports contents or ends of logs. A gateway that was suspended or cut off may ask a cluster that the
+    topic has left: what that cluster took meanwhile has offsets that now belong to other records."""
     by_map: bool = False
-    """A composed change that goes where maps and bindings lead: one that slept would delete elsewhere."""
+    """A composed change that follows maps and bindings: a stale gateway would delete in the wrong cluster."""
     use: Literal["commit", "join"] | None = None
-    """What is recorded of the client, with its group."""
+    """The kind of use that is recorded about the client, with its group."""
     rebalance: Literal["waits", "follows"] | None = None
     """A coordinator answers it when the other members have asked too; or clients send it while such a one waits."""
     pace: BrokerPace = BrokerPace.USUAL
     asks: Asks = NOTHING
-    """The rights that it takes."""
+    """The rights that it requires."""
     denial: ErrorShape | None = None
-    """How the whole of it is refused to whoever lacks one, where that is not as it is refused otherwise."""
+    """The shape of a refusal for lack of rights, if it differs from `error`."""
 
     @property
     def changes(self) -> bool:
-        """Whether it has to be carried to its end although nobody waits for it any more."""
+        """True if it must be completed even if no client waits for it any more."""
         return bool(self.effect.writes)
 
     def denied(self, version: int, request: Mapping[str, Any], error: ErrorCode, words: str) -> dict[str, Any]:
-        """The answer to whoever lacks a right that all of it takes."""
+        """The answer to a client that lacks a right which the whole request requires."""
         shape = self.denial or self.error
         if shape is not None and version > shape.until:
             shape = shape._replace(topics="", more={})
         answer = self._refusal(shape, request, error)
         if shape is not None and shape.each is not None:
-            asked, answered = shape.each
+            requested, answered = shape.each
             answer[answered] = [
                 {"error_code": int(error), "error_message": words, **{name: one[name] for name in shape.each_echo}}
-                for one in request[asked]
+                for one in request[requested]
             ]
         if shape is not None and shape.null is not None and version >= shape.null[1]:
             answer[shape.null[0]] = None
         return {"error_message": words, **answer} if shape is not None and shape.worded else answer
 
     def refusal(self, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
-        """The answer that says `error` wherever it can be said."""
+        """The answer with `error` in all its places."""
         return self._refusal(self.error, request, error)
 
     def _refusal(self, shape: ErrorShape | None, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
@@ -166,11 +167,11 @@ class Api:
                 "name": topic["name"],
                 shape.partitions: [
                     {
-                        "partition_index": asked if isinstance(asked, int) else asked["partition_index"],
+                        "partition_index": requested if isinstance(requested, int) else requested["partition_index"],
                         shape.code: code,
                         **shape.more,
                     }
-                    for asked in topic[shape.asked]
+                    for requested in topic[shape.asked]
                 ],
             }
             for topic in request["topics"] or ()
@@ -199,7 +200,7 @@ _ENTERS = Asks(free="asked before anybody is known")
 
 
 def _configs(operation: Operation, answers: str) -> Asks:
-    """Of topics, of groups, and of brokers and all else, which belongs to the cluster."""
+    """Rights on configs of topics, of groups, and of brokers and all else, which belongs to the cluster."""
     kinds: tuple[tuple[Resource, When], ...] = (
         ("TOPIC", When("resource_type", (2,))),
         ("GROUP", When("resource_type", (32,))),
@@ -229,17 +230,17 @@ _OFFERED = (
         asks=Asks((RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
             (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
                 numbered="index"),))),
-    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, told_leased=True,
+    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, leased_read=True,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
     _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
-        effect=_READS_LOGS, told_leased=True,
+        effect=_READS_LOGS, leased_read=True,
         asks=Asks(each=(Each("DESCRIBE", "TOPIC", "topics", partitions="partitions"),))),
     _composed(_K.METADATA, 0, 8, 9, "from 9 on clients rely on leader epochs (KAFKA-9212), and gateways tell none",
         effect=_READS_TOPICS, pace=BrokerPace.QUICK,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", asks_for_none=True),),
             shown=(Shown("DESCRIBE", "TOPIC", "topics", "name"),),
-            told=(AuthorizedOperationsField("TOPIC", "topic_authorized_operations", "topics"),
+            reported=(AuthorizedOperationsField("TOPIC", "topic_authorized_operations", "topics"),
                 AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations")))),
     _group(_K.OFFSET_COMMIT, 2, 8, 8, "9 serves KIP-848 groups, 10 names topics by id", fenced=_LOADING,
         error=_BY_PARTITION, use="commit",
@@ -265,18 +266,18 @@ _OFFERED = (
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
     _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, use="join", rebalance="follows",
         asks=_GROUP_READ),
-    # No client asks a second time: the member stays in the group until its session ends.
+    # Clients do not retry it: the member stays in the group until its session ends.
     _group(_K.LEAVE_GROUP, 0, 5, 4, fenced=ErrorCode.COORDINATOR_NOT_AVAILABLE, rebalance="follows",
         asks=_GROUP_READ),
-    # The end of this rebalance: the member joins the next one at once. NOT_COORDINATOR would have it look for the
-    # coordinator first, whom nobody names while the fence stands.
+    # Ends this rebalance: the member joins the next one at once. After NOT_COORDINATOR it would first look for the
+    # coordinator, which gateways do not name while the fence stands.
     _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits",
         asks=_GROUP_READ),
     _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS,
         pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "groups", "", called="group_id"),),
-            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
+            reported=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
     _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(shown=(Shown("DESCRIBE", "GROUP", "groups", "group_id", on_cluster="DESCRIBE"),))),
     _local(_K.SASL_HANDSHAKE, 0, 1, NEVER,
@@ -287,7 +288,7 @@ _OFFERED = (
         pace=BrokerPace.SLOW,
         asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
             words="Authorization failed."),))),
-    # Of one that may be seen its handler says whether it is there before whether it may be deleted.
+    # If the topic may be seen, its handler reports whether it exists before whether it may be deleted.
     _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, vouched=True,
         pace=BrokerPace.SLOW,
         asks=Asks(
@@ -296,18 +297,18 @@ _OFFERED = (
     _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, vouched=True, pace=BrokerPace.SLOW,
         asks=Asks(
             each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
-    # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
+    # The gateway itself answers a request without transactional id: its producer ids are valid in every cluster.
     _transaction(_K.INIT_PRODUCER_ID, 0, 4, 2, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
         error=ErrorShape(more={"producer_epoch": -1}),
         asks=Asks(
             (RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),
                 RequiredRight("IDEMPOTENT_WRITE", "CLUSTER", when=_UNNAMED, or_any=("WRITE", "TOPIC"))))),
-    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, told_leased=True,
+    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS, leased_read=True,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topics", "topic", partitions="partitions", numbered="partition",
                 on_cluster="CLUSTER_ACTION"),))),
-    # Under a fence the answer is as while the last transaction's end is still being written to the partitions: the only
-    # one that says to try the same again soon, to every client.
+    # Under a fence the answer is the one for a transaction whose end is still being written to the partitions: the only
+    # one after which every client retries the same request soon.
     _transaction(_K.ADD_PARTITIONS_TO_TXN, 0, 3, 3, "4 carries several transactions (KIP-890)",
         fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
         error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code"),
@@ -355,7 +356,7 @@ _OFFERED = (
         denial=ErrorShape(False, each=("entries", "entries"), each_echo=("entity",)),
         asks=Asks((RequiredRight("ALTER_CONFIGS", "CLUSTER"),))),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS,
-        asks=Asks(told=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),))),
+        asks=Asks(reported=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),))),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", partitions="partition_indexes", answered="partitions",
             worded=True),))),
@@ -367,14 +368,14 @@ _OFFERED = (
     _composed(_K.LIST_TRANSACTIONS, 0, 1, 0, "2 filters by a pattern (KIP-1152)", effect=Effect(LOGS | GROUPS, 0),
         asks=Asks(
             shown=(Shown("DESCRIBE", "TRANSACTIONAL_ID", "transaction_states", "transactional_id"),))),
-    # KIP-848 groups name topics by id, so none is served. Without this librdkafka would wait for it and say nothing.
+    # KIP-848 groups name topics by id, so none is served. Without this row librdkafka would wait for it silently.
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off",
-        asks=Asks(free="nobody is a member of such a group")),
+        asks=Asks(free="such groups have no members")),
     _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
         effect=_READS_GROUPS, pace=BrokerPace.LONG,
         asks=Asks(
             each=(Each("DESCRIBE", "GROUP", "group_ids", "", "groups", "group_id"),),
-            told=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
+            reported=(AuthorizedOperationsField("GROUP", "authorized_operations", "groups", "group_id"),))),
 )
 _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     "between brokers": (
@@ -410,7 +411,7 @@ _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
     ),
     "streams groups (KIP-1071): as KIP-848 groups": (_K.STREAMS_GROUP_HEARTBEAT, _K.STREAMS_GROUP_DESCRIBE),
 }
-"""Why they are hidden → APIs."""
+"""Reason → hidden APIs."""
 # fmt: on
 
 ROWS = _OFFERED + tuple(
@@ -421,20 +422,20 @@ APIS: Mapping[int, Api] = {int(row.key): row for row in ROWS}
 
 _LAST_KEY = max(ApiKey)
 _FLEXIBLE_FROM = [APIS[key].flexible_from for key in range(_LAST_KEY + 1)]
-"""A list: this is looked up for every request."""
+"""A list, because it is read for every request."""
 
 
 def flexible(api_key: int, version: int) -> bool:
-    """Whether this version has compact lengths and tags. Keys that are not offered count as not flexible."""
+    """True if this version has compact lengths and tags. Keys that are not offered count as not flexible."""
     return 0 <= api_key <= _LAST_KEY and version >= _FLEXIBLE_FROM[api_key]
 
 
 def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:
-    """What ApiVersions answers: the table cut down to what every cluster offers.
+    """The answer to ApiVersions: the table reduced to versions that every cluster offers.
 
-    cluster_ranges: per cluster, API key -> (min, max). An API that a cluster lacks, or of which no version is common,
-    is left out, unless the gateway answers it itself. While no cluster is known the whole table is offered: a Java
-    client that finds no METADATA ends, and one that asks for too much later is let go to ask for versions anew.
+    cluster_ranges: per cluster, API key -> (min, max). An API that a cluster lacks, or that has no common version, is
+    left out, unless the gateway answers it itself. While no cluster is known the whole table is offered: a Java client
+    that finds no METADATA exits, and one that uses too new a version later is disconnected to ask for versions again.
     """
     clusters = list(cluster_ranges)
     out = []
@@ -447,8 +448,8 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
             if None in ranges:
                 continue
             spans = [span for span in ranges if span]
-            # Older librdkafka does not compress where the minimum is above 0 (KAFKA-18659), which is why Kafka 4 still
-            # claims 0. Where every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
+            # librdkafka before the fix does not compress if the minimum is above 0 (KAFKA-18659), so Kafka 4 still
+            # claims 0. If every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
             low = max([0 if row.key is ApiKey.PRODUCE else low, *(span[0] for span in spans)])
             high = min([high, *(span[1] for span in spans)])
         if low <= high:

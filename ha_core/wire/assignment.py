@@ -1,4 +1,4 @@
-"""What members of a consumer group are assigned (ConsumerProtocolAssignment): their own bytes, which brokers keep."""
+"""Assignments of consumer group members (ConsumerProtocolAssignment): the clients' own bytes, which brokers keep."""
 
 import struct
 
@@ -17,7 +17,7 @@ _decode = decoding.build(_FIELDS, 0, False, "assignment")
 
 
 def assigned_topics(assignment: bytes) -> frozenset[str]:
-    """Topics of which it names partitions, in any version; empty for bytes that are no assignment of consumers."""
+    """Topics with partitions in the assignment, in any version; empty for bytes that are no consumer assignment."""
     try:
         found, _ = _decode(assignment, 0, DEFAULT_LIMITS)
     except (RemoteProtocolError, struct.error, UnicodeDecodeError):

@@ -1,9 +1,9 @@
 """CRC-32C of changed bytes, without reading the bytes that did not change.
 
-A CRC is linear: the checksums of two texts of one length differ by the checksum of their difference, and a difference
-of a few bytes followed by zeros is those few bytes, moved on by so many zeros. So a checksum is carried over to changed
-bytes in a few microseconds whatever the length, before the rest has even arrived; and what was corrupt stays corrupt,
-where a checksum computed anew would bless it.
+A CRC is linear: the checksums of two texts of equal length differ by the checksum of their difference. A difference of
+a few bytes followed by zeros is those few bytes, shifted by that many zeros. So a checksum is updated in a few
+microseconds for any length, before the rest has even arrived; and corrupt data stay corrupt, whereas a recomputed
+checksum would hide it.
 """
 
 from functools import lru_cache
@@ -15,14 +15,14 @@ _Table = tuple[tuple[int, ...], ...]
 
 
 def crc_after_change(crc: int, before: bytes, after: bytes, following: int) -> int:
-    """The CRC-32C of a text in which `before` became `after`, of the same length, with `following` bytes after."""
+    """The CRC-32C of a text in which `before` became `after`, of equal length, followed by `following` bytes."""
     # The start value and the final inversion are the same on both sides and cancel out.
     state = google_crc32c.value(before) ^ google_crc32c.value(after)
     return crc ^ _moved_on(state, following)
 
 
 def _moved_on(state: int, zeros: int) -> int:
-    """The register after so many zero bytes."""
+    """The register after `zeros` zero bytes."""
     power = 0
     while zeros:
         if zeros & 1:
@@ -35,14 +35,14 @@ def _moved_on(state: int, zeros: int) -> int:
 
 @lru_cache(maxsize=32)
 def _tables(power: int) -> _Table:
-    """What 2^power zero bytes do to a register, by each of its four bytes."""
+    """Effect of 2^power zero bytes on a register, for each of its four bytes."""
     columns = _columns(power)
     return tuple(tuple(_times(columns[8 * byte : 8 * byte + 8], value) for value in range(256)) for byte in range(4))
 
 
 @lru_cache(maxsize=32)
 def _columns(power: int) -> tuple[int, ...]:
-    """The same, by each bit of the register."""
+    """Effect of 2^power zero bytes on a register, for each of its bits."""
     if power == 0:
         return tuple(_eight_steps(1 << bit) for bit in range(32))
     half = _columns(power - 1)

@@ -5,10 +5,10 @@
         client.receive_data(read())
     answer = event.message()
 
-Answers come in the order of the requests. `learn_versions` and `log_in` are conversations: generators that yield what
-to write, are sent the message that answers it, and return when they have what they want. Whoever owns the socket drives
-them, blocking or not. An error blames one side: after a RemoteProtocolError the connection has to be closed; a
-LocalProtocolError has left it as it was.
+Answers come in the order of the requests. `learn_versions` and `log_in` are conversations: generators that yield bytes
+to write, are sent the answer to them, and return their result. The owner of the socket drives them, blocking or not. An
+error blames one side: after a RemoteProtocolError the connection has to be closed; a LocalProtocolError leaves it
+usable.
 """
 
 from collections import deque
@@ -26,33 +26,33 @@ from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 
 T = TypeVar("T")
 Conversation = Generator[bytes, dict[str, Any], T]
-"""Yields what to write, is sent the message that answers it."""
+"""Yields bytes to write, is sent the answer."""
 
 NEWEST = 32_767
 _UNLESS_NAMED = {int(ApiKey.FETCH): 12}
-"""The newest versions for who names none: the next one has topics by their ids, which few know."""
+"""Newest versions for callers that name none: the next one has topic ids, which most callers do not know."""
 _SOFTWARE = {"client_software_name": "switchyard", "client_software_version": "1"}
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 class UnsupportedApiError(LocalProtocolError):
-    """The broker and the codec have no version of an API in common."""
+    """The broker and the codec have no common version of an API."""
 
 
 class LoginRefusedError(WireError):
-    """The broker does not let the account in; the text says why, and what to correct."""
+    """The broker refuses the account; the text has the reason and the remedy."""
 
 
 class Answer(NamedTuple):
-    """The answer to the oldest request that had none: a frame that is not read yet."""
+    """The answer to the oldest outstanding request: a frame, not decoded yet."""
 
     api_key: int
     version: int
     frame: bytes | memoryview
-    """A view where `receive_frame` took it: records of the message are views of the same memory then."""
+    """A view if it came by `receive_frame`: records of the message are then views of the same memory."""
 
     def message(self, limits: WireLimits = DEFAULT_LIMITS) -> dict[str, Any]:
-        """RemoteProtocolError: the frame came whole and in its turn, but cannot be read."""
+        """RemoteProtocolError: the frame is complete and in order, but cannot be decoded."""
         try:
             at = response_body_at(self.api_key, self.version, self.frame, 0)
             if isinstance(self.frame, memoryview):
@@ -65,19 +65,19 @@ class Answer(NamedTuple):
 class Client:
     """
     :ivar versions: API key → (oldest, newest) that the broker offers; empty until `learn_versions`.
-    :ivar asked: how many requests were made.
+    :ivar requests_made: number of requests made.
     """
 
     def __init__(self, client_id: str, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self.versions: Mapping[int, tuple[int, int]] = {}
-        self.asked = 0
+        self.requests_made = 0
         self._client_id = client_id
         self._frames = FrameReader(limits.max_response_bytes)
         self._waiting: deque[tuple[int, int, int]] = deque()
 
     @property
     def idle(self) -> bool:
-        """Whether every request has its answer."""
+        """True if every request has its answer."""
         return not self._waiting
 
     @property
@@ -87,7 +87,7 @@ class Client:
 
     @property
     def wanted(self) -> int:
-        """How many bytes are missing before the next event, for whoever must not read ahead."""
+        """Bytes missing before the next event, for callers that must not read ahead."""
         return self._frames.wanted
 
     def version(self, api_key: int, most: int = NEWEST) -> int:
@@ -109,7 +109,7 @@ class Client:
         return newest
 
     def request(self, api_key: int, message: Mapping[str, Any] | bytes, version: int | None = None) -> bytes:
-        """What to write: a request in `version`, else the newest common one; a body may come encoded."""
+        """Bytes of a request in `version`, else in the newest common one; the body may already be encoded."""
         spoken = self.version(api_key) if version is None else version
         body = message if isinstance(message, bytes) else encode(api_key, spoken, "request", message)
         correlation = self._next_correlation()
@@ -118,8 +118,7 @@ class Client:
         return data
 
     def request_in_pieces(self, api_key: int, message: Mapping[str, Any], version: int) -> Pieces:
-        """What to write, one piece after the other. Records are not copied: they must not change before they are
-        written."""
+        """Bytes of a request, in pieces. Records are not copied: they must not change before they are written."""
         body = encode_in_pieces(api_key, version, "request", message)
         correlation = self._next_correlation()
         head = request_head(api_key, version, correlation, self._client_id, sum(map(len, body)))
@@ -127,23 +126,23 @@ class Client:
         return [head, *body]
 
     def _next_correlation(self) -> int:
-        return (self.asked + 1) & 0x7FFF_FFFF
+        return (self.requests_made + 1) & 0x7FFF_FFFF
 
     def _asks(self, api_key: int, version: int, correlation: int) -> None:
-        self.asked += 1
+        self.requests_made += 1
         self._waiting.append((api_key, version, correlation))
 
     def receive_data(self, data: bytes) -> None:
-        """b"" says that the broker has closed."""
+        """b"" means that the broker has closed the connection."""
         self._frames.receive_data(data)
 
     def receive_frame(self, frame: memoryview) -> None:
-        """The same, but what follows a size and is all of its answer is not copied: from now on the memory belongs to
-        whoever gets the answer."""
+        """Like `receive_data`, but a complete answer after its size is not copied: the memory then belongs to the
+        answer."""
         self._frames.receive_frame(frame)
 
     def next_event(self) -> Answer | Literal[Event.NEED_DATA, Event.CLOSED]:
-        """RemoteProtocolError for what is no answer, or none to the oldest request."""
+        """RemoteProtocolError: invalid, or no answer to the oldest request."""
         frame = self._frames.next_event()
         if isinstance(frame, Event):
             return frame
@@ -162,7 +161,7 @@ class Client:
 
 
 def learn_versions(client: Client) -> Conversation[None]:
-    """Asks what the broker offers."""
+    """Requests the versions that the broker offers."""
     answer = yield client.request(ApiKey.API_VERSIONS, _SOFTWARE, 3)
     if answer["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
         answer = yield client.request(ApiKey.API_VERSIONS, {}, 0)
@@ -172,10 +171,10 @@ def learn_versions(client: Client) -> Conversation[None]:
 
 
 def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation[float | None]:
-    """Logs in by the profile's mechanism; returns for how many seconds that is good (KIP-368), None: for ever.
+    """Logs in by the profile's mechanism; returns the session's lifetime in seconds (KIP-368), None: unlimited.
 
     :param nonce: printable, without a comma, and never used before.
-    :raises LoginRefusedError: the broker does not let the account in, or does not prove that it knows it.
+    :raises LoginRefusedError: the broker refuses the account, or does not prove that it knows it.
     """
     if profile.mechanism is None:
         return None
@@ -206,14 +205,14 @@ def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation
             token = None
         except RemoteProtocolError as error:
             raise LoginRefusedError(
-                f"does not log {_named(profile)} in as {profile.mechanism} has it ({error}). Is it the broker that is "
-                "meant, and is the password in the security profile the account's?"
+                f"does not follow {profile.mechanism} when logging in {_named(profile)} ({error}). Is it the right "
+                "broker, and is the password in the security profile the account's?"
             ) from None
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 
 
 def login_refused(profile: SecurityProfile, why: str) -> LoginRefusedError:
-    """The error for an account that is not let in; brokers may close the connection in place of an answer."""
+    """The error for a refused account; brokers may close the connection instead of answering."""
     remedy = (
         f"Renew the token in {profile.token_file}, or correct what the cluster expects of one"
         if profile.token_file

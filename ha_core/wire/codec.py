@@ -1,10 +1,9 @@
 """Message bodies as plain dicts: `decode` and `encode` for every API in `schemas`.
 
-Field names are Kafka's in snake case. Decoding fills fields that a version lacks with their defaults, so a handler
-reads every version alike; encoding drops what the version lacks, takes defaults for what is missing and refuses names
-that no version has. Null strings, arrays and bytes are None, a uuid is 16 bytes, records are the raw bytes. Tagged
-fields that the tables do not know are kept under '_tags' (dict of tag to bytes; no such key if there are none) and
-written again.
+Field names are Kafka's in snake case. Decoding fills fields that a version lacks with their defaults, so that handlers
+treat all versions alike; encoding drops fields that the version lacks, uses defaults for missing ones and refuses names
+that no version has. Null strings, arrays and bytes are None, a uuid is 16 bytes, records are the raw bytes. Unknown
+tagged fields are kept under '_tags' (dict of tag to bytes; no such key if there are none) and encoded again.
 
 Two meanings still depend on the version: Metadata v0 asks for all topics with [] where later versions use None, and
 fields whose null came later (JoinGroup's protocol_name before 7) must be given as "".
@@ -44,9 +43,9 @@ def decode(
     pos: int = 0,
     limits: WireLimits = DEFAULT_LIMITS,
 ) -> dict[str, Any]:
-    """Reads the body that begins at `pos`. RemoteProtocolError for anything wrong in it.
+    """Decodes the body that begins at `pos`. RemoteProtocolError for anything invalid.
 
-    A response has to end where `buf` ends; after a request there may be more, which is ignored as brokers do.
+    A response has to end with `buf`; bytes after a request are ignored, as brokers do.
     """
     return _decode(api_key, version, kind, buf if type(buf) is bytes else bytes(buf), pos, limits, False)
 
@@ -54,7 +53,7 @@ def decode(
 def decode_in_place(
     api_key: int, version: int, kind: Kind, buf: memoryview, pos: int = 0, limits: WireLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
-    """The same, but records are not copied: they are views of `buf`, which must not change while they are used."""
+    """Like `decode`, but records are not copied: they are views of `buf`, which must not change while they are used."""
     return _decode(api_key, version, kind, buf, pos, limits, True)
 
 
@@ -75,8 +74,8 @@ def _decode(
     except UnicodeDecodeError as error:
         why = f"a string is not UTF-8: {error}"
     else:
-        # Brokers ignore what follows a request, and librdkafka relies on it: its Metadata v9 for all topics ends with
-        # a tag section too many. After a response it can only be that the message was misread.
+        # Brokers ignore bytes after a request, and librdkafka relies on it: its Metadata v9 for all topics has one
+        # tag section too many. After a response they mean that the message was misread.
         if at == len(data) or kind == "request":
             return message
         why = f"{len(data) - at} bytes follow the message"
@@ -97,7 +96,7 @@ def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -
 
 
 def encode_in_pieces(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -> encoding.Pieces:
-    """The same, but records are not copied: they are pieces of their own, which must not change before they are
+    """Like `encode`, but records are not copied: they are separate pieces, which must not change before they are
     written."""
     encoder = _encoders_in_pieces.get((api_key, version, kind))
     if encoder is None:
@@ -118,7 +117,7 @@ def _refusal(
 
 
 def _layout(api_key: int, version: int, kind: Kind, wrong: type[Exception]) -> tuple[tuple[Field, ...], int, bool, str]:
-    """Fields, version, whether it is flexible, and what the message is called."""
+    """Fields, version, True if it is flexible, and the message's title."""
     schema = SCHEMAS.get(api_key)
     if schema is None:
         raise wrong(f"API key {api_key}: no message tables; `schemas` lists those that the codec knows")

@@ -157,12 +157,12 @@ RETRIABLE = frozenset({
     ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH, ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 })
-"""After which Kafka's own clients ask again."""
+"""Errors after which Kafka's own clients retry."""
 # fmt: on
 
 
 class ApiKey(IntEnum):
-    """APIs that Kafka knows, those between brokers and with the controller included."""
+    """All APIs of Kafka, including those between brokers and with the controller."""
 
     PRODUCE = 0
     FETCH = 1
@@ -260,7 +260,7 @@ class ApiKey(IntEnum):
 
 
 def name_of(code: int) -> str:
-    """`NOT_COORDINATOR (16)`; of a code that is not known only the number."""
+    """`NOT_COORDINATOR (16)`; only the number for an unknown code."""
     try:
         return f"{ErrorCode(code).name} ({code})"
     except ValueError:

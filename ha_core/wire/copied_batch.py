@@ -1,12 +1,12 @@
-"""A batch of one log, made one that our own producer appends to another: the header changes, no record is read.
+"""Turns a batch of one log into a batch that our own producer appends to another: only its header changes.
 
-Key, value, headers, timestamps, compression and batch boundaries stay. What changes lies in the header: the offset and
-the leader epoch, outside the checksum, and the producer, its sequence and three bits of the attributes, inside it. The
-checksum follows by arithmetic (`ha_core.wire.checksum`), so a batch that was corrupt is refused by the broker.
+Key, value, headers, timestamps, compression and batch boundaries stay. The header changes: the offset and the leader
+epoch, outside the checksum, and the producer, its sequence and three bits of the attributes, inside it. The checksum is
+updated by arithmetic (`ha_core.wire.checksum`), so the broker still refuses a batch that was corrupt.
 
-Not every batch can go like this (`raw`). A broker takes from a client no control batch, no format before 2, and no
-batch whose offsets have gaps, as compaction leaves them. A batch of a log with LogAppendTime keeps the time of its
-append in the header alone and what its producer said in the records, so that the copy would show another time.
+Not every batch can be copied like this (`raw`). From a client a broker refuses control batches, formats before 2, and
+batches with gaps in their offsets, as compaction leaves them. A batch of a log with LogAppendTime has that time in the
+header alone and the producer's times in the records, so the copy would show other timestamps.
 """
 
 from struct import Struct
@@ -27,12 +27,12 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 _KEPT = COMPRESSION
-"""Of the attributes. The time is CreateTime for the broker, which stamps anew where its topic says so; a committed
-transaction's records are ordinary ones; and when tombstones may go the copy's own cleaner finds out."""
+"""Attributes that are kept. Timestamps become CreateTime, and the broker stamps anew if its topic says so; committed
+transactional records become ordinary ones; and the copy's own cleaner decides when tombstones may go."""
 
 
 def raw(batch: Batch) -> bool:
-    """Whether a broker takes the batch from a client as it is, and shows its records with the times that they have."""
+    """True if a broker accepts the batch from a client unchanged, and shows its records with the same timestamps."""
     return (
         batch.magic == 2
         and batch.records_count == batch.last_offset_delta + 1
@@ -41,9 +41,9 @@ def raw(batch: Batch) -> bool:
 
 
 def claim(buf: bytearray | memoryview, at: int, producer_id: int, epoch: int, sequence: int) -> None:
-    """Makes the whole batch at `at` one of this producer, in place: an idempotent one without a transaction.
+    """Gives the whole batch at `at` to this producer, in place, as an idempotent one without a transaction.
 
-    The base offset becomes 0: a broker counts from there, and would unpack and pack a compressed batch of any other.
+    The base offset becomes 0, as brokers expect: they would decompress and repack a compressed batch with another one.
 
     :raises LocalProtocolError: the batch is not of magic 2, or ends early.
     """

@@ -1,8 +1,8 @@
-"""Writes the Python source of a decoder for one (API, version, kind) and compiles it.
+"""Generates the Python source of a decoder for one (API, version, kind) and compiles it.
 
-A decoder is one function with nested loops: runs of fixed fields are one struct read, every length is checked before
-its bytes are taken, every count before its list is filled. Where a read passes the end, `struct.error` or `IndexError`
-comes out; `codec.decode` turns both into RemoteProtocolError.
+A decoder is one function with nested loops: a run of fixed fields is one struct read, every length is checked before
+its bytes are taken, every count before its list is filled. Reads past the end raise `struct.error` or `IndexError`;
+`codec.decode` turns both into RemoteProtocolError.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ha_core.wire.source import CodecSource
 from ha_core.wire.tables import FIXED, WIDTH, Field
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
-# Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
+# Short arrays of numbers (replicas, say) use a prepared struct; building its format costs more than the read.
 SMALL_ARRAY = 16
 
 Decoder = Callable[[bytes | memoryview, int, WireLimits], tuple[dict[str, Any], int]]
@@ -58,16 +58,16 @@ def _read_tags(b: bytes | memoryview, p: int, end: int, path: str) -> tuple[dict
 
 class _DecoderSource(CodecSource):
     in_place = False
-    """Whether the decoder reads a view, and leaves records where they lie."""
+    """True if the decoder reads a view, and records stay views of it."""
 
     def taken(self, span: str, kind: str) -> str:
-        """The value of a string, bytes, a uuid or records, which lie in this span."""
+        """The value of a string, bytes, a uuid or records in this span."""
         if kind == "string":
             return f"str({span}, 'utf-8')" if self.in_place else f"{span}.decode()"
         return f"bytes({span})" if self.in_place and kind != "records" else span
 
     def flush(self) -> None:
-        """Reads the run of fixed fields that has gathered."""
+        """Emits the read of the pending run of fixed fields."""
         targets, codes = self.run()
         if codes:
             name = "s_" + codes.replace("?", "o")
@@ -129,7 +129,7 @@ def smallest_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> 
 
 
 def _struct(src: _DecoderSource, fields: tuple[Field, ...], path: str) -> str:
-    """Writes the reading of one struct; returns the name of the variable that holds it."""
+    """Emits the reading of one struct; returns the name of its variable."""
     shown: list[str] = []
     tagged: list[tuple[Field, str]] = []
     for field in fields:
@@ -158,7 +158,7 @@ def _struct(src: _DecoderSource, fields: tuple[Field, ...], path: str) -> str:
 
 
 def _tagged(src: _DecoderSource, field: Field, var: str, extra: str, path: str) -> None:
-    """Reads a field of a tagged section out of the bytes of its tag."""
+    """Emits the reading of a field from the bytes of its tag."""
     outer = src.var()
     src.add(f"{var} = {default_of(field)}")
     with src.block(f"if {extra} and {field.tag} in {extra}:"):
@@ -195,7 +195,7 @@ def _value(src: _DecoderSource, field: Field, var: str, path: str) -> None:
 
 
 def _length(src: _DecoderSource, length: str, short: bool) -> None:
-    """Reads a length or a count; afterwards -1 is null and anything below was impossible or stays negative."""
+    """Emits the reading of a length or a count; then -1 is null, and lower values are invalid."""
     if src.flexible:
         src.uvarint(length)
         src.add(f"{length} -= 1")

@@ -1,7 +1,7 @@
-"""Writes the Python source of an encoder for one (API, version, kind) and compiles it.
+"""Generates the Python source of an encoder for one (API, version, kind) and compiles it.
 
-The encoder trusts its message as far as `struct` and `write` do. Where one of them refuses, `explain` walks the tables
-to name the field; so the fast path carries no checks of its own but those that would write wrong bytes silently.
+The encoder relies on the checks of `struct` and `write`. When one of them refuses, `explain` walks the tables to find
+the field; so the fast path checks only mistakes that would silently write wrong bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +18,14 @@ from ha_core.wire.varint import write_tags, write_uvarint
 
 Encoder = Callable[[Mapping[str, Any]], bytes]
 Pieces = list[bytes | memoryview]
-"""What is to be written, one after the other."""
+"""Pieces to write, in this order."""
 PiecesEncoder = Callable[[Mapping[str, Any]], Pieces]
 
 _SHORT = [write_uvarint(value) for value in range(1024)]
 _MAX_STRING = 32_767
 _BYTES = (bytes, bytearray, memoryview)
 _APART_BYTES = 4096
-"""Of fewer a copy costs less than one more piece."""
+"""Below this size a copy is cheaper than one more piece."""
 
 
 def _refuse(path: str, value: Any, wanted: str) -> LocalProtocolError:
@@ -39,7 +39,7 @@ def _uuid(value: Any) -> Any:
 
 
 class _InPieces(BytesIO):
-    """Leaves records where they lie."""
+    """Keeps records as separate pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _EncoderSource(CodecSource):
         return "out.write_records" if self.in_pieces and self.write == "w" else self.write
 
     def flush(self) -> None:
-        """Writes the run of fixed fields that has gathered."""
+        """Emits the write of the pending run of fixed fields."""
         expressions, codes = self.run()
         if codes:
             name = "s_" + codes.replace("?", "o")
@@ -78,15 +78,15 @@ class _EncoderSource(CodecSource):
 
 
 def build(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> Encoder:
-    """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
+    """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` then calls `explain`."""
     src = _EncoderSource(version, flexible)
-    # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
+    # Not a list of pieces: joining a million of them is a single call, during which no other thread runs.
     encoder: Encoder = _compiled(src, fields, title, BytesIO, "getvalue")
     return encoder
 
 
 def build_in_pieces(fields: tuple[Field, ...], version: int, flexible: bool, title: str) -> PiecesEncoder:
-    """The same in pieces, of which those that are records are views of what the message has."""
+    """Like `build`, but in pieces: records are views of the message's."""
     src = _EncoderSource(version, flexible)
     src.in_pieces = True
     encoder: PiecesEncoder = _compiled(src, fields, title, _InPieces, "pieces")
@@ -186,7 +186,7 @@ def _sized(src: _EncoderSource, field: Field, expression: str, path: str) -> Non
 def _unless_null(
     src: _EncoderSource, field: Field, value: str, empty: str, length: str
 ) -> AbstractContextManager[None]:
-    """The block for a value that is there; one that may be null and is has the length -1 and nothing to be written."""
+    """The block for a value that is not null; null has the length -1 and no bytes."""
     if not field.nullable(src.version):
         return src.block(None)
     src.add(f"if {value} is None: {value} = {empty}; {length} = -1")
@@ -194,7 +194,7 @@ def _unless_null(
 
 
 def _length(src: _EncoderSource, length: str, code: str) -> None:
-    """Writes a length or a count."""
+    """Emits the write of a length or a count."""
     if src.flexible:
         src.flush()
         src.add(f"{length} += 1")
@@ -222,7 +222,7 @@ def _array(src: _EncoderSource, field: Field, expression: str, path: str) -> Non
         )
         return
     item = src.var()
-    if element.type == "{}":  # a misspelt name is in the first element too: looking at all of them would cost a fifth
+    if element.type == "{}":  # checks only the first element, which has a misspelt name too: all would cost a fifth
         known = f"known_{item}"
         src.names[known] = frozenset(f.name for f in field.fields) | {"_tags"}
         src.add(f"if {value} and not {value}[0].keys() <= {known}: raise KeyError")
@@ -237,7 +237,7 @@ def _array(src: _EncoderSource, field: Field, expression: str, path: str) -> Non
 def explain(
     fields: tuple[Field, ...], version: int, flexible: bool, message: Any, path: str
 ) -> LocalProtocolError | None:
-    """Names the first field of a message that cannot be written, by writing each alone; None if there is none."""
+    """Finds the first field that cannot be written, by writing each one alone; None if there is none."""
     if not isinstance(message, Mapping):
         return _refuse(path, message, "a mapping of field names is needed")
     unknown = message.keys() - {field.name for field in fields} - {"_tags"}

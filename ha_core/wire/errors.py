@@ -1,10 +1,10 @@
-"""What can go wrong between two peers that speak Kafka's protocol."""
+"""Errors between two peers that speak Kafka's protocol."""
 
 from ha_core.wire.protocol_detection import Speech
 
 
 class WireError(Exception):
-    """Base of both; any other exception from this package is a bug in it."""
+    """Base class of both; any other exception from this package is a bug in it."""
 
 
 class RemoteProtocolError(WireError):
@@ -12,13 +12,13 @@ class RemoteProtocolError(WireError):
 
 
 class TooManyElementsError(RemoteProtocolError):
-    """A message has more elements than the reader takes here. It is read no further."""
+    """A message has more elements than the reader accepts here. The rest is not read."""
 
 
 class ForeignProtocolError(RemoteProtocolError):
     """The peer speaks another protocol than Kafka's.
 
-    :ivar spoken: which one.
+    :ivar spoken: that protocol.
     """
 
     def __init__(self, spoken: Speech, text: str) -> None:
@@ -27,4 +27,4 @@ class ForeignProtocolError(RemoteProtocolError):
 
 
 class LocalProtocolError(WireError):
-    """Our side asked for something that cannot be written: the message, not the peer, is wrong."""
+    """The caller's message cannot be written; the peer is not at fault."""

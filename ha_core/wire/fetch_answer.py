@@ -1,4 +1,4 @@
-"""What the gateway patches in the answer to a fetch while it is forwarded, chunk by chunk."""
+"""Patches fetch answers while they are forwarded, chunk by chunk."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -19,17 +19,17 @@ _VERSIONS = (4, 12)
 _FLEXIBLE = 12
 _MAX_OFFSET = (1 << 63) - 1
 _MAX_STRING = 32_767
-# The longest piece that has to be together in the buffer is a topic's name with its lengths.
+# The longest piece that must be in the buffer as a whole is a topic's name with its lengths.
 MAX_CARRY_BYTES = _MAX_STRING + 16
 
 
 SESSION_ID_BYTES = 19
-"""Of an answer, size first, up to behind the id of its fetch session."""
+"""Bytes of an answer, size included, up to and including the id of its fetch session."""
 
 
 def session_id_of(buf: bytearray | memoryview, at: int, size: int, version: int) -> int:
-    """The fetch session of an answer of `size` bytes, of which enough is in `buf` from `at` on; 0: it has none, or does
-    not say so where brokers do."""
+    """The fetch session of an answer of `size` bytes, of which the first ones are in `buf` from `at` on; 0: none, or
+    not in the place where brokers put it."""
     tagged = version >= _FLEXIBLE
     if version < 7 or size < SESSION_ID_BYTES or (tagged and buf[at + 8]):
         return 0
@@ -37,9 +37,9 @@ def session_id_of(buf: bytearray | memoryview, at: int, size: int, version: int)
 
 
 class FetchShift(NamedTuple):
-    """What to do with one partition of the answer; offsets of -1 (unknown) always stay.
+    """Patch of one partition of the answer; offsets of -1 (unknown) stay.
 
-    delta: added to its offsets. log_start_unknown: the log start becomes -1 instead, as the log begins elsewhere.
+    delta: added to its offsets. log_start_unknown: the log start becomes -1, because the log begins in another cluster.
     """
 
     delta: int
@@ -47,7 +47,7 @@ class FetchShift(NamedTuple):
 
 
 class Shifts(Protocol):
-    """By topic and partition; None of what stays as it is. A dict is one."""
+    """Patches by topic and partition; None leaves a partition unchanged. A dict will do."""
 
     def get(self, key: tuple[bytes, int], /) -> FetchShift | None: ...
 
@@ -56,18 +56,18 @@ Feed = tuple[Any, int, int]
 
 
 USUAL_VERSION = 12
-"""The newest, in which nearly all clients fetch."""
+"""The newest version, in which nearly all clients fetch."""
 _USUAL, _USUAL_AT, _LEAST_USUAL = Struct(">ihqqqbi").unpack_from, 19, 21
-"""What is said of a partition up to its records; where topics begin in a frame, and the least that it can hold."""
+"""Struct of a partition up to its records; position of the topics in a frame; minimum size of a partition."""
 _NO_TAGS = bytes(3)
-"""Of the partition, its topic, and the answer."""
+"""Empty tags of the partition, its topic, and the answer."""
 
 
 def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts) -> bool:
-    """Does to a whole frame of `USUAL_VERSION`, with its size, what `FetchPatcher` does: if it names nothing, or one
-    partition of `topic` of which is said what nearly always is. False: nothing was changed.
+    """Does the work of `FetchPatcher` on a whole frame of `USUAL_VERSION`, with its size, if it has no partition, or
+    one partition of `topic` with the usual fields. False: nothing was changed.
 
-    :raises RemoteProtocolError: by `shifts`.
+    :raises RemoteProtocolError: from `shifts`.
     """
     p = at + _USUAL_AT
     if end - at < _LEAST_USUAL or buf[at + 8]:
@@ -104,13 +104,13 @@ def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts)
 
 
 class FetchPatcher:
-    """Patches one frame. `feed` it what the buffer holds; forward what it releases and keep the rest for the next feed.
+    """Patches one frame. `feed` it the buffer; forward the released bytes and keep the rest for the next feed.
 
-    version: 4 to 12. frame_bytes: the frame without its size. The first byte fed is the first of the correlation id.
-    Of the partitions in `shifts` it changes high watermark, last stable offset, log start offset, the first offsets of
-    aborted transactions, base offset and leader epoch of every batch, and of the tagged fields the diverging epoch's
-    and the snapshot's end offsets and the current leader (to -1: it is a node id of the broker's cluster).
-    The preferred read replica stays: see `FetchScan.rack_at`.
+    version: 4 to 12. frame_bytes: the frame without its size. The first byte fed is the first of the correlation id. In
+    the partitions of `shifts` it changes high watermark, last stable offset, log start offset, the first offsets of
+    aborted transactions, base offset and leader epoch of every batch, and among tagged fields the end offsets of
+    diverging epoch and snapshot and the current leader (to -1: it is a node id of the broker's cluster). The preferred
+    read replica stays: see `FetchScan.rack_at`.
     """
 
     def __init__(
@@ -120,24 +120,24 @@ class FetchPatcher:
         shifts: Shifts,
         read: Counter[bytes] | None = None,
     ) -> None:
-        """:param read: is told how many bytes of records there are of each topic, as far as they were fed."""
+        """:param read: counts the bytes of records of each topic, as far as they were fed."""
         if not _VERSIONS[0] <= version <= _VERSIONS[1]:
             raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are patched")
-        self.left = frame_bytes  # bytes of the frame that were not yet released
+        self.left = frame_bytes  # bytes of the frame that are not released yet
         self._walk = _walk(version, shifts, read)
         next(self._walk)
 
     @property
     def done(self) -> bool:
-        """Whether the whole frame was released."""
+        """True when the whole frame was released."""
         return self.left == 0
 
     def feed(self, buf: bytearray | memoryview, pos: int, end: int) -> int:
-        """Patches buf[pos:end]; returns the position up to which bytes may be forwarded, end of the frame at most.
+        """Patches buf[pos:end]; returns the position up to which bytes may be forwarded, at most the end of the frame.
 
-        The caller puts buf[returned:end] in front of the next bytes; that is MAX_CARRY_BYTES at most. When the frame
-        is done, bytes after the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
-        response, and the connection cannot go on.
+        The caller puts buf[returned:end] in front of the next bytes; that is MAX_CARRY_BYTES at most. When the frame is
+        done, bytes after the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
+        response, and the connection has to be closed.
         """
         stop = min(end, pos + self.left)
         try:
@@ -162,9 +162,9 @@ Walk = Generator[int, Feed, int]
 
 
 def _walk(version: int, shifts: Shifts, read: Counter[bytes] | None) -> Walk:
-    """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
+    """The frame as a coroutine: it yields its position, and is sent (buffer, position, end) from there on.
 
-    What is empty or short, as most of it is, is passed here without the cost of another coroutine.
+    Empty and short parts, which are the rule, are handled here without the cost of another coroutine.
     """
     tagged = version >= _FLEXIBLE
     fixed = 30 if version >= 5 else 22  # partition, error, high watermark, last stable offset, log start offset
@@ -264,7 +264,7 @@ def _moved(offset: int, delta: int) -> int:
 def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
     high, stable = _TWO_LONGS.unpack_from(b, p)
     delta = shift.delta
-    if 0 <= high + delta <= _MAX_OFFSET and high == stable >= 0:  # as nearly always
+    if 0 <= high + delta <= _MAX_OFFSET and high == stable >= 0:  # the usual case
         high = stable = high + delta
     else:
         high, stable = _moved(high, delta), _moved(stable, delta)
@@ -317,7 +317,7 @@ def _name(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[
 
 
 def _tags(b: Any, p: int, end: int, shift: FetchShift | None) -> Generator[int, Feed, Feed]:
-    """Passes a tagged section; that of a shifted partition is patched."""
+    """Skips a tagged section; that of a shifted partition is patched."""
     count, (b, p, end) = yield from _number(b, p, end)
     for _ in range(count):
         tag, (b, p, end) = yield from _number(b, p, end)

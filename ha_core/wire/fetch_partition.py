@@ -1,4 +1,4 @@
-"""FETCH of one partition, as the gateway and the admin ask it of brokers themselves."""
+"""FETCH of one partition, for requests of the gateway and the admin themselves."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,10 +17,10 @@ def fetch_partition(
     committed: bool = False,
 ) -> dict[str, Any]:
     """
-    :param max_bytes: the first batch comes whole, however large it is.
-    :param leader_epoch: a broker that leads in another one does not answer; -1: any may.
-    :param wait_ms: for the first record.
-    :param committed: up to the last stable offset, and which transactions were aborted.
+    :param max_bytes: the first batch is returned whole, however large it is.
+    :param leader_epoch: a broker that leads in another epoch refuses; -1: any may answer.
+    :param wait_ms: how long to wait for the first record.
+    :param committed: only up to the last stable offset, with the aborted transactions.
     """
     topic, index = partition
     asked = {
@@ -39,8 +39,6 @@ def fetch_partition(
 
 
 def fetched_partition(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any] | None]:
-    """An answer's error code, and what it says of the partition: None where it was refused as a whole, and where a
-    quota held it back.
-    """
+    """An answer's error code, and its partition: None if the whole request was refused, or a quota delayed it."""
     part = next((part for topic in answer["responses"] for part in topic["partitions"]), None)
     return answer["error_code"] or (part["error_code"] if part is not None else 0), part

@@ -1,4 +1,4 @@
-"""What the gateway looks at in a fetch request, and writes into it."""
+"""Reads the parts of a fetch request that the gateway needs, and patches them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ _INT = Struct(">i")
 _TWO_INTS = Struct(">ii")
 _VERSIONS = (4, 12)
 _SESSION_AT = 17
-"""In the body: id and epoch of the fetch session."""
+"""Position in the body of id and epoch of the fetch session."""
 _FLEXIBLE = 12
 
 
 class TopicEntries(NamedTuple):
-    """Where the partitions of a topic are: so many entries, one behind the other."""
+    """Position and number of the partition entries of a topic, which are contiguous."""
 
     at: int
     partitions: int
 
 
 class FetchScan(NamedTuple):
-    """session_id 0 and session_epoch -1 (no session) before version 7. entries: of each topic; None if one has tags.
-    forgets: whether topics are taken out of the fetch session.
+    """session_id 0 and session_epoch -1 (no session) before version 7. entries: per topic; None if one has tags.
+    forgets: True if topics are removed from the fetch session.
 
-    A rack id (`rack_at`, `rack_bytes`; no bytes before version 11) lets a broker send the consumer to a replica by the
-    broker's own node id. Overwriting it with other bytes of that length keeps the consumer at the leader.
+    A rack id (`rack_at`, `rack_bytes`; no bytes before version 11) lets a broker send the consumer to a replica, by the
+    broker's own node id. Overwriting it with other bytes of equal length keeps the consumer at the leader.
     """
 
     replica_id: int
@@ -47,7 +47,7 @@ class FetchScan(NamedTuple):
 
 
 def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchScan:
-    """Reads the body of a whole fetch request. RemoteProtocolError for anything wrong in it."""
+    """Reads the body of a whole fetch request. RemoteProtocolError for anything invalid."""
     if not _VERSIONS[0] <= version <= _VERSIONS[1]:
         raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
     cursor = _FetchCursor(buf, body_at, end, version, version >= _FLEXIBLE)
@@ -61,8 +61,8 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
 
 
 def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
-    """How many topics a whole fetch request says that it names: what it really names has to be read. 0 where not even
-    that has come."""
+    """Number of topics claimed by a whole fetch request: the real number requires reading it. 0 if that field is
+    missing."""
     at = body_at + _SESSION_AT + (8 if version >= 7 else 0)
     if end - at < 4:
         return 0
@@ -71,7 +71,7 @@ def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
 
 @dataclass(slots=True)
 class _FetchCursor:
-    """A position in the body, moved by what is read. The bytes after `end` may be anything: `read` checks last."""
+    """A position in the body, advanced by reads. Bytes after `end` may be anything: `read` checks the position last."""
 
     buf: Any
     at: int
@@ -114,7 +114,7 @@ class _FetchCursor:
 
 def _read(cursor: _FetchCursor) -> FetchScan:
     replica_id, max_wait_ms = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
-    cursor.at += _SESSION_AT  # and times, sizes, isolation
+    cursor.at += _SESSION_AT  # skips times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
         session_id, session_epoch = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
@@ -146,7 +146,7 @@ def _read(cursor: _FetchCursor) -> FetchScan:
 def _pass_partitions(cursor: _FetchCursor) -> TopicEntries | None:
     """None: one has tags."""
     version = cursor.version
-    # partition, (epoch), offset, (epoch of the last fetched), (start of the log), size
+    # partition, (leader epoch), offset, (last fetched epoch), (log start), size
     fixed = 16 + 4 * (version >= 9) + 4 * cursor.tagged + 8 * (version >= 5)
     count = cursor.count(fixed)
     found = TopicEntries(cursor.at, count)
@@ -162,30 +162,30 @@ def _pass_partitions(cursor: _FetchCursor) -> TopicEntries | None:
 
 
 def leave_session(buf: bytearray, body_at: int, version: int) -> None:
-    """Lets a full fetch be one outside of any fetch session. That which it names ends."""
+    """Turns a full fetch into one outside of any fetch session. The session that it names ends."""
     if version >= 7:
         _INT.pack_into(buf, body_at + _SESSION_AT + 4, -1)
 
 
 class FetchEntries:
-    """The partitions of a fetch request of one version, without tags: what each asks for, read and written in place."""
+    """The partitions of a fetch request of one version, without tags: reads and patches them in place."""
 
     def __init__(self, version: int) -> None:
         has_epoch, tagged = version >= 9, version >= _FLEXIBLE
-        tail = 4 + 8 * (version >= 5) + tagged  # the start of a follower's log, the size, and tags
+        tail = 4 + 8 * (version >= 5) + tagged  # a follower's log start, the size, and tags
         self._offset = Struct(f">i{'4x' if has_epoch else ''}q{'4x' if tagged else ''}{tail}x")
         self.read_one = self._offset.unpack_from
         """(partition, offset) of the entry at a position of a buffer."""
         self.bytes = self._offset.size
-        """Of each."""
+        """Size of each entry."""
         self._write = Struct(">iqi" if tagged else ">iq" if has_epoch else ">q").pack_into
         self._epochs, self._last_epochs = (-1,) * has_epoch, (-1,) * tagged
 
     def read(self, buf: bytearray, at: int, count: int) -> Iterator[tuple[int, int]]:
-        """(partition, offset) of each."""
+        """(partition, offset) of each entry."""
         return self._offset.iter_unpack(memoryview(buf)[at : at + count * self.bytes])
 
     def write(self, buf: bytearray, at: int, offset: int) -> None:
-        """Lets the entry at `at` ask for another offset, and of no epoch: those that the client knows are not the
+        """Replaces the offset of the entry at `at`, and removes its epochs: those that the client knows are another
         cluster's."""
         self._write(buf, at + 4, *self._epochs, offset, *self._last_epochs)

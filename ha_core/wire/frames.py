@@ -16,7 +16,7 @@ MIN_RESPONSE_BYTES = 4
 
 
 class Event(Enum):
-    """What a reader answers instead of a frame."""
+    """Result of a reader without a frame."""
 
     NEED_DATA = "need data"
     CLOSED = "closed"
@@ -44,9 +44,9 @@ def frame_size(buf: Any, pos: int, most: int, least: int) -> int:
 
 
 class FrameReader:
-    """Bytes in, answers out: `receive_data` what was read, then `next_event` until it is NEED_DATA or CLOSED.
+    """Bytes in, answers out: pass bytes to `receive_data`, then call `next_event` until it is NEED_DATA or CLOSED.
 
-    A refused size is refused for good.
+    After an invalid size, every further call fails.
     """
 
     def __init__(self, most: int = DEFAULT_LIMITS.max_response_bytes) -> None:
@@ -57,12 +57,12 @@ class FrameReader:
 
     @property
     def wanted(self) -> int:
-        """How many bytes are missing to the next frame, as far as is known. RemoteProtocolError as of `next_event`."""
+        """Bytes missing for the next frame, as far as is known. RemoteProtocolError like `next_event`."""
         have = len(self._buffer)
         return 4 - have if have < 4 else 4 + frame_size(self._buffer, 0, self._most, MIN_RESPONSE_BYTES) - have
 
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
-        """Takes what the peer sent; b"" says that it has closed."""
+        """Takes bytes from the peer; b"" means that it has closed the connection."""
         if not data:
             self._closed = True
         elif type(data) is bytes and self._frame is None and len(self._buffer) == 4 and len(data) == self.wanted:
@@ -71,8 +71,8 @@ class FrameReader:
             self._buffer += data
 
     def receive_frame(self, frame: memoryview) -> None:
-        """The same, but what follows a size and is all of its frame is not copied: the memory belongs to whoever gets
-        the frame. RemoteProtocolError as of `next_event`.
+        """Like `receive_data`, but a complete frame after its size is not copied: the memory then belongs to the frame.
+        RemoteProtocolError like `next_event`.
         """
         if self._frame is None and len(self._buffer) == 4 and len(frame) == self.wanted:
             self._frame = frame
@@ -80,13 +80,13 @@ class FrameReader:
             self.receive_data(frame)
 
     def next_event(self) -> bytes | memoryview | Literal[Event.NEED_DATA, Event.CLOSED]:
-        """The next frame without its size; a view where `receive_frame` took it.
+        """The next frame without its size; a view if it came by `receive_frame`.
 
         RemoteProtocolError for a size out of bounds or a close inside a frame.
         """
         if self._frame is not None:
             frame, self._frame = self._frame, None
-            del self._buffer[:4]  # what came after the frame stays
+            del self._buffer[:4]  # bytes after the frame stay
             return frame
         have = len(self._buffer)
         if have >= 4:

@@ -17,7 +17,7 @@ _SHORT = Struct(">h").unpack_from
 _SIZE = Struct(">i")
 _SIZED_ID = Struct(">ii")
 
-# A header whose tags go on for longer than this would never fit a reader's buffer, which then would wait for ever.
+# Longer tags would never fit a reader's buffer, which would then wait endlessly.
 _MAX_TAG_BYTES = 4096
 
 
@@ -35,14 +35,14 @@ def header_versions(api_key: int, version: int) -> tuple[int, int]:
     """(request header version, response header version)."""
     if not flexible(api_key, version):
         return 1, 0
-    # The answer to ApiVersions keeps header 0: its reader cannot know yet what the broker speaks (KIP-511).
+    # The answer to ApiVersions keeps header 0: its reader does not know the broker's versions yet (KIP-511).
     return 2, 0 if api_key == ApiKey.API_VERSIONS else 1
 
 
 def read_request_header(buf: Any, pos: int, end: int) -> RequestHeader | None:
-    """The header at `pos`; None if it is not yet whole before `end`. RemoteProtocolError if it cannot become one.
+    """The header at `pos`; None if it is incomplete before `end`. RemoteProtocolError if it cannot become valid.
 
-    Of an API that is not offered only the fields up to the client id are read.
+    For an API that is not offered only the fields up to the client id are read.
     """
     if end - pos < 10:
         return None
@@ -81,9 +81,9 @@ def _skip_header_tags(buf: Any, start: int, end: int) -> int | None:
 
 
 def skip_tags(buf: Any, pos: int, limit: int) -> int:
-    """The position after the tagged section at `pos`, which may lie after the bytes that are there.
+    """The position after the tagged section at `pos`, which may be beyond the available bytes.
 
-    IndexError where a count or size is cut off, RemoteProtocolError where the section passes `limit`.
+    IndexError if a count or size is cut off, RemoteProtocolError if the section passes `limit`.
     """
     count, pos = read_uvarint(buf, pos)
     if count > MAX_TAGS:
@@ -99,7 +99,7 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
 
 
 def peek_group(api_key: int, version: int, buf: Any, body_at: int, end: int) -> bytes:
-    """The group that a request of Route.GROUP names in its first field, without decoding the rest; for others KeyError.
+    """The group in the first field of a request of Route.GROUP, without decoding the rest; KeyError for other routes.
 
     RemoteProtocolError for a version that is not offered, and for a group that is null or cut off.
     """
@@ -145,7 +145,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
 
 
 def request_head(api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int) -> bytes:
-    """What comes before the body of a request, size first. LocalProtocolError as of `encode_request`."""
+    """The bytes before the body of a request, size first. LocalProtocolError like `encode_request`."""
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if flexible(api_key, version) else b""
     try:

@@ -1,4 +1,4 @@
-"""Bounds on everything that a peer can count or measure for us."""
+"""Bounds on everything that a peer can make us count or store."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,12 +11,12 @@ class WireLimits:
     """Sizes in bytes, counts in elements. Every field must be positive (`LocalProtocolError` otherwise).
 
     max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
-    otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
+    otherwise turn each byte of a frame into hundreds of bytes of objects. The size defaults are the brokers' own
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
-    bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
-    produce, twice as much both together of one fetch, and max_inline all elements of another request: the thread beside
-    the event loop, for which others wait, takes as long as a lease for 8 MB that name a million partitions. One request
-    may create max_created_partitions, the bound of controllers from Kafka 4 on; older ones run out of memory.
+    bounds a request of a client that has not logged in yet. max_partitions bounds the topics and the partitions of one
+    produce, twice as much both together of one fetch, and max_inline all elements of another request: 8 MB that name a
+    million partitions occupy the offload thread, for which others wait, as long as a lease lasts. One request may
+    create max_created_partitions, the bound of controllers from Kafka 4 on; older ones run out of memory.
     """
 
     max_request_bytes: int = 104_857_600
@@ -41,19 +41,19 @@ DEFAULT_LIMITS = WireLimits()
 
 
 FEW = 400
-"""Elements that take some milliseconds to be read, judged and answered."""
+"""Elements that can be read, judged and answered in some milliseconds."""
 PARTITIONS_AT_ONCE = 500
-"""Partitions of a produce that take some milliseconds to be judged and answered. Very few producers have batches for
+"""Partitions of a produce that can be judged and answered in some milliseconds. Very few producers have batches for
 more partitions at one broker."""
 
 
 @lru_cache(maxsize=16)
 def few(limits: WireLimits) -> WireLimits:
-    """The bounds of a message that is gone through on an event loop."""
+    """Bounds of a message that is handled on an event loop."""
     return replace(limits, max_elements=min(limits.max_elements, FEW))
 
 
 @lru_cache(maxsize=16)
 def inline(limits: WireLimits) -> WireLimits:
-    """The bounds of a message that is decoded by the thread beside an event loop, which others wait for."""
+    """Bounds of a message that is decoded by the offload thread, which other connections wait for."""
     return replace(limits, max_elements=min(limits.max_elements, limits.max_inline))

@@ -1,13 +1,13 @@
-"""LIST_OFFSETS, as the gateway and the admin ask it of brokers themselves."""
+"""LIST_OFFSETS, for requests of the gateway and the admin themselves."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-"""Words in the place of a time in milliseconds."""
+"""Constants in place of a time in milliseconds."""
 CONSUMER = -1
-"""The replica id of everything that is asked for clients. Another one says that a broker asks, which shows what is not
-committed yet: of a client that is not for the gateway's account to say."""
+"""The replica id of all requests on behalf of clients. Another id stands for a broker, which sees uncommitted records:
+the gateway's account must not show those to a client."""
 
 
 def list_offsets(
@@ -17,9 +17,9 @@ def list_offsets(
     replica: int = CONSUMER,
     epochs: Mapping[tuple[str, int], int] = {},
 ) -> dict[str, Any]:
-    """The same question of each partition.
+    """A request with one timestamp for all partitions.
 
-    :param epochs: of their leaders, where a broker that is not the leader any more must not answer.
+    :param epochs: leader epochs, to exclude answers of former leaders.
     """
     topics: dict[str, list[dict[str, int]]] = {}
     for topic, partition in partitions:

@@ -1,4 +1,4 @@
-"""Produce without its records: a scan of a request that has only begun to arrive, and offsets patched in an answer."""
+"""Produce without reading records: scans a request of which only the start has arrived, and patches answers."""
 
 from collections.abc import Mapping
 from struct import Struct
@@ -19,7 +19,7 @@ _LONG = Struct(">q")
 _FIRST, _LAST = 3, 9
 _MAX_PARTITIONS, _MAX_STRING = DEFAULT_LIMITS.max_partitions, DEFAULT_LIMITS.max_string
 _FLEXIBLE = 9
-# Two strings of 32767 bytes and the numbers around them: whoever has not named a partition by then never will.
+# Two strings of 32767 bytes and the numbers around them: a request without a partition by then never has one.
 _MAX_BEFORE_PARTITION = 70_000
 
 
@@ -27,10 +27,10 @@ Entry = tuple[bytes, int, int, int]
 
 
 class ProduceScan(NamedTuple):
-    """What the request says so far.
+    """The part of the request that has arrived.
 
-    partitions: (topic, partition, position of its records, their length in bytes or -1 for null). The records, all but
-    those of the last entry, are in the buffer. complete: the request names no further partition.
+    partitions: (topic, partition, position of its records, their length in bytes or -1 for null). The records, except
+    those of the last entry, are in the buffer. complete: no further partition follows.
     """
 
     acks: int
@@ -51,11 +51,11 @@ class _LastTagsError(Exception):
 def scan_produce(
     buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int, most: int = _MAX_PARTITIONS
 ) -> ProduceScan | None:
-    """Reads what is there of a produce request; None if that does not reach after the first partition header.
+    """Reads the available part of a produce request; None if that does not include the first partition's header.
 
-    pos: the request header, body_at: after it, end: after the bytes that have arrived, frame_end: after the frame
-    (may lie after `end`). TooManyElementsError if it has more than `most` topics or partitions, RemoteProtocolError if
-    no bytes to come can make it a request.
+    pos: the request header, body_at: after it, end: after the bytes that have arrived, frame_end: after the frame (may
+    be above `end`). TooManyElementsError if it has more than `most` topics or partitions, RemoteProtocolError if no
+    further bytes can make it valid.
     """
     if not _FIRST <= version <= _LAST:
         raise RemoteProtocolError(f"Produce version {version}: {_FIRST} to {_LAST} are read")
@@ -88,11 +88,11 @@ def _head(buf: Any, p: int, end: int, tagged: bool) -> tuple[bytes | None, int, 
 
 
 def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions: list[Entry], most: int) -> int:
-    """Appends the partitions of all topics; the position after the request, which may lie after `end`.
+    """Appends the partitions of all topics; returns the position after the request, which may be above `end`.
 
-    _LastTagsError: only tagged sections are not in yet.
+    _LastTagsError: only tagged sections are missing.
     """
-    # The fewest bytes that a topic, what precedes the records of a partition, and what follows them can take.
+    # Minimum bytes of a topic, of a partition up to its records, and of the tags after them.
     least_topic, least_partition, least_tags = (3, 5, 3) if tagged else (6, 8, 0)
     topics, p = _length(buf, p, end, tagged)
     if topics < 0 or topics * least_topic > frame_end - p or topics > _MAX_PARTITIONS:
@@ -149,7 +149,7 @@ def _text(buf: Any, p: int, end: int, tagged: bool) -> tuple[bytes | None, int]:
 
 
 def _length(buf: Any, p: int, end: int, tagged: bool) -> tuple[int, int]:
-    """A count, or the length of what is no string, -1 for null; the position after it. Tagged: compact."""
+    """A count, or a length other than a string's, -1 for null; and the position after it. Tagged: compact."""
     if not tagged:
         if end - p < 4:
             raise _NotYetError
@@ -174,7 +174,7 @@ def _bad(what: str, size: int) -> RemoteProtocolError:
 
 
 def _after_tags(buf: Any, p: int, end: int, frame_end: int, more: int = 0) -> int:
-    """After the tagged section at p. more: 0 if no partition header can follow it."""
+    """Position after the tagged section at p. more: 0 if no partition header can follow it."""
     if p < end and buf[p] == 0:
         return p + 1
     try:
@@ -187,9 +187,8 @@ def _after_tags(buf: Any, p: int, end: int, frame_end: int, more: int = 0) -> in
 def patch_produce_response(frame: bytearray, version: int, shift: Mapping[tuple[bytes, int], int], at: int = 0) -> int:
     """Adds the shift of its (topic, partition) to every base offset in place; returns how many were changed.
 
-    frame: the answer, which begins at `at`, without its size. A base offset of -1 says that there is none and stays.
-    The log start offset of a shifted partition becomes -1 (unknown): the log that it speaks of begins in another
-    cluster.
+    frame: the answer, which begins at `at`, without its size. A base offset of -1 means none and stays. The log start
+    offset of a shifted partition becomes -1 (unknown), because its log begins in another cluster.
     """
     if not _FIRST <= version <= _LAST:
         raise RemoteProtocolError(f"Produce version {version}: {_FIRST} to {_LAST} are read")

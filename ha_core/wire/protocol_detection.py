@@ -1,6 +1,6 @@
-"""What a connection speaks, told by its first bytes.
+"""Detects the protocol of a connection by its first bytes.
 
-Kafka's requests begin with their size. Read as a size, the beginnings of all others are at least `LEAST`.
+Kafka's requests begin with their size. The first bytes of all other protocols, read as a size, are at least `LEAST`.
 """
 
 from enum import Enum
@@ -9,11 +9,11 @@ LEAST = 0x0D0A_0D0A
 HEAD_BYTES = 4
 _HTTP = {b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
 _PROXY = (b"PROX", b"\r\n\r\n")
-"""Of version 1, which is text, and version 2."""
+"""Version 1, which is text, and version 2."""
 
 
 class Speech(Enum):
-    """Also the metric label."""
+    """Protocol; also the metric label."""
 
     KAFKA = "kafka"
     TLS = "tls"
@@ -38,7 +38,7 @@ WITHOUT_TLS = {
     Speech.HTTP: "the peer speaks HTTP on a Kafka port: check its address and port",
     Speech.PROXY: "a PROXY header came first, and none is expected here: turn it off at the load balancer",
 }
-"""What is said of a connection to a port without TLS that speaks none of Kafka's protocol."""
+"""Reasons for refusing another protocol on a port without TLS."""
 
 WITH_TLS = {
     Speech.KAFKA: "the client speaks Kafka's protocol without TLS: set its security.protocol to SSL or SASL_SSL",
@@ -46,4 +46,4 @@ WITH_TLS = {
     Speech.PROXY: WITHOUT_TLS[Speech.PROXY],
     Speech.OTHER: "what came first is neither TLS nor anything known: check the client's address and port",
 }
-"""What is said of a connection to a port with TLS that begins without it."""
+"""Reasons for refusing a connection without TLS on a port with TLS."""

@@ -1,9 +1,9 @@
 """Walks and patches record batches in place, without reading the records in them.
 
-A batch of magic 2 begins with base offset (8 bytes), length of what follows (4), partition leader epoch (4), magic (1),
-CRC-32C (4) of everything after it. So the offset and the epoch change without the checksum, the producer id does not.
-In magic 0 and 1 every message, or compressed wrapper of messages, has an offset, a length and a CRC of the rest.
-A broker may cut the last batch of an answer anywhere; readers drop it.
+A batch of magic 2 begins with base offset (8 bytes), length of the rest (4), partition leader epoch (4), magic (1),
+CRC-32C (4) of everything after it. So offset and epoch can change without the checksum, the producer id cannot. In
+magic 0 and 1 every message, or compressed wrapper of messages, has an offset, a length and a CRC of the rest. A broker
+may cut the last batch of an answer anywhere; readers drop it.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, timestamp of the first record, (largest
 # timestamp), producer id, epoch, base sequence, count of records
 _V2 = Struct(">qiibIhiq8xqhii")
-_PREFIX = Struct(">qiibB")  # what all magics need to be patched
+_PREFIX = Struct(">qiibB")  # the part of all magics that is needed to patch them
 _SHIFTED = Struct(">qii")
 _LONG = Struct(">q")
 _UINT = Struct(">I")
 
 PREFIX_BYTES = _PREFIX.size
 HEADER_BYTES = _V2.size
-"""Of a batch of magic 2: everything before its records."""
+"""Header of a batch of magic 2: everything before its records."""
 _SIZED_FROM = 12  # the length counts from here
 _MIN_V2 = HEADER_BYTES - _SIZED_FROM
 _MIN_LEGACY = 14
@@ -31,11 +31,12 @@ _CRC_AT, _PRODUCER_AT = 17, 43
 _MAX_OFFSET = (1 << 63) - 1
 _COMPRESSION = 0b111
 IN_TRANSACTION = 0b1_0000
-"""Of a batch's attributes."""
+"""Bit of a batch's attributes."""
 
 
 class Batch(NamedTuple):
-    """A whole batch, from position `at` to `end`. In magic 0 and 1 what v2 brought is -1, last_offset_delta 0."""
+    """A whole batch, from position `at` to `end`. In magic 0 and 1 fields that only v2 has are -1, last_offset_delta
+    0."""
 
     at: int
     base_offset: int
@@ -48,7 +49,7 @@ class Batch(NamedTuple):
     records_count: int
     end: int
     base_timestamp: int = -1
-    """Of the first record, in milliseconds: what its producer said, or the broker if the topic is set so."""
+    """Timestamp of the first record in milliseconds: the producer's, or the broker's if the topic is configured so."""
 
     @property
     def last_offset(self) -> int:
@@ -83,9 +84,9 @@ def _check(length: int, magic: int, pos: int) -> None:
 def shift_batch(buf: Any, pos: int, delta: int) -> int:
     """Adds `delta` to the offset of the batch at `pos`, of which PREFIX_BYTES bytes must be there; returns its size.
 
-    Magic 2 loses its leader epoch: clients take it over as the partition's, and epochs of two clusters are not
-    comparable. A compressed wrapper of magic 1 carries relative offsets, so its own is all there is to change; in
-    magic 0 the offsets inside are absolute and compressed: RemoteProtocolError, as for an offset out of range.
+    Magic 2 loses its leader epoch: clients adopt it as the partition's, and epochs of two clusters are not comparable.
+    A compressed wrapper of magic 1 has relative offsets inside, so only its own changes; in magic 0 the offsets inside
+    are absolute and compressed: RemoteProtocolError, as for an offset out of range.
     """
     base, length, _, magic, attributes = _PREFIX.unpack_from(buf, pos)
     if magic != 2 or length < _MIN_V2:
@@ -105,7 +106,7 @@ def shift_batch(buf: Any, pos: int, delta: int) -> int:
 def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int) -> int:
     """`shift_batch` for all from `pos` to `end`; returns their number.
 
-    A last batch that is cut off is shifted too where its first PREFIX_BYTES bytes are there; a shorter rest stays.
+    A last batch that is cut off is shifted too if its first PREFIX_BYTES bytes are there; a shorter rest stays.
     """
     count = 0
     while end - pos >= PREFIX_BYTES:
@@ -115,7 +116,7 @@ def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int) -
 
 
 def shift_all(buf: bytearray, pos: int, end: int, delta: int) -> bool:
-    """The same, if all are of magic 2 and have offsets then. False: nothing was changed."""
+    """Like `shift_batches`, if all are of magic 2 and stay in range. False: nothing was changed."""
     shifted: list[tuple[int, int, int]] = []
     while end - pos >= PREFIX_BYTES:
         base, length, _, magic, _ = _PREFIX.unpack_from(buf, pos)
@@ -129,11 +130,11 @@ def shift_all(buf: bytearray, pos: int, end: int, delta: int) -> bool:
 
 
 def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int) -> bool:
-    """Gives the batch at `at` another producer id and the checksum that goes with it; True if it now has them.
+    """Replaces the producer id of the batch at `at` and updates the checksum; True if it was done.
 
-    Only its first HEADER_BYTES bytes have to be there. A batch whose checksum did not match does not
-    match afterwards either: the broker must still see that (`checksum`). False leaves every byte as it is: for a batch
-    that is not of magic 2, and one without a producer id. LocalProtocolError for an id below 0 or too big.
+    Only its first HEADER_BYTES bytes have to be there. A batch with a wrong checksum keeps a wrong one: the broker must
+    still detect it (`checksum`). False leaves every byte as it is: for a batch that is not of magic 2, and one without
+    a producer id. LocalProtocolError for an id below 0 or too big.
     """
     if not 0 <= new_id <= _MAX_OFFSET:
         raise LocalProtocolError(f"producer id {new_id}: 0 to {_MAX_OFFSET} can be written")
@@ -160,10 +161,10 @@ def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
 
 
 def trim(buf: Any, pos: int, end: int, limit_offset: int) -> int:
-    """The new end: drops the batches, cut off ones too, that do not end below the limit.
+    """Returns the new end: drops batches, including incomplete ones, that do not end below the limit.
 
-    One through which the limit runs is dropped whole: a cut that a log ran into takes all of it to the other side. The
-    offset of a compressed message of magic 0 or 1 is that of its last record.
+    A batch that spans the limit is dropped whole: a cut inside a batch leaves all of it to the other side. The offset
+    of a compressed message of magic 0 or 1 is that of its last record.
     """
     for batch in batches(buf, pos, end):
         if batch.last_offset >= limit_offset:

@@ -1,6 +1,6 @@
-"""What a request asks a right for, and what is said where it is missing: columns of the rows in `apis`.
+"""The rights that a request requires, and its errors without them: columns of the rows in `apis`.
 
-Words are Kafka's. Nothing here knows a rule: `gateway/model/rights` judges by these columns.
+The words are Kafka's. ACLs are not known here: `gateway/model/rights` judges by these columns.
 """
 
 from collections.abc import Mapping
@@ -32,105 +32,105 @@ DENIED: Mapping[Resource, tuple[ErrorCode, str]] = {
     ),
     "CLUSTER": (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
 }
-"""What a broker says, in a number and in words."""
+"""A broker's error code and message."""
 
 
 class When(NamedTuple):
-    """A field of the request, or of an element, on which it depends what is asked for."""
+    """A condition on a field of the request, or of an element."""
 
     field: str
     values: tuple[object, ...]
     otherwise: bool = False
-    """Where it has none of them."""
+    """True if the field must have none of the values."""
 
-    def holds(self, said: Mapping[str, Any]) -> bool:
-        return (said.get(self.field) in self.values) is not self.otherwise
+    def holds(self, message: Mapping[str, Any]) -> bool:
+        return (message.get(self.field) in self.values) is not self.otherwise
 
 
 class RequiredRight(NamedTuple):
-    """Without it nothing of a request goes on: the whole answer says so."""
+    """Required for the whole request: without it the whole answer is an error."""
 
     operation: Operation
     resource: Resource
     field: str = ""
-    """Of the request: what the resource is called. None: the cluster."""
+    """Field of the request with the resource's name; "": the cluster."""
     when: When | None = None
     or_any: tuple[Operation, Resource] | None = None
-    """It is enough to have this on any resource there may be."""
+    """This right on any resource is enough."""
 
 
 class Each(NamedTuple):
-    """The elements of a list in the request are judged one by one: a denied one has its error, the rest goes on."""
+    """Required per element of a list in the request: a denied element has an error, the rest is processed."""
 
     operation: Operation
     resource: Resource
     asked: str
-    """The list."""
+    """The list in the request."""
     field: str = "name"
-    """What an element is called; none: it is its name."""
+    """Field with an element's name; "": the element is its name."""
     answers: str = ""
-    """The list in the answer; none: the same."""
+    """The list in the answer; "": equal to `asked`."""
     called: str = ""
-    """Its name there; none: the same."""
+    """Field with the name there; "": equal to `field`."""
     when: When | None = None
-    """On which elements it is asked."""
+    """Elements that require it."""
     on_cluster: Operation | None = None
-    """On the cluster it is as good, for all of them."""
+    """This right on the cluster is enough for all elements."""
     partitions: str = ""
-    """The element's list of partitions: structs, or bare numbers. An error is said of each of them."""
+    """The element's list of partitions: structs, or bare numbers. Each of them gets the error."""
     answered: str = ""
-    """That list in the answer; none: the same."""
+    """That list in the answer; "": equal to `partitions`."""
     numbered: str = "partition_index"
-    """The number of a partition, here and there."""
+    """Field with a partition's number, in request and answer."""
     code: str = "error_code"
     more: Mapping[str, Any] = {}
-    """Beside the code, where the codec's default says something else."""
+    """Fields beside the code, where the codec's default is wrong."""
     echo: tuple[str, ...] = ()
-    """Fields of an element that are taken over."""
+    """Fields copied from an element."""
     rest: ErrorCode | None = None
-    """What the others are told: one that is denied stops all."""
+    """Error of the other elements, if one denied element stops all."""
     asks_for_none: bool = False
-    """The answer says more than what was asked of each: it is made also where nothing is left."""
+    """The answer has more than its elements: it is requested even if no element is left."""
     worded: bool = False
-    """Whether words are said beside the code."""
+    """True if there is an error message beside the code."""
     words: str = ""
-    """Those, where they are not the error's own."""
+    """The message, if it is not the error's own."""
     unique: bool = False
-    """An element that comes twice is refused as that."""
+    """A repeated element is refused as such."""
 
 
 class Shown(NamedTuple):
-    """What the answer lists whatever was asked for: what may not be seen is left out."""
+    """Required to see elements that the answer lists on its own: the others are left out."""
 
     operation: Operation
     resource: Resource
     items: str
-    """Its list; of a list in each element of another one: both, with a dot between."""
+    """The list in the answer; for a nested list both names, with a dot between."""
     field: str
     on_cluster: Operation | None = None
 
 
 class AuthorizedOperationsField(NamedTuple):
-    """A bit field that says what whoever asks may do."""
+    """A bit field with the operations that the client may do."""
 
     resource: Resource
     field: str
     items: str = ""
-    """The list in whose elements it stands; none: the answer itself, and the cluster."""
+    """The list whose elements have it; "": the answer itself, for the cluster."""
     name: str = "name"
 
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """All that is asked of one API. Nothing at all: `free` says why."""
+    """All rights that an API requires. If none, `free` has the reason."""
 
     needs: tuple[RequiredRight, ...] = ()
-    """In this order."""
+    """Checked in this order."""
     each: tuple[Each, ...] = ()
     shown: tuple[Shown, ...] = ()
-    told: tuple[AuthorizedOperationsField, ...] = ()
+    reported: tuple[AuthorizedOperationsField, ...] = ()
     free: str = ""
 
 
 NOTHING = Asks()
-"""Of an API that is not offered."""
+"""For an API that is not offered."""

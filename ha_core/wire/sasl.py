@@ -1,6 +1,6 @@
 """SASL as Kafka carries it: accounts, the table of mechanisms, and the server's side of a handshake.
 
-`client.log_in` is the client's side. `sasl_steps` says what a mechanism is.
+`client.log_in` is the client's side. `sasl_steps` explains mechanisms.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -23,12 +23,12 @@ PLAIN = "PLAIN"
 
 @dataclass(frozen=True, slots=True)
 class SecurityProfile:
-    """An account at a cluster. Without a mechanism the cluster takes everyone, or whoever shows a certificate.
+    """An account at a cluster. Without a mechanism the cluster accepts any client, or any with a valid certificate.
 
 
-    :ivar password: or the bearer token, where one logs in by that.
+    :ivar password: the password, or the bearer token for OAUTHBEARER.
     :ivar tls: None: its listeners speak no TLS.
-    :ivar token_file: where that token is read from at each login, because others renew it.
+    :ivar token_file: file with the token, read at each login, because other processes renew it.
     """
 
     mechanism: str | None = None
@@ -39,8 +39,8 @@ class SecurityProfile:
 
 
 class Mechanism(NamedTuple):
-    """:ivar client: makes its side of a profile and of a nonce.
-    :ivar server: makes its side of the first token.
+    """:ivar client: makes the client's side from a profile and a nonce.
+    :ivar server: makes the server's side from the first token.
     """
 
     client: Callable[[SecurityProfile, str], Exchange]
@@ -63,7 +63,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
 
 
 class State(Enum):
-    """What the server waits for."""
+    """The message that the server waits for."""
 
     HANDSHAKE = "SaslHandshake"
     TOKEN = "SaslAuthenticate"
@@ -73,30 +73,30 @@ class State(Enum):
 
 
 class SaslServer:
-    """One connection's authentication: `handshake`, `receive` each token, and `reply` to each question in between.
+    """Authentication of one connection: `handshake`, `receive` each token, and `reply` to each question in between.
 
-    A client may start again once it is DONE (re-authentication, KIP-368); that it stays the same user is for the caller
-    to check. After an error nothing goes on: the connection has to be closed.
+    A client may authenticate again once it is DONE (KIP-368); the caller checks that it stays the same user. After an
+    error the connection has to be closed.
     """
 
     def __init__(self, mechanisms: Collection[str] = (PLAIN,), limits: WireLimits = DEFAULT_LIMITS) -> None:
         self.mechanisms = tuple(mechanisms)
         self.mechanism = ""
-        """The one that the client has named."""
+        """The mechanism that the client has chosen."""
         self.state = State.HANDSHAKE
         self.claimed: str | None = None
-        """Who the client says it is; None: it has claimed nothing. A token's caller says whom it names."""
+        """The claimed user name; None: no claim yet. For a token the caller determines the user."""
         self.raw_tokens = False
         self._most = limits.max_sasl_bytes
         self._exchange: ServerExchange | None = None
 
     @property
     def challenged(self) -> bool:
-        """Whether the next token answers a challenge."""
+        """True if the next token answers a challenge."""
         return self.state is State.TOKEN and self._exchange is not None
 
     def handshake(self, mechanism: str, version: int) -> ErrorCode:
-        """The error code to answer. After version 0 tokens come as frames without any header (`raw_tokens`)."""
+        """The error code to answer. After version 0 tokens are frames without any header (`raw_tokens`)."""
         if self.state not in (State.HANDSHAKE, State.DONE):
             self._fail()
             return ErrorCode.ILLEGAL_SASL_STATE
@@ -108,7 +108,7 @@ class SaslServer:
         return ErrorCode.NONE
 
     def receive(self, token: bytes) -> Question | Challenge | Proved:
-        """What a token leads to. RemoteProtocolError for one out of turn, too long, unreadable or wrong."""
+        """The step after a token. RemoteProtocolError for one out of turn, too long, unreadable or wrong."""
         if self.state is not State.TOKEN:
             waiting = self.state.value
             self._fail()
@@ -122,7 +122,7 @@ class SaslServer:
         return self._step(token)
 
     def reply(self, reply: Reply) -> Question | Challenge | Proved:
-        """What the answer to a question leads to. RemoteProtocolError: the claim is wrong."""
+        """The step after the reply to a question. RemoteProtocolError: the claim is wrong."""
         if self.state is not State.REPLY:
             raise LocalProtocolError(f"an answer about a SASL claim where {self.state.value} is expected")
         return self._step(reply)

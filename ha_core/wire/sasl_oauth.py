@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): a token that somebody else has signed. Whose it is the caller finds out."""
+"""OAUTHBEARER (RFC 7628, KIP-255): a token signed by a third party. The caller verifies it and finds its user."""
 
 import json
 import re
@@ -20,7 +20,7 @@ MAX_EXTENSIONS = 32
 
 
 class Initial(NamedTuple):
-    """:ivar extensions: what else the client says (KIP-342): `logicalCluster` and the like."""
+    """:ivar extensions: further pairs from the client (KIP-342), such as `logicalCluster`."""
 
     authzid: str
     token: str
@@ -31,7 +31,7 @@ class Initial(NamedTuple):
 
 
 def parse_initial(message: bytes) -> Initial:
-    """RemoteProtocolError for what is no client's first message."""
+    """RemoteProtocolError if it is not a client's first message."""
     found = _INITIAL.fullmatch(message)
     if found is None:
         raise RemoteProtocolError(f"OAUTHBEARER: {len(message)} bytes that are not a client's first message")
@@ -56,7 +56,7 @@ def parse_initial(message: bytes) -> Initial:
 
 
 def initial(token: str, authzid: str = "") -> bytes:
-    """The client's first message. LocalProtocolError for what is no token."""
+    """The client's first message. LocalProtocolError if it is no token."""
     if re.fullmatch(_TOKEN, token) is None:
         raise LocalProtocolError(f"OAUTHBEARER: {len(token)} characters that are no bearer token")
     name = f"a={escaped(authzid)}" if authzid else ""
@@ -64,9 +64,9 @@ def initial(token: str, authzid: str = "") -> bytes:
 
 
 def oauth_client(token: str) -> Exchange:
-    said = yield initial(token)
-    if said:
-        yield _END  # the server has told what is wrong, and says it once more as the end of the login
+    answer = yield initial(token)
+    if answer:
+        yield _END  # the server has sent its error, and repeats it as the end of the login
 
 
 def oauth_server(token: bytes) -> ServerExchange:

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): user and password as they are, so only for connections that nobody can listen to."""
+"""PLAIN (RFC 4616): user and password in clear text, so only for connections that cannot be eavesdropped."""
 
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.sasl_steps import Exchange, Plain, Proved, ServerExchange, user_of

@@ -1,14 +1,14 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) as Kafka has them: no channel binding, no SASLprep.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) as in Kafka: no channel binding, no SASLprep.
 
     client    n,,n=USER,r=NONCE
     server    r=NONCE+MORE,s=SALT,i=ITERATIONS
     client    c=biws,r=NONCE+MORE,p=PROOF
     server    v=SIGNATURE
 
-Invariant: what the server says before the proof does not depend on whether the user exists, and neither does what it
-computes. A proof covers all messages before it, so one that was recorded fits no other nonce, and a message that was
-changed on the way fits no proof. Each message is matched as a whole: attributes in another order, twice, or missing are
-no message. Kafka's `tokenauth` (logging in by a delegation token, whose keys are others) is refused.
+Invariant: neither the server's messages before the proof nor its computations depend on whether the user exists. A
+proof covers all messages before it, so a recorded one fits no other nonce, and a message altered on the way fits no
+proof. Each message is matched as a whole: attributes in another order, repeated or missing are invalid. Kafka's
+`tokenauth` (login by a delegation token, with other keys) is refused.
 """
 
 import binascii
@@ -25,11 +25,11 @@ from ha_core.wire.sasl_steps import Candidate, Challenge, Exchange, KeyOf, Prove
 SCRAM_SHA_256 = "SCRAM-SHA-256"
 SCRAM_SHA_512 = "SCRAM-SHA-512"
 HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
-"""The stronger one is the last."""
+"""Weakest first."""
 MIN_ITERATIONS = 4096
-"""Below it a password is guessed too easily from what was listened to (RFC 7677); Kafka's tools refuse less, too."""
+"""With fewer, a password is guessed too easily from eavesdropped messages (RFC 7677); Kafka's tools refuse it too."""
 MAX_ITERATIONS = 1_000_000
-"""A second of a processor. A server that asks for more only wants to keep its clients busy."""
+"""About a second of processor time. A server that asks for more only wants to keep its clients busy."""
 MAX_MESSAGE_BYTES = 8192
 SALT_BITS = 130
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -37,7 +37,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NONCE = rb"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = rb"[A-Za-z0-9+/]+={0,2}"
 _EXTENSIONS = rb"(?P<extensions>(?:,(?![aceimnprsv]=)[A-Za-z]+=[^,\0]+)*)"
-"""Others are passed over, but none that means something, a second time or where it does not belong."""
+"""Unknown extensions are skipped, but a known attribute is refused if repeated or misplaced."""
 _NAME = rb"(?:[^=,\0]|=2C|=3D)+"
 _CLIENT_FIRST = re.compile(
     rb"(?P<gs2>(?P<binding>n|y|p=[A-Za-z0-9.-]+),(?:a=(?P<authzid>" + _NAME + rb"))?,)"
@@ -58,8 +58,8 @@ _TOKEN_LOGIN = re.compile(rb",tokenauth=true(?:,|$)", re.IGNORECASE)
 
 
 class ClientFirst(NamedTuple):
-    """:ivar gs2: its beginning, which the client says again, proved.
-    :ivar bare: all that follows on it.
+    """:ivar gs2: its beginning, which the client repeats in the proved part.
+    :ivar bare: the rest.
     """
 
     gs2: bytes
@@ -76,8 +76,8 @@ class ServerFirst(NamedTuple):
 
 
 class ClientFinal(NamedTuple):
-    """:ivar unproved: what comes before the proof.
-    :ivar binding: the beginning of the first message, as the client has sent it.
+    """:ivar unproved: the part before the proof.
+    :ivar binding: the beginning of the first message, as repeated by the client.
     """
 
     unproved: bytes
@@ -87,7 +87,7 @@ class ClientFinal(NamedTuple):
 
 
 def parse_client_first(message: bytes) -> ClientFirst:
-    """RemoteProtocolError for what is none, or asks for what is not offered."""
+    """RemoteProtocolError if it is invalid, or asks for an unsupported feature."""
     found = _matched(_CLIENT_FIRST, message, "the client's first message")
     if found["binding"].startswith(b"p"):
         raise RemoteProtocolError("SCRAM: the client wants channel binding, which no Kafka server offers")
@@ -98,20 +98,20 @@ def parse_client_first(message: bytes) -> ClientFirst:
 
 
 def parse_server_first(message: bytes) -> ServerFirst:
-    """RemoteProtocolError for what is none."""
+    """RemoteProtocolError if it is invalid."""
     found = _matched(_SERVER_FIRST, message, "the server's first message")
     return ServerFirst(found["nonce"], _bytes(found["salt"], "salt"), int(found["iterations"]))
 
 
 def parse_client_final(message: bytes) -> ClientFinal:
-    """RemoteProtocolError for what is none."""
+    """RemoteProtocolError if it is invalid."""
     found = _matched(_CLIENT_FINAL, message, "the client's final message")
     binding, proof = _bytes(found["binding"], "channel binding"), _bytes(found["proof"], "proof")
     return ClientFinal(found["unproved"], binding, found["nonce"], proof)
 
 
 def parse_server_final(message: bytes) -> bytes:
-    """The server's signature. RemoteProtocolError for what is none, and for an error that the server tells."""
+    """The server's signature. RemoteProtocolError if the message is invalid or reports an error."""
     found = _matched(_SERVER_FINAL, message, "the server's final message")
     if found["error"] is not None:
         raise RemoteProtocolError("SCRAM: the server ends the exchange with an error")
@@ -119,12 +119,12 @@ def parse_server_final(message: bytes) -> bytes:
 
 
 def escaped(user: str) -> str:
-    """A user's name as messages have it."""
+    """A user's name, escaped for messages."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
 def scram_key(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramKey:
-    """What a server keeps of a password. It takes milliseconds, which is its use: not for an event loop.
+    """The key that a server stores for a password. It takes milliseconds by design: not for an event loop.
 
     :raises LocalProtocolError: no password, or a number of iterations that no client would accept.
     """
@@ -138,7 +138,7 @@ def scram_key(mechanism: str, password: str, salt: bytes, iterations: int) -> Sc
 
 
 def fits(mechanism: str, key: ScramKey, password: str) -> bool:
-    """Whether this is the password of the key. As slow as `scram_key`; compares in constant time."""
+    """True if this is the password of the key. As slow as `scram_key`; compares in constant time."""
     salted = _salted(mechanism, password, key.salt, key.iterations)
     stored = _hash(mechanism, _hmac(mechanism, salted, b"Client Key"))
     return hmac.compare_digest(stored, key.stored_key)
@@ -152,17 +152,17 @@ def scram_client(mechanism: str, user: str, password: str, nonce: str) -> Exchan
         raise LocalProtocolError(f"SCRAM for user {user!r}: user and password must be there, the user without NUL")
     own = nonce.encode("ascii")
     bare = b"n=" + escaped(user).encode() + b",r=" + own
-    said = yield b"n,," + bare
-    first = parse_server_first(said)
+    reply = yield b"n,," + bare
+    first = parse_server_first(reply)
     if not first.nonce.startswith(own) or len(first.nonce) == len(own):
-        raise RemoteProtocolError("SCRAM: the server's nonce does not go on with the client's: somebody replays")
+        raise RemoteProtocolError("SCRAM: the server's nonce does not continue the client's: messages are replayed")
     if not MIN_ITERATIONS <= first.iterations <= MAX_ITERATIONS:
         raise RemoteProtocolError(
             f"SCRAM: the server asks for {first.iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are taken"
         )
     client_key, server_key = _keys(mechanism, password, first.salt, first.iterations)
     unproved = b"c=" + b64encode(b"n,,") + b",r=" + first.nonce
-    covered = b",".join((bare, said, unproved))
+    covered = b",".join((bare, reply, unproved))
     signature = _hmac(mechanism, _hash(mechanism, client_key), covered)
     last = yield unproved + b",p=" + b64encode(_xor(client_key, signature))
     if not hmac.compare_digest(parse_server_final(last), _hmac(mechanism, server_key, covered)):
@@ -174,13 +174,13 @@ def scram_server(mechanism: str, token: bytes) -> ServerExchange:
     candidate = yield KeyOf(mechanism, first.user)
     assert isinstance(candidate, Candidate)
     key, nonce = candidate.key, first.nonce + candidate.nonce.encode("ascii")
-    said = b"r=" + nonce + b",s=" + b64encode(key.salt) + b",i=" + str(key.iterations).encode()
-    message = yield Challenge(said)
+    server_first = b"r=" + nonce + b",s=" + b64encode(key.salt) + b",i=" + str(key.iterations).encode()
+    message = yield Challenge(server_first)
     assert isinstance(message, bytes)
     final = parse_client_final(message)
-    covered = b",".join((first.bare, said, final.unproved))
+    covered = b",".join((first.bare, server_first, final.unproved))
     signature = _hmac(mechanism, key.stored_key, covered)
-    # Every check is made before any is looked at: how long it takes says nothing of which has failed.
+    # All checks are made before any result is used, so that the time does not show which one has failed.
     proved = len(final.proof) == len(signature) and hmac.compare_digest(
         _hash(mechanism, _xor(final.proof, signature)), key.stored_key
     )
@@ -192,7 +192,7 @@ def scram_server(mechanism: str, token: bytes) -> ServerExchange:
 
 
 def salt_text(number: int) -> bytes:
-    """A salt as Kafka's tools write it: the lowest 130 bits of the number in base 36."""
+    """A salt in the form of Kafka's tools: the lowest 130 bits of the number in base 36."""
     number %= 1 << SALT_BITS
     digits = ""
     while number or not digits:
@@ -202,13 +202,13 @@ def salt_text(number: int) -> bytes:
 
 
 def key_text(key: ScramKey) -> str:
-    """A key as Kafka writes it: `salt=…,stored_key=…,server_key=…,iterations=…`."""
+    """A key in Kafka's form: `salt=…,stored_key=…,server_key=…,iterations=…`."""
     parts = ((name, b64encode(getattr(key, name)).decode()) for name in ("salt", "stored_key", "server_key"))
     return ",".join((*(f"{name}={value}" for name, value in parts), f"iterations={key.iterations}"))
 
 
 def parse_key(mechanism: str, text: str) -> ScramKey:
-    """Reads `key_text`. LocalProtocolError for anything else; its text never holds the key."""
+    """Reads `key_text`. LocalProtocolError for anything else; its text never contains the key."""
     try:
         fields = dict(part.split("=", 1) for part in text.split(","))
         salt, stored, server = (b64decode(fields.pop(n), validate=True) for n in ("salt", "stored_key", "server_key"))
@@ -250,7 +250,7 @@ def _bytes(text: bytes, what: str) -> bytes:
 
 @lru_cache(maxsize=64)
 def _keys(mechanism: str, password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
-    """The client's and the server's key. An account logs in again and again, by the same salt: it is computed once."""
+    """The client's and the server's key. An account logs in repeatedly with one salt: its keys are computed once."""
     salted = _salted(mechanism, password, salt, iterations)
     return _hmac(mechanism, salted, b"Client Key"), _hmac(mechanism, salted, b"Server Key")
 

@@ -1,8 +1,9 @@
-"""What the two sides of a mechanism say to whoever drives them. A mechanism is a generator on each side.
+"""Messages between a SASL mechanism and its caller. A mechanism is a generator on each side.
 
-The client's yields tokens and is sent what the server answers. The server's is made of the first token; it yields
-questions, which the caller answers because keys, passwords and clocks are his, and challenges, which the next token
-answers. It returns `Proved`, or raises RemoteProtocolError: no text of this package ever holds a token or a part of it.
+The client's side yields tokens and is sent the server's answers. The server's side starts with the first token; it
+yields questions, which the caller answers because it owns keys, passwords and clocks, and challenges, which the next
+token answers. It returns `Proved`, or raises RemoteProtocolError: no text of this package ever contains a token or a
+part of it.
 """
 
 from collections.abc import Generator
@@ -11,11 +12,11 @@ from typing import NamedTuple
 from ha_core.wire.errors import RemoteProtocolError
 
 Exchange = Generator[bytes, bytes, None]
-"""A client's side: yields tokens, is sent what the server answers, ends when it is satisfied."""
+"""A client's side: yields tokens, is sent the server's answers, ends when it is satisfied."""
 
 
 class ScramKey(NamedTuple):
-    """What a server keeps of a password (RFC 5802): it proves the password, and does not give it away."""
+    """The key that a server stores for a password (RFC 5802): it verifies the password without revealing it."""
 
     salt: bytes
     stored_key: bytes
@@ -27,7 +28,7 @@ class ScramKey(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Is this the user's password? authzid is "" where the user acts for itself. Answered by a `LoginVerdict`."""
+    """Asks whether this is the user's password; a `LoginVerdict` answers. authzid is "" if the user acts for itself."""
 
     authzid: str
     user: str
@@ -38,29 +39,29 @@ class Plain(NamedTuple):
 
 
 class Bearer(NamedTuple):
-    """Whose token is this? Answered by a `LoginVerdict`."""
+    """Asks for the user of this token; a `LoginVerdict` answers."""
 
     authzid: str
     token: str
     user: None = None
-    """Nobody knows before the token was verified."""
+    """Unknown before the token is verified."""
 
     def __repr__(self) -> str:
         return f"Bearer(authzid={self.authzid!r}, token=***)"
 
 
 class KeyOf(NamedTuple):
-    """Which key does the user have for this mechanism? Answered by a `Candidate`, also for a user that is unknown."""
+    """Asks for the user's key for this mechanism; a `Candidate` answers, even if the user is unknown."""
 
     mechanism: str
     user: str
 
 
 class LoginVerdict(NamedTuple):
-    """:ivar user: who it is; None: the claim is wrong.
-    :ivar why: what is wrong, for the log; never told to the client.
-    :ivar good_for_s: how long the proof is good by itself; None: it does not say.
-    :ivar unsure: nobody could tell whether it is right, so that the client should try again.
+    """:ivar user: the user; None: the claim is wrong.
+    :ivar why: the fault, for the log; never sent to the client.
+    :ivar good_for_s: lifetime of the proof itself; None: unknown.
+    :ivar unsure: the claim could not be verified, so the client should try again.
     """
 
     user: str | None
@@ -70,8 +71,8 @@ class LoginVerdict(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """:ivar key: of the user, or one that looks like it and fits no password.
-    :ivar known: whether it is the user's.
+    """:ivar key: the user's, or one that looks like it and fits no password.
+    :ivar known: True if it is the user's.
     :ivar nonce: printable, without a comma, and never used before.
     """
 
@@ -81,7 +82,7 @@ class Candidate(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """To be sent to the client, whose next token goes on with it.
+    """Sent to the client, whose next token answers it.
 
     :ivar refuses: the claim was wrong, and the next token ends the exchange.
     """
@@ -91,7 +92,7 @@ class Challenge(NamedTuple):
 
 
 class Proved(NamedTuple):
-    """:ivar data: the last thing that the server says."""
+    """:ivar data: the server's last message."""
 
     user: str
     data: bytes = b""
@@ -99,7 +100,7 @@ class Proved(NamedTuple):
 
 
 class UnjudgedError(RemoteProtocolError):
-    """Nobody could tell whether the claim is right: nothing is said against the client."""
+    """Credentials could not be verified (back end unavailable); not counted as a failed login."""
 
 
 Question = Plain | Bearer | KeyOf
@@ -108,13 +109,13 @@ ServerExchange = Generator[Question | Challenge, Reply | bytes, Proved]
 
 
 def user_of(verdict: Reply | bytes, authzid: str) -> LoginVerdict:
-    """What a claim comes to, with what it asks to be: one may act for oneself only.
+    """The verdict on a claim together with its authzid: a user may only act for itself.
 
-    :raises UnjudgedError: nobody could tell.
+    :raises UnjudgedError: the claim could not be verified.
     """
     assert isinstance(verdict, LoginVerdict)
     if verdict.unsure:
         raise UnjudgedError(verdict.why)
     if verdict.user is not None and authzid not in ("", verdict.user):
-        return LoginVerdict(None, f"user {verdict.user!r} asks to be somebody else")
+        return LoginVerdict(None, f"user {verdict.user!r} asks to act for another user")
     return verdict

@@ -9,10 +9,10 @@ def last_sequence(base: int, count: int) -> int:
 
 
 def following(sequence: int) -> int:
-    """The sequence that has to come after this one; after -1 (nothing yet) comes 0."""
+    """The sequence that must come after this one; 0 after -1 (none yet)."""
     return (sequence + 1) % MODULUS
 
 
 def at_or_before(sequence: int, last: int) -> bool:
-    """Whether `sequence` is `last` or lies in the half circle before it."""
+    """True if `sequence` is `last` or in the half circle before it."""
     return (last - sequence) % MODULUS < MODULUS // 2

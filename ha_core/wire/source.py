@@ -1,4 +1,4 @@
-"""The Python source of a codec function while it is written; `decoding` and `encoding` fill it."""
+"""Builds the Python source of a codec function, for `decoding` and `encoding`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CodecSource:
-    """Lines, the names that they use, and a run of fixed fields which one struct will read or write."""
+    """Lines, the names that they use, and a run of fixed fields that one struct reads or writes."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -22,7 +22,7 @@ class CodecSource:
 
     @contextmanager
     def block(self, head: str | None) -> Iterator[None]:
-        """What is added inside stands under `head`; None: where it would stand without."""
+        """Lines added inside are indented under `head`; None: not indented."""
         if head is not None:
             self.add(head)
             self.depth += 1
@@ -44,8 +44,8 @@ class CodecSource:
         return whats, codes
 
     def compiled(self, title: str, arguments: str, scope: Mapping[str, Any]) -> Any:
-        """The function; `title` is where tracebacks find it."""
+        """The function; `title` is its file name in tracebacks."""
         text = f"def codec({arguments}):\n" + "\n".join(self.lines) + "\n"
         everything = {**self.names, **scope}
-        exec(compile(text, f"<{title}>", "exec"), everything)  # the text is made of the tables in `schemas` only
+        exec(compile(text, f"<{title}>", "exec"), everything)  # the text is built from the tables in `schemas` only
         return everything["codec"]

@@ -1,18 +1,17 @@
 """The notation of the message tables in `schemas`.
 
-An API begins with a line `NAME first-last`, which says what versions are known, both ends included. `request` and
-`response` follow, each with a table of one line for each field, in wire order:
-`name type [versions] [null [versions]] [tag n] [= default]`.
+An API begins with a line `NAME first-last`, the range of known versions. `request` and `response` follow, each with a
+table of one line per field, in wire order: `name type [versions] [null [versions]] [tag n] [= default]`.
 
 - type: int8, int16, int32, int64, bool, float64, string, bytes, uuid, records; `[]int32` is an array of one of them,
   `[]` an array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
 - versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists); without them all that the API lists, or
   those of the struct around it.
-- null: the field may be null in these versions (all of its versions if none are given); a struct that may be has one
-  byte in front that says whether it is.
-- tag: the field travels in the tagged section (KIP-482) and only if it differs from its default.
-- default: what decoding fills in and encoding takes where a field is missing; without it zero, "", [], or None for
-  bytes and records that may be null.
+- null: the field may be null in these versions (all of its versions if none are given); a nullable struct has one byte
+  in front that says whether it is null.
+- tag: the field is in the tagged section (KIP-482), only if it differs from its default.
+- default: value of a missing field in decoding and encoding; by default zero, "", [], or None for bytes and records
+  that may be null.
 """
 
 import re
@@ -62,7 +61,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The messages of one API: the versions that are known (both ends included), its two tables."""
+    """The messages of one API: the range of known versions, and its two tables."""
 
     key: ApiKey
     versions: Versions
@@ -77,7 +76,7 @@ _API = re.compile(r"\n(\w+) (\d+)-(\d+)\n  request\n((?:    .*\n)*)  response\n(
 
 
 def read(text: str) -> dict[int, Schema]:
-    """The schemas of a text, by API key. ValueError shows what is none."""
+    """The schemas of a text, by API key. ValueError shows a line that is none."""
     rest = _API.sub("", text).strip()
     if rest:
         raise ValueError(f"neither an API nor a table: {rest[:200]!r}")
@@ -90,7 +89,7 @@ def read(text: str) -> dict[int, Schema]:
 
 @cache
 def parse(table: str) -> tuple[Field, ...]:
-    """Reads one table. ValueError names the line that does not follow the notation."""
+    """Parses one table. ValueError names a line that does not follow the notation."""
     lines = [line for line in table.splitlines() if line.strip()]
     if not lines:
         return ()

@@ -1,4 +1,4 @@
-"""Where an answer says for how long its client was, or is to be, held back: `throttle_time_ms`."""
+"""The field of an answer with the time for which the client was, or must be, throttled: `throttle_time_ms`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ha_core.wire.schemas import SCHEMAS
 _INT = Struct(">i")
 _FIELD = "throttle_time_ms"
 HEAD_BYTES = 13
-"""Of an answer up to behind the field at its head: size, correlation id, no tags, the field."""
+"""Bytes of an answer up to and including the field at its head: size, correlation id, no tags, the field."""
 MAX_MS = 0x7FFF_FFFF
 
 
@@ -25,7 +25,7 @@ class ThrottleField(Enum):
 
 @cache
 def throttle_field(api_key: int, version: int) -> ThrottleField | None:
-    """None: answers of that version do not say it."""
+    """None: answers of that version lack the field."""
     if api_key not in APIS or api_key not in SCHEMAS:
         return None
     fields = [field.name for field in SCHEMAS[api_key].fields("response") if field.at(version) and field.tag is None]
@@ -38,7 +38,7 @@ def throttle_field(api_key: int, version: int) -> ThrottleField | None:
 
 @cache
 def bytes_before_throttle(api_key: int, version: int) -> int:
-    """How many bytes of an answer have to be there before its field at the head can be written."""
+    """Bytes of an answer that must be there before a field at its head can be written; 0: no field at the head."""
     return HEAD_BYTES if throttle_field(api_key, version) is ThrottleField.HEAD else 0
 
 
@@ -46,13 +46,13 @@ _WAITS_FROM = {int(ApiKey.PRODUCE): 6, int(ApiKey.FETCH): 8}
 
 
 def client_waits(api_key: int, version: int) -> bool:
-    """Whether a client of this version is to wait by itself for as long as it is told (KIP-219)."""
+    """True if a client of this version itself waits for the throttle time of an answer (KIP-219)."""
     return version >= _WAITS_FROM.get(api_key, 0)
 
 
 def say_throttle(buf: bytearray | memoryview, at: int, end: int, api_key: int, version: int, ms: int) -> None:
-    """Writes it into the frame `buf[at:end]`, size first, unless more is said there. Of an answer that says it at its
-    head the first `HEAD_BYTES` are enough."""
+    """Writes the throttle time into the frame `buf[at:end]`, size first, unless it has a longer one. If the field is at
+    the head, the first `HEAD_BYTES` are enough."""
     field = throttle_field(api_key, version)
     if field is None:
         return

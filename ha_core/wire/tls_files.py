@@ -1,4 +1,4 @@
-"""The files that a side of TLS is made of, as a configuration names them. What is in them is read elsewhere."""
+"""The files of one side of TLS, as named in a configuration. They are read elsewhere."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
     """
-    :ivar ca_file: certificates of the authorities that the other side's has to come from, PEM; None: the system's.
-    :ivar certificate_file: what this side shows, PEM, with the certificates between it and the authority behind it.
-    :ivar key_file: its key, PEM; None: it is in `certificate_file`.
-    :ivar key_password_file: the key's password, in its first line; None: the key has none.
+    :ivar ca_file: certificates of the accepted authorities of the other side, PEM; None: the system's.
+    :ivar certificate_file: this side's certificate, PEM, followed by intermediate certificates.
+    :ivar key_file: its key, PEM; None: in `certificate_file`.
+    :ivar key_password_file: file with the key's password in its first line; None: the key has none.
     """
 
     ca_file: str | None = None
@@ -19,7 +19,7 @@ class TlsFiles:
     key_password_file: str | None = None
 
     def named(self) -> Iterator[str]:
-        """The files that are named."""
+        """All files that are given."""
         for file in (self.ca_file, self.certificate_file, self.key_file, self.key_password_file):
             if file is not None:
                 yield file

@@ -1,4 +1,4 @@
-"""Unsigned varints of 32 bits, the tagged sections made of them (KIP-482), and the signed ones inside records."""
+"""Unsigned varints of 32 bits, tagged sections made of them (KIP-482), and the signed varints in records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 _MOST = 0xFFFFFFFF
 
 MAX_TAGS = 100
-"""Of one tagged section: Kafka's longest has four. Without a bound the smallest are read for minutes."""
+"""Limit per tagged section: Kafka's longest has four. Without a bound the smallest tags are read for minutes."""
 
 
 def read_uvarint(b: Any, p: int) -> tuple[int, int]:
-    """(value, position after it). IndexError where the bytes end, RemoteProtocolError above 32 bits."""
+    """(value, position after it). IndexError if the bytes end, RemoteProtocolError above 32 bits."""
     value: int = b[p]
     p += 1
     if value < 128:
@@ -43,7 +43,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 def read_varlong(b: Any, p: int) -> tuple[int, int]:
-    """(value, position after it) of a zigzag varint of 64 bits, as records have them. IndexError where the bytes end,
+    """(value, position after it) of a zigzag varint of 64 bits, as in records. IndexError if the bytes end,
     RemoteProtocolError above 64 bits."""
     value = shift = 0
     while True:
@@ -76,7 +76,7 @@ def write_tags(tags: Mapping[int, bytes] | None) -> bytes:
 
 
 def _in_groups_of_seven(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; all but the last have the top bit. Not below zero."""
+    """Seven bits a byte, the lowest first; all but the last byte have the top bit. For values from 0 on."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

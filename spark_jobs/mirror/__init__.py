@@ -1,1 +1,1 @@
-"""Job `mirror`: keeps the copies of topics in other clusters up to date, until it is told to end."""
+"""Job `mirror`: keeps the copies of topics in other clusters up to date, until it is stopped."""

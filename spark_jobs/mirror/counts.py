@@ -1,4 +1,4 @@
-"""How many partitions the topics of mirrors have, in source and target: looked at beside the driver's loop."""
+"""Partition counts of mirrored topics in source and target, read beside the driver's loop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ha_core.store.errors import StoreError
 
 log = logging.getLogger(__name__)
 EVERY_S = 10.0
-"""A topic that is new among the mirrors is looked at at once."""
+"""A newly mirrored topic is read at once."""
 _AT_ONCE = 8
-"""Clusters. One that is out of reach keeps none of the others waiting."""
+"""Clusters in parallel. An unreachable one does not delay the others."""
 
 Topic = tuple[str, str]
 """(cluster, topic)"""
 
 
 class PartitionCounts:
-    """Counts never fall: partitions do not vanish, and what is said of a topic that was deleted is its copier's."""
+    """Counts never fall: partitions do not vanish, and a deleted topic is reported by its copier."""
 
     def __init__(self, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
         """:param opens: connects to a cluster; raises KafkaAdminError."""
@@ -45,7 +45,7 @@ class PartitionCounts:
         self._thread.join()
 
     def of(self, mirrors: Iterable[Mirror]) -> dict[Topic, int]:
-        """What is known by now; those that nobody has answered for yet are missing."""
+        """The counts known by now; topics whose cluster has not answered yet are missing."""
         wanted = frozenset((cluster, one.topic) for one in mirrors for cluster in (one.source, one.target))
         new = wanted - self._wanted
         self._wanted = wanted
@@ -70,11 +70,11 @@ class PartitionCounts:
             with self._opens(cluster) as admin:
                 counts = admin.partition_counts(topics)
         except Exception as error:
-            # A defect as well: without this thread nothing new would ever be copied, and nobody would hear of it.
+            # Includes bugs: without this thread no new mirror would ever be copied, and silently so.
             if not isinstance(error, KafkaAdminError | StoreError):
                 log.exception("looking at the partitions in %s has failed", cluster)
             if self._troubles.get(cluster) != str(error):
-                log.warning("how many partitions there are is not known: %s", error)
+                log.warning("partition counts are unknown: %s", error)
             self._troubles[cluster] = str(error)
             return
         self._troubles.pop(cluster, None)

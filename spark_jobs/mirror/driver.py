@@ -1,10 +1,10 @@
-"""The driver: one of those that run leads, says who copies what, and keeps a Spark job running for each slot.
+"""The driver: one of several leads, assigns partitions to slots, and keeps a Spark job running for each slot.
 
-Who leads has the ephemeral node, and has written every slot's document last. One that stood still meanwhile finds
-another version there and writes nothing; its tasks find another lead in their documents and end.
+The leader holds the ephemeral node, and was the last to write every slot's document. A driver that stood still
+meanwhile finds another version there and writes nothing; its tasks find another lead in their documents and end.
 
-A Spark session is a lead's: who waits holds no executors, who loses the lead gives them back, and a lead whose session
-is of no use any more ends, so that the next one, here or in another driver, opens another.
+A Spark session belongs to one lead: a waiting driver holds no executors, a driver that loses the lead releases them,
+and a lead whose session has become useless ends, so that the next one, here or in another driver, opens a new one.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ from spark_jobs.mirror.task import NOT_OURS
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
 SETTLE_S = 5.0
-"""So long after the first task the others are waited for, before anything is given out: what moves later is taken over
-twice."""
+"""Time after the first task in which to wait for the others before assigning partitions: those that move later are
+taken over twice."""
 RESTART_S = 2.0
 SILENT_S = 30.0
-"""A task whose report is gone for so long hangs: its session has ended long before."""
+"""A task without a report for this time hangs: its session has expired long before."""
 IN_VAIN_S = 300.0
-"""So long no task has come to life: others have all executors, or the session is of no use and nobody says so."""
+"""Give up if no task starts within this time: no free executors, or a dead Spark session."""
 FAILING_S = 60.0
-"""The same where Spark says of each attempt that it has failed."""
+"""Give up if no task starts within this time while Spark reports each attempt as failed."""
 _END_S = 10.0
 _WRITE_BYTES = 500_000
-"""Of documents in one write. ZooKeeper takes a megabyte."""
+"""Size of documents per write. ZooKeeper takes a megabyte."""
 
 
 class Spark(NamedTuple):
-    """What a session does for a lead."""
+    """The operations of a session for a lead."""
 
     run: Callable[[str, int], str]
-    """Runs the task of a slot for a lead, until it ends; why it did."""
+    """Runs the task of a lead's slot until it ends; returns the reason."""
     slots: Callable[[], int]
-    """How many tasks can run at once, as far as is known by now. Raises SparkGoneError."""
+    """Number of tasks that can run at once, as known by now. Raises SparkGoneError."""
     cancel: Callable[[str, int], object]
-    """Ends what runs for a slot of a lead, also where it hangs."""
+    """Ends the task of a lead's slot, even if it hangs."""
 
 
 Follow = Callable[[Iterable[Mirror] | None, Mapping[tuple[str, str], int]], None]
 
 
-def _nobody(_mirrors: Iterable[Mirror] | None, _counts: Mapping[tuple[str, str], int]) -> None:
+def _ignore(_mirrors: Iterable[Mirror] | None, _counts: Mapping[tuple[str, str], int]) -> None:
     return None
 
 
 class Given(NamedTuple):
-    """What the document of a slot gives it."""
+    """Contents of a slot's document."""
 
     shares: tuple[MirrorShare, ...] = ()
     max_bytes_s: int | None = None
@@ -85,14 +85,14 @@ class Driver:
         store: Store,
         counts: PartitionCounts,
         session: Callable[[], AbstractContextManager[Spark]],
-        follow: Follow = _nobody,
+        follow: Follow = _ignore,
         max_bytes_s: int | None = None,
         metrics: MirrorMetrics | None = None,
     ) -> None:
-        """:param session: opens one.
-        :param follow: is told what is mirrored, and of how many partitions is known, while this driver leads; None
-            when it does not any more.
-        :param max_bytes_s: of all mirrors together.
+        """:param session: opens a session.
+        :param follow: called while this driver leads with all mirrors and known partition counts; with None when it
+            stops leading.
+        :param max_bytes_s: limit for all mirrors together.
         """
         self._store, self._counts, self._session, self._follow = store, counts, session, follow
         self._max_bytes_s, self._metrics = max_bytes_s, metrics or MirrorMetrics()
@@ -103,7 +103,7 @@ class Driver:
         self._ending.set()
 
     def run(self) -> None:
-        """Leads, or waits to, until it is told to stop."""
+        """Leads, or waits for the lead, until stopped."""
         waiting = False
         while not self._ending.is_set():
             job = MirrorJob(id=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), since=_now())
@@ -116,7 +116,7 @@ class Driver:
                 self._ending.wait(LOOK_S)
                 continue
             except StoreError as error:
-                log.warning("nobody can say who leads: %s", error)
+                log.warning("the leader is unknown: %s", error)
                 self._ending.wait(LOOK_S)
                 continue
             waiting = False
@@ -128,14 +128,14 @@ class Driver:
                 self._follow(None, {})
                 self._metrics.leave()
                 claim.close()
-            self._ending.wait(3 * LOOK_S)  # another driver may have what this one lacks
+            self._ending.wait(3 * LOOK_S)  # another driver may be able to lead
 
 
 class Lead:
     """One driver's time in the lead.
 
     :ivar versions: slot → version of its document.
-    :ivar written: slot → what its document gives it.
+    :ivar written: slot → contents of its document.
     """
 
     def __init__(
@@ -156,21 +156,21 @@ class Lead:
         self._over = threading.Event()
         self._doubted = threading.Event()
         self._placement = Placement()
-        self._telling = ProgressLog()
+        self._progress_log = ProgressLog()
         self._threads: dict[int, threading.Thread] = {}
         self._heard_s: dict[int, float] = {}
-        """Slot → when its task has reported last; missing before its first report."""
+        """Slot → time of its task's last report; missing before the first one."""
         self._begun: set[int] = set()
-        """Slots whose task was asked of Spark anew."""
+        """Slots whose task was newly submitted to Spark."""
         self._cancelled_s: dict[int, float] = {}
-        self._in_vain_s: float | None = None
+        self._nothing_starts_since_s: float | None = None
         self._failed = threading.Event()
-        """Spark has said so of a task, since one has reported last."""
+        """Set when Spark has reported a failed task since the last report of any task."""
         self._first_s: float | None = None
         self._settling = True
         self._given: tuple[list[Mirror], Mapping[Key, int]] | None = None
         self._read: dict[str, Mirror] = {}
-        """By key, as it was last readable."""
+        """By key, the last readable version."""
         self._unreadable: Mapping[str, str] = {}
         self.versions: dict[int, int] = {}
         self.written: dict[int, Given] = {}
@@ -186,8 +186,8 @@ class Lead:
                         return
                     now_s = time.monotonic()
                     self.look(now_s)
-                    if self._in_vain(now_s):
-                        log.warning("no task comes to life: the lead and its session end")
+                    if self._nothing_starts(now_s):
+                        log.warning("no task starts: the lead and its session end")
                         break
                 except ConflictError:
                     raise
@@ -200,7 +200,7 @@ class Lead:
         except StoreError as error:
             log.warning("tasks end with their sessions: %s", error)
         except SparkGoneError:
-            self._threads.clear()  # nobody is there to end them; who leads next fences what they copy
+            self._threads.clear()  # no session is left to end them; the next lead fences their copiers
             raise
         finally:
             self._over.set()
@@ -210,12 +210,12 @@ class Lead:
                 thread.join(max(until - time.monotonic(), 0.0))
 
     def begin(self) -> None:
-        """Takes the slots from whoever had them."""
+        """Takes the slots from the previous lead."""
         self.versions = self._store.mirror_slots()
         self._write(dict.fromkeys(self.versions, NOTHING))
 
     def look(self, now_s: float) -> None:
-        """Once a second: what is there, what follows from it."""
+        """Once a second: reads the state and acts on it."""
         if self._doubted.is_set():
             self._doubted.clear()
             self._write(dict(self.written))
@@ -225,8 +225,8 @@ class Lead:
         self._follow(found.readable, counts)
         wanted = list(partitions(mirrors, counts))
         slots = min(self._spark.slots(), len(wanted))
-        told = self._store.mirror_reports().items()
-        reports = {slot: one for slot, one in told if one.job == self._job and slot < slots}
+        reported = self._store.mirror_reports().items()
+        reports = {slot: report for slot, report in reported if report.job == self._job and slot < slots}
         self._placement.measure(reports.values(), now_s)
         self._retire([slot for slot in self.written if slot >= slots])
         self._write({slot: NOTHING for slot in range(slots) if slot not in self.written})
@@ -234,16 +234,16 @@ class Lead:
         self._end_silent(reports, now_s)
         if self._settled(reports, slots, now_s):
             self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
-        self._telling.tell(mirrors, counts, reports, now_s)
+        self._progress_log.log_changes(mirrors, counts, reports, now_s)
         self._metrics.follow(mirrors, reports)
 
     def _with_unreadable(self, found: MirrorsFound) -> list[Mirror]:
-        """What is copied, by key. A mirror that cannot be read stays with the tasks that have it, as it was before: who
-        takes its copies away fences them. Nobody can say whether it may be taken over, so nobody begins it anew.
+        """The mirrors to copy, by key. An unreadable mirror stays with its tasks, in its last readable version: taking
+        its copies away would fence them. Without a readable document it must not be begun anew.
         """
         for key, why in found.unreadable.items():
             if self._unreadable.get(key) != why:
-                left = "its tasks go on until they are taken over" if key in self._read else "nobody copies it"
+                left = "its tasks go on until they are taken over" if key in self._read else "it is not copied"
                 log.warning("mirror %s cannot be read and is left alone, %s: %s", key, left, why)
         self._unreadable = found.unreadable
         before = {key: self._read[key] for key in found.unreadable if key in self._read}
@@ -268,8 +268,8 @@ class Lead:
         return not self._settling
 
     def _write(self, given: Mapping[int, Given]) -> None:
-        """In as many writes as it takes: tasks ask ZooKeeper's leader before they take anything over, so the one that
-        is to get a partition may hear of it before the one that is to lose it.
+        """Uses as many writes as needed: tasks ask ZooKeeper's leader before they take anything over, so it does no
+        harm if the new owner of a partition sees its document before the old one.
 
         :raises ConflictError: another driver leads.
         """
@@ -277,7 +277,7 @@ class Lead:
             self.written |= {slot: given[slot] for slot in slots}
 
     def _retire(self, slots: Iterable[int]) -> None:
-        """Their tasks end, and give Spark back what they ran on."""
+        """Ends their tasks, which releases their cores to Spark."""
         for ended in self._write_for("", dict.fromkeys(slots, NOTHING)):
             for slot in ended:
                 self.written.pop(slot, None)
@@ -290,10 +290,10 @@ class Lead:
             yield list(versioned)
 
     def _end_silent(self, reports: Collection[int], now_s: float) -> None:
-        """A task that hangs keeps what it runs on, and ends by itself never."""
+        """Cancels tasks that hang: they occupy their cores and never end by themselves."""
         self._heard_s |= dict.fromkeys(reports, now_s)
         for slot in list(self._begun):
-            # Before its first report it may wait for a core: cancelled, it would wait at the end of the queue.
+            # Before its first report it may wait for a core: if cancelled, it would wait at the end of the queue.
             self._begun.discard(slot)
             if slot not in reports:
                 self._heard_s.pop(slot, None)
@@ -309,17 +309,17 @@ class Lead:
             try:
                 self._spark.cancel(self._job, slot)
             except Exception as error:
-                # Whatever Spark raises where its session is gone: then so is the task.
+                # Spark raises various errors if its session is gone; then the task is gone too.
                 log.warning("slot %d cannot be cancelled: %s", slot, first_line(error))
 
-    def _in_vain(self, now_s: float) -> bool:
+    def _nothing_starts(self, now_s: float) -> bool:
         if not self._threads or any(now_s - at_s < FAILING_S for at_s in self._heard_s.values()):
-            self._in_vain_s = None
+            self._nothing_starts_since_s = None
             self._failed.clear()
-        elif self._in_vain_s is None:
-            self._in_vain_s = now_s
+        elif self._nothing_starts_since_s is None:
+            self._nothing_starts_since_s = now_s
         patience_s = FAILING_S if self._failed.is_set() else IN_VAIN_S
-        return self._in_vain_s is not None and now_s - self._in_vain_s > patience_s
+        return self._nothing_starts_since_s is not None and now_s - self._nothing_starts_since_s > patience_s
 
     def _start(self, slots: int) -> None:
         for slot in range(slots):
@@ -334,13 +334,13 @@ class Lead:
             try:
                 why = self._spark.run(self._job, slot)
             except Exception as error:
-                # Whatever Spark raises for a task that failed or an executor that was lost.
+                # Spark raises various errors for a failed task or a lost executor.
                 why = first_line(error)
                 self._failed.set()
             if self._over.is_set() or self._ending.is_set():
                 return
             if why == NOT_OURS:
-                # Nothing is begun before the documents were written once more, which says who leads.
+                # Start nothing before the documents were written again, which shows who leads.
                 self._doubted.set()
                 self._threads.pop(slot, None)
                 return

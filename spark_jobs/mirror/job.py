@@ -1,4 +1,4 @@
-"""The job on Spark: a session, a store, the driver, and a long-lived job of one task for each slot."""
+"""The job on Spark: a session, a store, the driver, and a long-lived Spark job of one task per slot."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def run(
 ) -> None:
     """Copies until SIGTERM or SIGINT.
 
-    :param tasks: None: as many as Spark says that it runs at once.
-    :param sync_every_s: between two looks at what groups have committed.
-    :param max_bytes_s: of all mirrors together; None: as fast as it goes.
+    :param tasks: None: as many as Spark runs at once.
+    :param sync_every_s: pause between reads of committed offsets.
+    :param max_bytes_s: limit for all mirrors together; None: none.
     :param metrics_at: host and port for Prometheus.
     :raises InputError: the port for metrics cannot be bound.
     """
@@ -107,7 +107,7 @@ def _session(settings: TaskSettings, tasks: int | None, remote: str | None) -> I
 
         def cancel(job: str, slot: int) -> None:
             if remote and not listens(remote):
-                raise SparkConnectError(remote, "does not answer any more")  # its client would go on asking for a while
+                raise SparkConnectError(remote, "does not answer any more")  # its client would retry for a while
             _tags(spark).cancel(_tag(job, slot))
 
         with _counting(spark, tasks, remote) as slots:
@@ -119,10 +119,10 @@ def _tag(job: str, slot: int) -> str:
 
 
 class _Tags(NamedTuple):
-    """How Spark jobs are marked, and ended by any thread.
+    """Tags Spark jobs, so that any thread can cancel them.
 
-    A session's own tags are of a thread where Spark runs in this process: `interruptTag` of another one finds nothing,
-    and says nothing. So there the context's are taken, which Spark Connect has not.
+    If Spark runs in this process, a session's own tags belong to a thread: `interruptTag` from another thread silently
+    finds nothing. There the context's tags are used, which Spark Connect lacks.
     """
 
     clear: Callable[[], object]
@@ -138,7 +138,7 @@ def _tags(spark: Any) -> _Tags:
 
 
 def _on_spark(spark: Any, settings: TaskSettings, job: str, slot: int) -> str:
-    """A Spark job of one task, for as long as that runs."""
+    """A Spark job of one task, until it ends."""
     tags = _tags(spark)
     tags.clear()
     tags.add(_tag(job, slot))  # of this thread
@@ -150,9 +150,9 @@ def _on_spark(spark: Any, settings: TaskSettings, job: str, slot: int) -> str:
 
 @contextmanager
 def _counting(spark: Any, tasks: int | None, remote: str | None) -> Iterator[Callable[[], int]]:
-    """As many as were asked for, else as Spark runs at once, which grows as executors come.
+    """The given number of tasks, else as many as Spark runs at once, which grows as executors come.
 
-    A Spark that has ended, or stands still, is an error here, and ends the job: nothing can be started there any more.
+    A Spark that has ended or hangs is an error here, and ends the job: nothing can be started there any more.
     """
     if remote:
         assert tasks is not None
@@ -161,7 +161,7 @@ def _counting(spark: Any, tasks: int | None, remote: str | None) -> Iterator[Cal
     pulse = DriverWatchdog(lambda: max(int(spark.sparkContext.defaultParallelism), 1))
 
     def slots() -> int:
-        runs = pulse.answer()  # also where it was said how many: somebody has to run them
+        runs = pulse.answer()  # called even if `tasks` is given, to check that Spark is alive
         return runs if tasks is None else tasks
 
     try:

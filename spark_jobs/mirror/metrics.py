@@ -1,8 +1,8 @@
-"""What the driver shows to Prometheus: `switchyard_mirror_…`, by what tasks report. Who waits for the lead shows zeros.
+"""The driver's Prometheus metrics, `switchyard_mirror_…`, from the reports of tasks. A waiting driver shows zeros.
 
-Counters are sums of what tasks have counted since this driver leads, so they begin anew with another driver.
-Topics are labels, since operators choose what is mirrored; so that there is an end to them all the same, partitions
-are told one by one up to `MOST_PARTITIONS`, those first that do not copy and then those that lag most.
+Counters sum up what tasks have counted since this driver leads, so they restart with another driver. Topics are labels,
+since operators choose the mirrors; to bound their number, single partitions are shown only up to `MOST_PARTITIONS`,
+first those that are not copying and then those with the largest lag.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ha_core.plan.mirror.total import MirrorTotal
 
 MOST_PARTITIONS = 5_000
 _MOST_KNOWN = 10_000
-"""Counts of tasks that are remembered, so that nothing is added twice where a report comes back."""
+"""Most tasks' counts remembered, so that nothing is added twice if a report comes back."""
 _families = Families("switchyard_mirror_")
 _gauge, _counter = _families.gauge, _families.counter
 _PAIR = ("source", "target")
@@ -49,47 +49,47 @@ class _DriverState(NamedTuple):
 
 
 class MirrorMetrics:
-    """`follow` and `leave` are for the driver, `render` for any thread."""
+    """The driver calls `follow` and `leave`; any thread may call `render`."""
 
     def __init__(self) -> None:
         self._seen = _DriverState()
         self._known: dict[str, _Counted] = {}
-        """Id of a task's count → what was added of it."""
+        """Id of a task's count → the part already added."""
         self._sums: dict[Pair, _Counted] = {}
 
     def leave(self) -> None:
-        """Another driver leads, or nobody."""
+        """This driver does not lead any more."""
         self._seen = _DriverState()
 
     def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport]) -> None:
-        """What tasks say now."""
+        """Takes the current reports of tasks."""
         pairs = {one.key: (one.source, one.target) for one in mirrors}
         sums = dict(self._sums) | {pair: self._sums.get(pair, _Counted()) for pair in pairs.values()}
         for report in reports.values():
             for work in report.work:
                 now, pair = _Counted.of(work), (work.source, work.target)
                 sums[pair] = sums.get(pair, _Counted()).plus(now, self._known.pop(work.id, _Counted()))
-                self._known[work.id] = now  # last among all
+                self._known[work.id] = now  # moves to the end
         while len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         self._sums = sums
-        told = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
+        shown = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
         left_out = sum(report.left_out for report in reports.values())
-        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in told), left_out)
+        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in shown), left_out)
 
     def render(self) -> bytes:
         return render(self)
 
     def collect(self) -> Iterable[Metric]:
         seen, sums = self._seen, self._sums
-        yield _gauge("leads", "Whether this driver says who copies what.", seen.leads)
-        yield _gauge("mirrors", "Topics that are mirrored, each to a cluster.", seen.mirrors)
+        yield _gauge("leads", "1 if this driver leads and assigns partitions.", seen.leads)
+        yield _gauge("mirrors", "Mirrored topics, counted once per target.", seen.mirrors)
         yield from _counters(sums)
         by_pair: dict[Pair, list[PartitionReport]] = {pair: [] for pair in sums} if seen.leads else {}
         for pair, one in seen.partitions:
             by_pair.setdefault(pair, []).append(one)
         yield from _totals({pair: MirrorTotal.of(its) for pair, its in by_pair.items()})
-        text = "Partitions that are copied and that no report has room for."
+        text = "Copied partitions for which no report has room."
         yield _gauge("unreported_partitions", text, seen.left_out)
         yield from _lags(seen.partitions)
 
@@ -100,7 +100,7 @@ def _counters(sums: Mapping[Pair, _Counted]) -> Iterable[Metric]:
     records = {pair: one.copied_records for pair, one in sums.items()}
     yield _counter("copied_records", "Records that targets have acknowledged.", records, *_PAIR)
     takeovers = {pair: one.takeovers for pair, one in sums.items()}
-    yield _counter("takeovers", "Partitions that a copier took over, first ones included.", takeovers, *_PAIR)
+    yield _counter("takeovers", "Takeovers of partitions by copiers, including first ones.", takeovers, *_PAIR)
 
 
 def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
@@ -110,34 +110,34 @@ def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
         for state, count in (("copying", one.copying), ("waiting", one.waiting), ("stopped", one.stopped))
     }
     yield _gauge(
-        "partitions", "Partitions as tasks report them; stopped ones wait for somebody.", states, *_PAIR, "state"
+        "partitions", "Partitions as tasks report them; stopped ones need an operator.", states, *_PAIR, "state"
     )
     records = {pair: one.lag_records for pair, one in totals.items() if one.lag_records is not None}
-    yield _gauge("total_lag_records", "Records that are not copied yet, where that is known.", records, *_PAIR)
+    yield _gauge("total_lag_records", "Records that are not copied yet, as far as known.", records, *_PAIR)
     unknown = {pair: one.unknown for pair, one in totals.items()}
-    yield _gauge("unknown_lag_partitions", "Partitions whose lag nobody knows; no total has them.", unknown, *_PAIR)
+    yield _gauge("unknown_lag_partitions", "Partitions with unknown lag, which no total includes.", unknown, *_PAIR)
     sizes = {pair: one.lag_bytes for pair, one in totals.items() if one.lag_bytes is not None}
-    yield _gauge("total_lag_bytes", "Bytes that are not copied yet, an estimate.", sizes, *_PAIR)
+    yield _gauge("total_lag_bytes", "Estimated bytes that are not copied yet.", sizes, *_PAIR)
     times = {pair: one.lag_ms / 1000 for pair, one in totals.items() if one.lag_ms is not None}
-    yield _gauge("longest_lag_seconds", "The longest lag by the times of records.", times, *_PAIR)
+    yield _gauge("longest_lag_seconds", "The longest lag by timestamps of records.", times, *_PAIR)
     losses = {pair: one.rpo_s for pair, one in totals.items() if one.rpo_s is not None}
-    text = "What was acknowledged in so many seconds would be lost with the source, an estimate."
+    text = "Estimate: losing the source now would lose the records of this many seconds."
     yield _gauge("longest_rpo_seconds", text, losses, *_PAIR)
 
 
 def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric]:
     worst = sorted(
-        partitions, key=lambda it: (it[1].state == "copying", -(it[1].lag_records or 0), -(it[1].rpo_s or 0))
+        partitions, key=lambda item: (item[1].state == "copying", -(item[1].lag_records or 0), -(item[1].rpo_s or 0))
     )
-    told = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
-    records = {labels: one.lag_records for labels, one in told.items() if one.lag_records is not None}
+    shown = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
+    records = {labels: one.lag_records for labels, one in shown.items() if one.lag_records is not None}
     yield _gauge("lag_records", "Records of a partition that are not copied yet.", records, *_PARTITION)
-    sizes = {labels: one.lag_bytes for labels, one in told.items() if one.lag_bytes is not None}
-    yield _gauge("lag_bytes", "Bytes of a partition that are not copied yet, an estimate.", sizes, *_PARTITION)
-    times = {labels: one.lag_ms / 1000 for labels, one in told.items() if one.lag_ms is not None}
-    yield _gauge("lag_seconds", "Between the newest records of source and copy, by their times.", times, *_PARTITION)
-    losses = {labels: one.rpo_s for labels, one in told.items() if one.rpo_s is not None}
-    text = "What was acknowledged in so many seconds would be lost of a partition with its source, an estimate."
+    sizes = {labels: one.lag_bytes for labels, one in shown.items() if one.lag_bytes is not None}
+    yield _gauge("lag_bytes", "Estimated bytes of a partition that are not copied yet.", sizes, *_PARTITION)
+    times = {labels: one.lag_ms / 1000 for labels, one in shown.items() if one.lag_ms is not None}
+    yield _gauge("lag_seconds", "Time between the newest records of source and copy.", times, *_PARTITION)
+    losses = {labels: one.rpo_s for labels, one in shown.items() if one.rpo_s is not None}
+    text = "Estimate: losing the source now would lose the partition's records of this many seconds."
     yield _gauge("rpo_seconds", text, losses, *_PARTITION)
-    speeds = {labels: one.bytes_s for labels, one in told.items()}
-    yield _gauge("bytes_per_second", "Bytes of a partition that were copied in a second of late.", speeds, *_PARTITION)
+    speeds = {labels: one.bytes_s for labels, one in shown.items()}
+    yield _gauge("bytes_per_second", "Recent bytes of a partition copied per second.", speeds, *_PARTITION)

@@ -1,4 +1,4 @@
-"""What one task copies from one cluster to another: a loop in a thread of its own, and what is to be in it."""
+"""The part of a task that copies from one cluster to another: a loop in its own thread, and its partitions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ha_core.model import CopiedPartition, MirrorShare, PairWork, PartitionRepor
 log = logging.getLogger(__name__)
 RETRY_S = 5.0
 RETAKE_S = 15.0
-"""After it a partition that another task took over is taken back, if it is ours by then still. The other one has
-noticed: it looks every second. Were both to fence at once, they would do so for ever."""
+"""Time after which a partition that another task took over is taken back, if it is still assigned here. By then the
+other task, which checks every second, has noticed. If both fenced at once, they would do so endlessly."""
 _MAX_REASON = 300
 _STOP_S = 20.0
 
 
 class CopyPair:
-    """Copies from `source` to `target`. Used by one thread, beside its own."""
+    """Copies from `source` to `target`. One thread uses it, beside its own."""
 
     def __init__(
         self, source: str, target: str, opens: Callable[[str], Admin], still_ours: Callable[[CopyId], bool]
     ) -> None:
         """
         :param opens: connects to a cluster; raises KafkaAdminError.
-        :param still_ours: asked before each take-over, by several threads; raises where nobody can say.
+        :param still_ours: called before each takeover, by several threads; raises if the answer is unknown.
         """
         self.source, self.target = source, target
         self._opens, self._still_ours = opens, still_ours
@@ -56,7 +56,7 @@ class CopyPair:
         self._thread.start()
 
     def follow(self, shares: tuple[MirrorShare, ...], max_bytes_s: float | None = None) -> None:
-        """What it has to copy from now on, and how fast at most; the rest goes on undisturbed."""
+        """Sets the partitions to copy and the limit; partitions in common continue undisturbed."""
         if (shares, max_bytes_s) == (self._shares, self._max_bytes_s):
             return
         wanted = {copy.id: (copy, share) for share in shares for copy in copies_of(share)}
@@ -75,19 +75,19 @@ class CopyPair:
             self._lost_s.pop(id_, None)
 
     def hold(self, buffer_bytes: int) -> None:
-        """So much of it may be on its way."""
+        """Limits bytes in flight."""
         with self._guard:
             changed, self._buffer_bytes = buffer_bytes != self._buffer_bytes, buffer_bytes
             if changed and self._copying is not None:
                 self._copying.hold(buffer_bytes)
 
     def report(self) -> Iterator[PartitionReport]:
-        """How its partitions stand. What another task has taken over by mistake is begun anew."""
+        """Reports of its partitions. Partitions that another task has taken over by mistake are taken back."""
         now_s = time.monotonic()
         copying, reason = self._copying, self._reason
-        standing = {} if copying is None else copying.standing()
+        statuses = {} if copying is None else copying.statuses()
         for id_, mirror in self._mirrors.items():
-            known = standing.get(id_)
+            known = statuses.get(id_)
             if copying is None or known is None:
                 yield _report(mirror, id_, "waiting", reason=reason)
                 continue
@@ -111,7 +111,7 @@ class CopyPair:
             )
 
     def work(self) -> PairWork:
-        """What it has done since it began."""
+        """Totals since it began."""
         done = self._work
         return PairWork(
             id=self._work_id,
@@ -123,7 +123,7 @@ class CopyPair:
         )
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
-        """(key of the mirror, partition, what of it lies in the copy) of those that are copied."""
+        """(key of the mirror, partition, coverage of its copy) for partitions that are being copied."""
         copying = self._copying
         for id_, known in () if copying is None else copying.known.items():
             mirror = self._mirrors.get(id_)
@@ -131,14 +131,14 @@ class CopyPair:
                 yield mirror, id_, CopiedPartition.of(*known)
 
     def stop(self) -> None:
-        """Nothing more is begun."""
+        """Starts nothing more."""
         self._ending.set()
         with self._guard:
             if self._copying is not None:
                 self._copying.stop()
 
     def join(self) -> None:
-        """Returns when nothing of it runs any more."""
+        """Returns when its thread has ended."""
         self._thread.join(_STOP_S)
         if self._thread.is_alive():
             log.warning("%s to %s: the copier still waits for an answer", self.source, self.target)

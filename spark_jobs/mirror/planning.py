@@ -1,4 +1,4 @@
-"""Who copies what: the mirrors and what is known of their topics in, the documents of slots out. No I/O."""
+"""Assigns partitions to slots: from mirrors and their topics to the documents of slots. No I/O."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ha_core.model import Mirror, MirrorReport, MirrorShare
 Key = tuple[str, int]
 """Key of a mirror, and a partition of its topic."""
 REBALANCE_S = 60.0
-"""What partitions weigh stays as it is for so long: a burst moves nobody."""
+"""Weights of partitions are kept for this time, so that a burst moves nothing."""
 _SMOOTH_S = 120.0
-"""Of the mean of bytes/s, which forgets with time."""
+"""Smoothing time of the mean of bytes/s."""
 
 
 def partitions(mirrors: Iterable[Mirror], counts: Mapping[tuple[str, str], int]) -> Iterator[Key]:
-    """Those that can be copied: that are there in the source and in the target, and that no operation holds.
+    """Partitions that can be copied: they exist in source and target, and no operation holds their mirror.
 
-    :param counts: (cluster, topic) → how many partitions it has.
+    :param counts: (cluster, topic) → number of its partitions.
     """
     for mirror in mirrors:
         both = [counts.get((cluster, mirror.topic), 0) for cluster in (mirror.source, mirror.target)]
@@ -28,7 +28,7 @@ def partitions(mirrors: Iterable[Mirror], counts: Mapping[tuple[str, str], int])
 
 
 def shares(mirrors: Iterable[Mirror], placed: Mapping[Key, int]) -> dict[int, tuple[MirrorShare, ...]]:
-    """slot → what its document says; slots without partitions are missing."""
+    """slot → shares for its document; slots without partitions are missing."""
     known = {mirror.key: mirror for mirror in mirrors}
     by_slot: dict[int, dict[str, list[int]]] = {}
     in_all: dict[str, int] = {}
@@ -42,7 +42,8 @@ def shares(mirrors: Iterable[Mirror], placed: Mapping[Key, int]) -> dict[int, tu
 
 
 def split(max_bytes_s: int | None, its: Iterable[MirrorShare], all_: Iterable[MirrorShare]) -> int | None:
-    """What some shares may take of what all together may: by their partitions, so that the sum is never more."""
+    """The part of a total limit for some of all shares, in proportion to partitions: the sum never exceeds the
+    total."""
     if max_bytes_s is None:
         return None
     some, every = (sum(len(one.partitions) for one in shares) for shares in (its, all_))
@@ -70,7 +71,7 @@ def _share(mirror: Mirror, its: tuple[int, ...], of: int) -> MirrorShare:
 
 @dataclass
 class Placement:
-    """Where partitions are, over the looks of a driver.
+    """The current assignment, over the driver's looks.
 
     :ivar placed: partition → slot.
     """
@@ -80,33 +81,33 @@ class Placement:
     _weights: dict[Key, float] = field(default_factory=dict)
     _weighed_s: float = float("-inf")
     _measured_s: float = float("-inf")
-    _asked: tuple[object, ...] = ()
+    _inputs: tuple[object, ...] = ()
 
     def measure(self, reports: Iterable[MirrorReport], now_s: float) -> None:
-        """Takes in what tasks have measured since the last time."""
-        told = min((now_s - self._measured_s) / _SMOOTH_S, 1.0)
+        """Takes the rates that tasks have measured since the last call."""
+        weight = min((now_s - self._measured_s) / _SMOOTH_S, 1.0)
         self._measured_s = now_s
         for report in reports:
             for one in report.partitions:
                 key = one.mirror, one.partition
                 before = self._means.get(key, float(one.bytes_s))
-                self._means[key] = before + (one.bytes_s - before) * told
+                self._means[key] = before + (one.bytes_s - before) * weight
 
     def place(self, wanted: Collection[Key], live: Collection[int], now_s: float) -> dict[Key, int]:
-        """Spreads partitions over the slots whose tasks run. Without any, everything has to wait.
+        """Spreads partitions over the slots with running tasks. Without any, all partitions wait.
 
-        A partition whose task has ended goes to another at once; one that has a task keeps it but for the sake of
-        balance, which is looked at anew every `REBALANCE_S`, and when slots come.
+        A partition whose task has ended moves to another at once; others keep their task except for balance, which is
+        recomputed every `REBALANCE_S`, and when slots are added.
         """
         if now_s - self._weighed_s >= REBALANCE_S:
             wanted_now = set(wanted)
             self._means = {key: mean for key, mean in self._means.items() if key in wanted_now}
             self._weights, self._weighed_s = dict(self._means), now_s
         slots = sorted(live)
-        asked = wanted, slots, self._weighed_s
-        if asked == self._asked:
+        inputs = wanted, slots, self._weighed_s
+        if inputs == self._inputs:
             return self.placed
-        self._asked = asked
+        self._inputs = inputs
         if not slots:
             self.placed = {}
             return self.placed

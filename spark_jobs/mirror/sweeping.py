@@ -1,8 +1,8 @@
-"""Guards that a mirror has left where no mirror is any more, in clusters at which no pair looks.
+"""Removes guards that ended mirrors have left in clusters without mirrors, which no pair checks.
 
-Whoever ends a mirror takes its guard away. Where he has died, or the cluster did not answer, somebody has to come back:
-a cluster that has just lost its last pair is looked at once a minute until nothing is left there, and then, as one that
-never had any, every ten minutes: who stood still since before may place a guard late.
+The operation that ends a mirror removes its guard. If it has died, or the cluster did not answer, the guard stays: a
+cluster that has just lost its last pair is checked once a minute until nothing is left there, and then, like clusters
+that never had any, every ten minutes, because a process that stood still since before may set a guard late.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
 AGAIN_S, EVERY_S = 60.0, 600.0
-"""Between two looks at a cluster: where something is left or it did not answer, and else."""
+"""Pause between two checks of a cluster: if something is left or it did not answer, and otherwise."""
 _AT_ONCE = 2
-"""Clusters. Those that do not answer leave room for the pairs, which have more to do."""
+"""Clusters in parallel: few, to leave room for the pairs, which have more to do."""
 _LISTED_EVERY_S = 60.0
-"""A cluster that is registered is no hurry."""
+"""Newly registered clusters are not urgent."""
 
 
 class Sweeping:
-    """Of one driver. `look` is called by one thread; the clusters are looked at by others."""
+    """For one driver. One thread calls `look`; others check the clusters."""
 
     def __init__(self, store: Store, opens: Callable[[str], Admin]) -> None:
         self._store, self._opens = store, opens
@@ -41,9 +41,9 @@ class Sweeping:
         self._troubles: dict[str, str] = {}
 
     def look(self, pool: Executor, mirrored: Collection[str], now_s: float) -> None:
-        """Begin what is due.
+        """Starts checks that are due.
 
-        :param mirrored: clusters that have mirrors, whose pairs are looked at anyway.
+        :param mirrored: clusters with mirrors, which their pairs check anyway.
         """
         self._end(now_s)
         self._list(frozenset(mirrored), now_s)
@@ -55,7 +55,7 @@ class Sweeping:
 
     def _list(self, mirrored: frozenset[str], now_s: float) -> None:
         for name in self._mirrored - mirrored:
-            self._due_s.pop(name, None)  # at once, with what has ended there just now
+            self._due_s.pop(name, None)  # due at once, because its last mirror has just ended
         self._mirrored = mirrored
         if now_s - self._listed_s < _LISTED_EVERY_S:
             return
@@ -63,7 +63,7 @@ class Sweeping:
         try:
             known = self._store.clusters().values()
         except StoreError as error:
-            log.warning("which clusters there are is not known: %s", error)
+            log.warning("the clusters are unknown: %s", error)
             return
         self._clusters = frozenset(one.name for one in known if one.masked is None)
 
@@ -74,17 +74,17 @@ class Sweeping:
                 del self._busy[name]
 
     def _sweep(self, name: str) -> float:
-        """So long until the next look."""
+        """Returns the pause until the next check."""
         try:
             with self._opens(name) as admin:
                 found = sweep(self._store, admin, _now())
         except (KafkaAdminError, StoreError) as error:
             if self._troubles.get(name) != str(error):
-                log.warning("whether rules keep writers out of what is no copy in %s is not known: %s", name, error)
+                log.warning("guards without a mirror in %s could not be checked: %s", name, error)
             self._troubles[name] = str(error)
             return AGAIN_S
         except Exception:
-            log.exception("looking for rules that keep writers out of what is no copy in %s has failed", name)
+            log.exception("checking guards without a mirror in %s has failed", name)
             return AGAIN_S
         self._troubles.pop(name, None)
         for change in found.changes:

@@ -1,8 +1,8 @@
-"""What mirrors need besides records, kept in sync beside the driver's loop: partitions, settings, rights, offsets.
+"""Keeps everything but records in sync beside the driver's loop: partitions, settings, ACLs, committed offsets.
 
-A pass over a pair of clusters takes as long as they do; each pair has its own, and none waits for another. The driver
-only says which mirrors there are. Two that do it at once, or one that stood still, do no harm (`syncing/pair`). What
-mirrors have left behind in clusters that have none any more is `sweeping`'s.
+A pass over a pair of clusters takes as long as they do; pairs run in parallel and do not wait for each other. The
+driver only names the mirrors. Two concurrent passes, or a late one, do no harm (`syncing/pair`). `sweeping` removes
+leftovers of mirrors in clusters that have none any more.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from spark_jobs.mirror.sweeping import Sweeping
 log = logging.getLogger(__name__)
 EVERY_S = 5.0
 TOPICS_EVERY_S = 60.0
-"""Topics that have grown are not waited for so long."""
+"""Topics that have grown are synced sooner."""
 HURRY_S = 2.0
 REPEAT_S = 60.0
-"""What is found as before is written so often."""
+"""An unchanged result is written again after this time."""
 RENEWED_PER_S = 300
-"""Documents of groups that commit, as a mean: ZooKeeper has others to serve."""
+"""Mean rate of writing documents of committing groups: ZooKeeper serves others too."""
 _LOOK_S = 0.2
 _AT_ONCE = 8
-"""Pairs. One that hangs keeps none of the others waiting."""
+"""Pairs in parallel. One that hangs does not delay the others."""
 
 Clusters = tuple[str, str]
 """(source, target)"""
@@ -46,7 +46,7 @@ Clusters = tuple[str, str]
 
 @dataclass
 class _Pair:
-    """:ivar due_s: part → when it is looked at next."""
+    """:ivar due_s: part → time of its next pass."""
 
     due_s: dict[Part, float] = field(default_factory=dict)
     busy: Future[None] | None = None
@@ -57,11 +57,11 @@ class _Pair:
 
 
 class Syncing:
-    """Follows what the driver that leads says of mirrors; without the lead it does nothing."""
+    """Follows the leading driver's mirrors; does nothing without the lead."""
 
     def __init__(self, store: Store, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
         """:param opens: connects to a cluster; raises KafkaAdminError.
-        :param every_s: between two looks at groups; topics are looked at each minute, and when they have grown.
+        :param every_s: pause between passes over groups; topics are synced each minute, and when they have grown.
         """
         self._store, self._opens, self._every_s = store, opens, every_s
         self._wanted: dict[Clusters, bool] | None = None
@@ -79,10 +79,10 @@ class Syncing:
         self._thread.join()
 
     def follow(self, mirrors: Iterable[Mirror] | None, counts: Mapping[tuple[str, str], int]) -> None:
-        """What is mirrored now. Returns at once.
+        """Sets the current mirrors. Returns at once.
 
         :param mirrors: None: this driver does not lead any more.
-        :param counts: (cluster, topic) → how many partitions it has, as far as is known.
+        :param counts: (cluster, topic) → number of its partitions, as far as known.
         """
         if mirrors is None:
             self._wanted = None
@@ -129,7 +129,7 @@ class Syncing:
                         source, target = (opened.enter_context(self._opens(name)) for name in clusters)
                         admins = source, target
                     found = sync(self._store, admins, part, _now(), pair.memory, copies=True)
-                    self._tell(pair, part, found)
+                    self._record(pair, part, found)
                     pause_s = max(pause_s, found.renewed / RENEWED_PER_S)
                     pair.troubles.pop(part, None)
                 except (KafkaAdminError, StoreError) as error:
@@ -141,7 +141,7 @@ class Syncing:
                 finally:
                     pair.due_s[part] = time.monotonic() + pause_s
 
-    def _tell(self, pair: _Pair, part: Part, found: Synced) -> None:
+    def _record(self, pair: _Pair, part: Part, found: Synced) -> None:
         for change in found.changes:
             if part == "topics":
                 log.info("%s in %s: %s: %s", change.about, found.target, change.what, change.text)

@@ -1,7 +1,7 @@
-"""The long-lived task of one slot: it claims the slot, follows what the driver writes for it, and says how that stands.
+"""The long-lived task of one slot: it claims the slot, follows the driver's document for it, and reports its state.
 
-It ends when the slot is another session's, or its document another lead's; what it still had on its way is refused by
-the target's brokers once a successor has taken over. While ZooKeeper is away it goes on with what it has.
+It ends when another session has the slot, or another lead its document; once a successor has taken over, the target's
+brokers refuse batches that are still in flight. While ZooKeeper is away it continues with its last document.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 NOT_OURS = "another driver leads"
 REPEAT_S = 10.0
-"""A report that says nothing new is written so often."""
+"""An unchanged report is written again after this time."""
 REPORTED_BYTES_S = 50_000
-"""So much of ZooKeeper's log a task takes: some 1,800 partitions a second."""
+"""Share of ZooKeeper's write rate that a task may use: about 1,800 partitions a second."""
 MAX_PARTITIONS = 5_000
-"""In a report."""
+"""Most partitions in a report."""
 
 
 class Slot(NamedTuple):
-    """The one row of a Spark job."""
+    """The single row of a Spark job."""
 
     slot: int
 
@@ -63,7 +63,7 @@ class TaskEnded(NamedTuple):
 
 
 class TaskSettings(NamedTuple):
-    """What a task needs to begin. It travels with the task, accounts included, and is in no plan or log."""
+    """Settings for a task. They are sent with the task, accounts included, and are in no plan or log."""
 
     zookeeper: str
     root: str
@@ -95,9 +95,9 @@ class SlotTask:
         self._followed = store.follow_mirror_task(slot)
         self._pairs: dict[tuple[str, str], CopyPair] = {}
         self._ended: list[CopyPair] = []
-        self._told: MirrorReport | None = None
+        self._reported: MirrorReport | None = None
         self._copies: MirrorCopies | None = None
-        self._told_s = self._next_s = 0.0
+        self._reported_s = self._next_s = 0.0
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class SlotTask:
         self._ending.set()
 
     def run(self) -> str:
-        """Returns why it has ended."""
+        """Returns the reason why it has ended."""
         claim = self._claim()
         if claim is None:
             return NOT_OURS
@@ -118,15 +118,15 @@ class SlotTask:
         ours = _Ours(self._store, self._slot, claim, self._settings.job)
         session = claim.session
         try:
-            while not self._ending.wait(LOOK_S if self._told is not None else 0.0):
+            while not self._ending.wait(LOOK_S if self._reported is not None else 0.0):
                 try:
                     if not claim.held():
                         return "the slot was taken by another task"
                     if claim.session != session:
-                        # While it was gone its partitions may have been with others, and may be here again.
+                        # In between, other tasks may have had its partitions, even if they are assigned here again.
                         session = claim.session
-                        self._let_go(self._pairs)
-                    task = self._mine()
+                        self._release(self._pairs)
+                    task = self._our_task()
                     if task is None:
                         return NOT_OURS
                     self._follow(task, ours)
@@ -136,30 +136,30 @@ class SlotTask:
             return "it was told to end"
         finally:
             copies.close()
-            self._let_go(self._pairs)
+            self._release(self._pairs)
             for pair in self._ended:
                 pair.join()
             claim.close()
             log.info("slot %d is free", self._slot)
 
-    def _mine(self) -> MirrorTask | None:
+    def _our_task(self) -> MirrorTask | None:
         task = self._followed.read()
         return task if task is not None and task.job == self._settings.job else None
 
     def _claim(self) -> Registration[MirrorReport] | None:
-        """The slot, once nobody else has it; None: the lead has ended, or does not want it any more.
+        """Claims the slot once it is free; None: the lead has ended, or does not need the slot any more.
 
-        Spark may run a task twice (`spark.speculation`), and ends the other one when the first returns. So who finds
-        the slot taken returns nothing while it is.
+        Spark may run a task twice (`spark.speculation`), and ends the other one when the first returns. So a task that
+        finds the slot taken waits and returns nothing.
         """
-        told = False
-        while self._mine() is not None and not self._ending.is_set():
+        logged = False
+        while self._our_task() is not None and not self._ending.is_set():
             try:
                 return self._store.register(MirrorReport(slot=self._slot, job=self._settings.job))
             except AlreadyRegisteredError as error:
-                if not told:
+                if not logged:
                     log.info("slot %d: waiting for it: %s", self._slot, error)
-                told = True
+                logged = True
                 self._ending.wait(LOOK_S)
         return None
 
@@ -167,7 +167,7 @@ class SlotTask:
         by_pair: dict[tuple[str, str], list[MirrorShare]] = {}
         for share in task.shares:
             by_pair.setdefault((share.source, share.target), []).append(share)
-        self._let_go(self._pairs.keys() - by_pair.keys())
+        self._release(self._pairs.keys() - by_pair.keys())
         for key, its in by_pair.items():
             pair = self._pairs.get(key)
             if pair is None:
@@ -175,7 +175,7 @@ class SlotTask:
             pair.follow(tuple(its), split(task.max_bytes_s, its, task.shares))
             pair.hold(BUFFER_BYTES // len(by_pair))
 
-    def _let_go(self, keys: Iterable[tuple[str, str]]) -> None:
+    def _release(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in list(keys):
             pair = self._pairs.pop(key)
             pair.stop()
@@ -191,38 +191,38 @@ class SlotTask:
     def _report(self, claim: Registration[MirrorReport], copies: Registration[MirrorCopies]) -> None:
         if time.monotonic() < self._next_s:
             return
-        written = self._tell_copied(copies) + self._tell_standing(claim)
+        written = self._report_copies(copies) + self._report_states(claim)
         self._next_s = time.monotonic() + written / REPORTED_BYTES_S
 
-    def _tell_copied(self, copies: Registration[MirrorCopies]) -> int:
-        """How many bytes were written."""
+    def _report_copies(self, copies: Registration[MirrorCopies]) -> int:
+        """Returns the number of bytes written."""
         found = [one for pair in self._pairs.values() for one in pair.copied()]
-        said = MirrorCopies(slot=self._slot, job=self._settings.job, mirrors=by_mirror(found))
-        if said == self._copies:
+        document = MirrorCopies(slot=self._slot, job=self._settings.job, mirrors=by_mirror(found))
+        if document == self._copies:
             return 0
-        self._copies = said
-        copies.update(said)
-        return len(to_bytes(said))
+        self._copies = document
+        copies.update(document)
+        return len(to_bytes(document))
 
-    def _tell_standing(self, claim: Registration[MirrorReport]) -> int:
-        """How many bytes were written."""
+    def _report_states(self, claim: Registration[MirrorReport]) -> int:
+        """Returns the number of bytes written."""
         found = [one for pair in self._pairs.values() for one in pair.report()]
         work = tuple(pair.work() for pair in self._pairs.values())
         report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), found)
         now_s = time.monotonic()
-        if report == self._told and now_s - self._told_s < REPEAT_S:
+        if report == self._reported and now_s - self._reported_s < REPEAT_S:
             return 0
-        self._told, self._told_s = report, now_s
-        said = report.changed(at=datetime.now(UTC).isoformat(timespec="seconds"))
-        claim.update(said)
-        return len(to_bytes(said))
+        self._reported, self._reported_s = report, now_s
+        document = report.changed(at=datetime.now(UTC).isoformat(timespec="seconds"))
+        claim.update(document)
+        return len(to_bytes(document))
 
 
 class _Ours:
-    """Whether a partition is still to be copied by this task, asked afresh; from any thread.
+    """Checks that a partition is still to be copied by this task, reading afresh; from any thread.
 
-    The driver needs a moment to take the partitions of a mirror that an operation holds out of the slots' documents, so
-    the mirror itself is asked for.
+    The driver needs a moment to remove the partitions of a mirror that an operation holds from the slots' documents, so
+    the mirror itself is read too.
     """
 
     def __init__(self, store: Store, slot: int, claim: Registration[MirrorReport], job: str) -> None:
@@ -234,7 +234,7 @@ class _Ours:
     def __call__(self, id_: CopyId) -> bool:
         """:raises StoreError: ZooKeeper cannot be asked."""
         with self._guard:
-            # ZooKeeper's leader is asked; what is read behind it, over the same session, is no older.
+            # This asks ZooKeeper's leader; later reads over the same session are no older.
             if not self._claim.held():
                 return False
             task = self._followed.read()
@@ -246,14 +246,14 @@ class _Ours:
 
 
 def _mirrors(task: MirrorTask | None, job: str) -> Mapping[CopyId, str]:
-    """The partitions of a slot, and the keys of their mirrors."""
+    """The partitions of a slot, with the keys of their mirrors."""
     if task is None or task.job != job:
         return {}
     return {CopyId(one.link, one.topic, number): one.mirror for one in task.shares for number in one.partitions}
 
 
 def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[CopiedMirror, ...]:
-    """As many as a document can hold."""
+    """As many partitions as a document can hold."""
     mirrors: dict[tuple[str, str], dict[int, CopiedPartition]] = {}
     for mirror, id_, copied in islice(found, MAX_PARTITIONS):
         mirrors.setdefault((mirror, id_.link), {})[id_.partition] = copied
@@ -264,7 +264,7 @@ def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[Cop
 
 
 def bounded(report: MirrorReport, found: list[PartitionReport]) -> MirrorReport:
-    """The report with as many partitions as it can hold: those to look at first."""
+    """The report with as many partitions as it can hold, the most urgent first."""
     if len(found) > MAX_PARTITIONS:
         found.sort(key=lambda one: (one.state == "copying", -(one.lag_records or 0), one.mirror, one.partition))
     kept = tuple(found[:MAX_PARTITIONS])

@@ -65,8 +65,8 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     thread = threading.Thread(target=job.run)
     thread.start()
     until = time.monotonic() + 40
-    while not all(one.state == "copying" and one.has(RECORDS) for one in job.standing().values()):
-        assert time.monotonic() < until, job.standing()
+    while not all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()):
+        assert time.monotonic() < until, job.statuses()
         time.sleep(0.1)
     job.stop()
     thread.join(30)

@@ -2,7 +2,7 @@
 
     python -m tests.fuzz tests.wire.test_codec:test_random_bytes_are_read_or_refused -max_total_time=60
 
-The options are libFuzzer's. What fails is left as the file `crash-…`, which is given as an argument to see it again.
+The options are libFuzzer's. A failure is saved as the file `crash-…`; pass that file as an argument to repeat it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reads bytes of others, fed for a minute each by a fuzzer that follows its branches."""
+"""Parsers of foreign bytes, each fed for a minute by a fuzzer that follows their branches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PROPERTIES = (
     "tests.wire.test_fetch:test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks",
     "tests.wire.test_produce:test_a_damaged_produce_request_is_scanned_or_refused",
     "tests.wire.test_produce:test_a_damaged_produce_response_is_patched_or_refused",
-    "tests.wire.test_likeness:test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic",
-    "tests.wire.test_likeness:test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic",
+    "tests.wire.test_likeness:test_damaged_produce_that_matches_a_template_decodes_alike",
+    "tests.wire.test_likeness:test_damaged_fetch_that_matches_a_template_decodes_alike",
     "tests.wire.test_records:test_a_damaged_batch_is_walked_or_refused",
     "tests.wire.test_sasl:test_other_bytes_than_a_token_are_refused",
-    "tests.wire.test_sasl_scram:test_no_message_makes_a_parser_fail_otherwise_than_by_its_error",
-    "tests.wire.test_sasl_oauth:test_no_message_makes_the_parser_fail_otherwise_than_by_its_error",
-    "tests.wire.test_beginnings:test_every_beginning_has_words_where_it_does_not_belong",
+    "tests.wire.test_sasl_scram:test_parsers_raise_only_their_own_error",
+    "tests.wire.test_sasl_oauth:test_parser_raises_only_its_own_error",
+    "tests.wire.test_beginnings:test_misplaced_protocols_are_explained",
     "tests.store.test_quotas:test_whatever_a_node_says_it_is_a_quota_or_unreadable",
     "tests.store.test_quotas:test_whatever_a_note_says_it_names_a_path_or_nothing",
     "tests.datacache.test_nodes:test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read",
@@ -39,7 +39,7 @@ PROPERTIES = (
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-def test_a_property_of_a_parser_holds_for_bytes_that_reach_new_branches(name: str, tmp_path: Path) -> None:
+def test_parser_properties_hold_for_bytes_that_reach_new_branches(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.fuzz", name, f"-max_total_time={FUZZED_S}", f"-artifact_prefix={tmp_path}/"]
     ran = subprocess.run(
         command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False

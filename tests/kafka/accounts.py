@@ -1,4 +1,4 @@
-"""Accounts of the stack's clusters that want a login, and what brokers say to an ordinary one."""
+"""Accounts of the stack's clusters that require a login, and brokers' answers to an ordinary account."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stack.kafka_part import ORDINARY_USER
 
 
 def ordinary(running: Stack) -> SecurityProfile:
-    """Of an account that is no super user."""
+    """An account that is no super user."""
     assert running.service is not None
     return SecurityProfile("PLAIN", ORDINARY_USER, running.service["password"])
 
 
 def another(running: Stack, cluster: str, user: str) -> SecurityProfile:
-    """An account that is made now, and is no super user either."""
+    """A newly created account, no super user either."""
     assert running.service is not None
     service = SecurityProfile("PLAIN", running.service["user"], running.service["password"])
     admin = AdminClient({"bootstrap.servers": running.clusters[cluster]["bootstrap"], **client_settings(service)})
@@ -30,7 +30,7 @@ def another(running: Stack, cluster: str, user: str) -> SecurityProfile:
 
 
 def error_of_writing(running: Stack, cluster: str, topic: str, account: SecurityProfile | None = None) -> int | None:
-    """What a broker says to a record of an account, which passes no gateway; None: it has taken it.
+    """A broker's error for a record that an account writes past the gateways; None: it was accepted.
 
     :param account: None: the ordinary one.
     """

@@ -34,7 +34,7 @@ def produce(base: Settings, topic: str, count: int, partition: int = 0, **more: 
 def live_members(
     admin: Admin, base: Settings, group: str, topic: str, members: Iterable[Settings]
 ) -> Iterator[Callable[[], GroupDescription]]:
-    """Consumers of `topic` that keep polling while the group is asked for, once all of them are assigned."""
+    """Consumers of `topic` that keep polling once all of them are assigned."""
     consumers = [Consumer(base | {"group.id": group, "auto.offset.reset": "earliest"} | member) for member in members]
 
     def stable() -> GroupDescription:

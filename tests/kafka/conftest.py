@@ -1,4 +1,4 @@
-"""Two real clusters that want a login: `east` with one broker of Kafka 3.9, `west` with three of 4.3."""
+"""Two real clusters that require a login: `east` with one broker of Kafka 3.9, `west` with three of 4.3."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def either(request: pytest.FixtureRequest) -> Admin:
 
 @pytest.fixture(scope="package")
 def fresh() -> Callable[[str], str]:
-    """Names that no other test has used."""
+    """Names that no other test uses."""
     numbers, run = itertools.count(), uuid.uuid4().hex[:6]
     return lambda what: f"{what}-{run}-{next(numbers)}"

@@ -1,4 +1,4 @@
-"""Copies between two clusters, and what becomes of them."""
+"""Copies between two clusters, and waits for their states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def copying(
     starts: Mapping[Partition, int] | None = None,
     **more: Any,
 ) -> Iterator[Copying]:
-    """:param starts: where copies begin that nobody has begun; at 0, if nothing is said."""
+    """:param starts: where copies without notes begin; by default at 0."""
     job = Copying(source, target, copies, {copy.key: 0 for copy in copies} if starts is None else starts, **more)
     thread = threading.Thread(target=job.run)
     thread.start()
@@ -53,7 +53,7 @@ def copying(
 
 
 def states(job: Copying) -> set[str]:
-    return {found.state for found in job.standing().values()}
+    return {found.state for found in job.statuses().values()}
 
 
 def all_are(job: Copying, state: str) -> bool:
@@ -61,7 +61,7 @@ def all_are(job: Copying, state: str) -> bool:
 
 
 def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:
-    found = job.standing().items()
+    found = job.statuses().items()
     return all(one.state == "copying" and one.has(ends[id_.topic, id_.partition]) for id_, one in found)
 
 
@@ -73,15 +73,15 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: flo
 
 
 def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
-    """The only partition of the job stops, and says so."""
-    wait_until(lambda: states(job) == {"stopped"}, job.standing, seconds)
-    (found,) = job.standing().values()
+    """Waits until the only partition of the job has stopped, for this reason."""
+    wait_until(lambda: states(job) == {"stopped"}, job.statuses, seconds)
+    (found,) = job.statuses().values()
     assert words in found.reason, found.reason
     return found
 
 
 def content(base: Settings, topic: str, partition: int = 0) -> list[tuple[object, ...]]:
-    """What a consumer of committed records reads, from the first to the last."""
+    """All records that a consumer of committed records reads, in order."""
     consumer = Consumer(base | {"group.id": "reads", "enable.partition.eof": True, "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found: list[tuple[object, ...]] = []

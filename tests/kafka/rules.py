@@ -1,4 +1,4 @@
-"""Access rules of real clusters in tests: added, and what a look at the mirrors of a memory store makes of them."""
+"""ACLs of real clusters in tests: adding them, and syncing the mirrors of a memory store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rule(name: str, operation: int, principal: str = "User:ann") -> TopicAcl:
 
 
 def add(admin: Admin, rules: Collection[TopicAcl]) -> None:
-    """Until all brokers go by them."""
+    """Adds ACLs and waits until all brokers apply them."""
     admin.add_access_rules(rules, lambda: None)
     admin.await_access_rules(there=rules)
 
@@ -32,7 +32,7 @@ def mirrored(store: MemoryStore, topic: str) -> Mirror:
 
 
 def synced(store: MemoryStore, east: Admin, west: Admin, copies: bool = True) -> Synced:
-    """:param copies: by the accounts that copy."""
+    """:param copies: sync with the accounts that copy."""
     return sync(store.client(), (east, west), "topics", "2026-01-01T00:00:00Z", Memory(), copies=copies)
 
 

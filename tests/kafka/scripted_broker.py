@@ -1,4 +1,4 @@
-"""Servers that say to a client what a test wants: brokers of a few APIs, and what is no broker at all."""
+"""Servers with scripted answers: brokers of a few APIs, and servers that are no brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Callable[[bytes], bytes | None]
 
 
 def _exactly(client: socket.socket, count: int) -> bytes:
-    """So many bytes; fewer at the end. Of TLS, which knows no MSG_WAITALL, as well."""
+    """Reads `count` bytes, fewer at the end. Works over TLS too, which has no MSG_WAITALL."""
     found = b""
     while len(found) < count and (more := client.recv(count - len(found))):
         found += more
@@ -26,9 +26,9 @@ def _exactly(client: socket.socket, count: int) -> bytes:
 
 @contextmanager
 def listening(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server that gives each request frame to `answer` and sends what it says; None hangs up.
+    """A server that passes each request frame to `answer` and sends its result; None hangs up.
 
-    :param context: of TLS; None: it speaks none.
+    :param context: for TLS; None: without TLS.
     """
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -38,7 +38,7 @@ def listening(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator
                 client, _ = listener.accept()
             except OSError:
                 return
-            # A client that gives up resets the connection; the next one is served all the same
+            # A client that gives up resets the connection; the next one is still served
             with client, suppress(ConnectionError, ssl.SSLError):
                 peer = client if context is None else context.wrap_socket(client, server_side=True)
                 with peer:

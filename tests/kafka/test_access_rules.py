@@ -1,4 +1,4 @@
-"""Access rules of two real clusters with authorisers, and what of them a mirror brings to its copy."""
+"""ACLs of two real clusters with authorizers, and those that a mirror copies to its target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> 
     assert {one for one in found if one.name == topic} == added
 
 
-def test_rules_that_are_taken_away_are_gone_at_every_broker_and_no_other_ones(either: Admin, fresh: Fresh) -> None:
+def test_removed_rules_disappear_from_every_broker_and_others_stay(either: Admin, fresh: Fresh) -> None:
     topic = fresh("rules")
     kept, gone = rule(topic, READ), rule(topic, WRITE)
     add(either, {kept, gone})
@@ -46,7 +46,7 @@ def test_rules_that_are_taken_away_are_gone_at_every_broker_and_no_other_ones(ei
     assert {one for one in either.access_rules() or () if one.name == topic} == {kept}
 
 
-def test_an_account_is_a_super_user_where_a_rule_against_everybody_does_not_concern_it(
+def test_super_user_is_detected_by_a_deny_rule_without_effect(
     east: Admin, west: Admin, clusters: dict[str, Cluster], running: Stack
 ) -> None:
     for name, service in (("east", east), ("west", west)):
@@ -55,7 +55,7 @@ def test_an_account_is_a_super_user_where_a_rule_against_everybody_does_not_conc
             assert not admin.bypasses_rules()
 
 
-def test_where_the_account_that_copies_is_no_super_user_it_is_not_kept_out_and_what_stays_open_is_told(
+def test_ordinary_copier_is_not_denied_and_open_rights_are_reported(
     east: Admin, west: Admin, clusters: dict[str, Cluster], fresh: Fresh, running: Stack
 ) -> None:
     topic = fresh("open")
@@ -74,7 +74,7 @@ def test_where_the_account_that_copies_is_no_super_user_it_is_not_kept_out_and_w
     assert "do not refuse User:eve" in told
 
 
-def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
+def test_mirror_copies_rights_and_denies_all_writers_of_its_copy(
     east: Admin, west: Admin, fresh: Fresh, running: Stack
 ) -> None:
     # Given a mirrored topic, with rules for it, for a prefix of it, and for another topic
@@ -89,7 +89,7 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
     mirrored(store, topic)
     # When it is brought in sync, twice
     first, second = synced(store, east, west), synced(store, east, west)
-    # Then whoever may read or write may do so there, this topic and nothing else, and nobody may write
+    # Then readers and writers have these rights there, on this topic only, and all writers are denied
     assert of(west, prefix) == {
         rule(topic, READ),
         ours,
@@ -101,22 +101,20 @@ def test_a_mirror_brings_rights_to_its_copy_and_lets_nobody_write_there(
     }
     assert len([one for one in first.changes if one.what == "rights"]) == 7
     assert [one for one in second.changes if one.what == "rights"] == []
-    # And a right that only the standby gives is told
+    # And a right that only the standby gives is reported
     add(west, {rule(topic, READ, "User:eve")})
     third = synced(store, east, west)
     (told,) = [one.reason for one in third.findings if one.what == "rights"]
     assert told.startswith("User:eve may READ it in west only.")
-    # And brokers refuse who may write by these rules, until the guard is taken away
+    # And brokers refuse writers until the guard is removed
     assert error_of_writing(running, "west", topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert error_of_writing(running, "east", topic) is None
     remove_guards(west, west.access_rules(), [topic], lambda: None)
     assert error_of_writing(running, "west", topic) is None
 
 
-def test_a_guard_that_is_left_where_no_mirror_is_any_more_is_taken_away_by_the_next_look(
-    east: Admin, west: Admin, fresh: Fresh
-) -> None:
-    # Given guards in both clusters, placed by somebody who stood still, one of them by halves, and one of a mirror
+def test_guard_without_a_mirror_is_removed_by_the_next_sync(east: Admin, west: Admin, fresh: Fresh) -> None:
+    # Given guards in both clusters, placed by a late process, one of them incomplete, and one of a mirror
     topic, half, copied, elses = (fresh(name) for name in ("late", "half", "copied", "elses"))
     for admin in (east, west):
         admin.create_topics([TopicSpec(copied, 1, 1)])
@@ -124,18 +122,16 @@ def test_a_guard_that_is_left_where_no_mirror_is_any_more_is_taken_away_by_the_n
         add(admin, [guard(half)[0], guard(elses)[1]])
     store = MemoryStore()
     mirrored(store, copied)
-    # When the pair is looked at
+    # When the pair is synced
     synced(store, east, west)
-    # Then they are gone, but for that of the mirror and what somebody else has denied
+    # Then they are gone, except for the mirror's guard and foreign deny rules
     for admin, left in ((east, []), (west, [copied])):
         assert [name for name in (topic, half, copied) if of(admin, name)] == left
         assert of(admin, elses) == {guard(elses)[1]}
         admin.remove_access_rules([guard(elses)[1]], lambda: None)
 
 
-def test_a_rule_of_somebody_else_that_lets_nobody_write_is_told_and_left(
-    east: Admin, west: Admin, fresh: Fresh
-) -> None:
+def test_foreign_deny_rule_is_reported_and_kept(east: Admin, west: Admin, fresh: Fresh) -> None:
     topic = fresh("elses")
     for admin in (east, west):
         admin.create_topics([TopicSpec(topic, 1, 1)])

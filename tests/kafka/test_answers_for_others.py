@@ -1,4 +1,4 @@
-"""Brokers that answer for partitions that nobody asked for, or for fewer: a connection is lost, and nothing else."""
+"""Brokers that answer for more or fewer partitions than requested lose their connection, without further damage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CHANGES: Mapping[str, Change] = {
     "one more": lambda keys: [*keys, ("others", 0)],
     "one twice": lambda keys: [*keys, *keys],
 }
-"""What a broker answers for, where it is asked for these."""
+"""Partitions in a broker's answer, by requested ones."""
 
 
 class Cluster:
@@ -82,7 +82,7 @@ def target(change: Change) -> Callable[[bytes], bytes]:
 
 
 class Loop:
-    """Both sides of a partition, and what was lost of them."""
+    """Both sides of a partition, with their lost connections."""
 
     def __init__(self, source_port: int, target_port: int) -> None:
         self.lost: list[tuple[Line, str]] = []
@@ -127,7 +127,7 @@ class Loop:
         raise AssertionError(why)
 
     def step(self) -> bool:
-        """Whether a connection was lost."""
+        """True if a connection was lost."""
         self.appending.step(0.0)
         self.fetching._look_again_at = 0.0
         self.fetching.step(0.0)
@@ -145,7 +145,7 @@ def looping(of_source: Change, of_target: Change) -> Iterator[Loop]:
 
 
 @pytest.mark.parametrize("name", ["another partition", "another topic", "one more"])
-def test_a_source_that_answers_for_partitions_nobody_asked_for_loses_its_connection(name: str) -> None:
+def test_source_that_answers_for_other_partitions_is_disconnected(name: str) -> None:
     with looping(CHANGES[name], list) as loop:
         loop.fetching.add(loop.lane)
         wait_until(loop.step, lambda: loop.lane, 30)
@@ -153,7 +153,7 @@ def test_a_source_that_answers_for_partitions_nobody_asked_for_loses_its_connect
     assert "not asked for" in why
 
 
-def test_what_a_source_answers_twice_is_copied_once() -> None:
+def test_partition_answered_twice_is_copied_once() -> None:
     with looping(CHANGES["one twice"], list) as loop:
         loop.appending.add(loop.lane)
         loop.fetching.add(loop.lane)
@@ -162,7 +162,7 @@ def test_what_a_source_answers_twice_is_copied_once() -> None:
 
 
 @pytest.mark.parametrize("change", [*CHANGES.values(), lambda _: []], ids=[*CHANGES.keys(), "none"])
-def test_a_target_that_does_not_answer_for_each_partition_once_is_taken_over_anew(change: Change) -> None:
+def test_target_that_answers_for_missing_or_extra_partitions_is_taken_over_again(change: Change) -> None:
     with looping(list, change) as loop:
         loop.appending.add(loop.lane)
         wait_until(loop.step, lambda: loop.lane, 30)

@@ -1,4 +1,4 @@
-"""A range that is compared only as far as so many bytes reach: without clusters."""
+"""A range of which only a bounded number of bytes is compared, without clusters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 100
 
 @dataclass
 class Cluster:
-    """Of one partition, which is read from the start."""
+    """A cluster with one partition, which is read from the start."""
 
     held: Held
 
@@ -34,7 +34,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("compacted", [NEITHER, Compacted(True, True)])
-def test_a_range_is_cut_short_behind_so_many_bytes_and_what_was_compared_counts(compacted: Compacted) -> None:
+def test_range_is_cut_short_at_the_byte_limit_and_reports_what_was_compared(compacted: Compacted) -> None:
     # Given a copy that is equal, of a hundred batches
     log = single([Record.of(n, MS + n, b"k%d" % n, b"value %03d" % n) for n in range(COUNT)])
     source, target = cast(Admin, Cluster(log)), cast(Admin, Cluster(log))
@@ -43,10 +43,10 @@ def test_a_range_is_cut_short_behind_so_many_bytes_and_what_was_compared_counts(
     size = sum(map(len, log.data)) // COUNT
     # When it may read as much as ten of them take, in both logs
     found = compare(source, target, ("orders", 0), span, compacted, most_bytes=20 * size)
-    # Then so many are compared, and nothing is said of the rest
+    # Then that many are compared, and the rest is not judged
     assert (found.first, found.cut_short) == (None, True)
     assert 8 <= found.compared <= 12
-    # And all of them where it may read more, or whatever there is
+    # And all of them with a higher limit, or without one
     for most in (None, 10 * COUNT * size):
         whole = compare(source, target, ("orders", 0), span, compacted, most_bytes=most)
         assert (whole.compared, whole.cut_short, whole.first) == (COUNT, False, None)

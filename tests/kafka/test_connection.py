@@ -42,7 +42,7 @@ def connect(port: int, timeout_s: float = 10, security: SecurityProfile = NO_SEC
         (b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x00\xff\xff\xff", "cannot be read"),
     ],
 )
-def test_connecting_to_a_server_that_is_no_broker_names_what_it_seems_to_be(said: bytes, named: str) -> None:
+def test_server_that_is_no_broker_is_reported_with_its_apparent_protocol(said: bytes, named: str) -> None:
     with listening(lambda _: said) as port, pytest.raises(NotKafkaError) as caught:
         connect(port)
     assert str(caught.value).startswith(f"Cluster east: 127.0.0.1:{port} ")
@@ -100,7 +100,7 @@ def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_versi
     # When a client connects
     with listening(answer) as port, closing(connect(port)) as connection:
         newest = connection.version(ApiKey.METADATA)
-    # Then it asks once more, and knows what the broker offers
+    # Then it retries, and knows the broker's versions
     assert newest == 5
     assert asked == [3, 0]
 
@@ -122,7 +122,7 @@ def test_a_listener_without_plain_is_refused_with_the_mechanisms_it_offers() -> 
 
 
 def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
-    # Given a broker whose answers tell to which request they belong
+    # Given a broker whose answers show which request they belong to
     def topics(frame: bytes) -> bytes:
         return answered(frame, {"controller_id": header_of(frame).correlation_id})
 
@@ -138,17 +138,17 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
         with pytest.raises(KeyboardInterrupt):
             asking.converse(None, interrupted)
         # Then the next one is answered by its own
-        # The same correlation id again: it comes from a new connection.
+        # The correlation id is reused: it comes from a new connection.
         assert asking.call(None, ApiKey.METADATA, {"topics": []})["controller_id"] == 2
         brokers.close()
 
 
-def test_a_broker_that_was_away_when_the_cluster_was_asked_last_is_unreachable_and_no_fault() -> None:
+def test_broker_missing_in_the_latest_metadata_is_unreachable_without_a_crash() -> None:
     # Given a leader that was found a moment ago, and metadata of another thread since, in which it is missing
     with Brokers(Cluster(name="east", bootstrap="127.0.0.1:1")) as brokers:
         brokers.learn({1: ("127.0.0.1", 1)})
         # When it is asked
         with pytest.raises(ClusterUnreachableError) as caught:
             brokers.asking(1).call(3, ApiKey.METADATA, {"topics": []})
-    # Then it is named, so that another look finds who leads now
+    # Then it is named, so that the next attempt finds the current leader
     assert str(caught.value).startswith("Cluster east: broker 3 is not among the brokers that the cluster names by now")

@@ -39,7 +39,7 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
     # Given a topic with records of every kind, and a partition for each compression
     name = fresh("copied")
     here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    for admin, replication in ((east, 1), (west, 3)):  # records that are years old, and brokers look now and then
+    for admin, replication in ((east, 1), (west, 3)):  # records are years old, which retention would delete
         admin.create_topics([TopicSpec(name, len(CODECS), replication, {"retention.ms": "-1"})])
     for partition, codec in enumerate(CODECS):
         producer = Producer(here | {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
@@ -54,13 +54,13 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
     # When it is copied
     with copying(east, west, [copy_of(name, partition) for partition in range(len(CODECS))]) as job:
         ends = {(name, partition): 3001 for partition in range(len(CODECS))}
-        wait_until(lambda: caught_up(job, ends), job.standing)
+        wait_until(lambda: caught_up(job, ends), job.statuses)
     # Then the copy has the same
     for partition in range(len(CODECS)):
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
+def test_bytes_in_flight_are_bounded_for_any_number_of_partitions(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given many partitions that are copied by one loop, which may hold three megabytes
@@ -75,7 +75,7 @@ def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
     def step_until(true: Callable[[], bool]) -> None:
         until = time.monotonic() + 120
         while not true():
-            assert time.monotonic() < until, job.standing()
+            assert time.monotonic() < until, job.statuses()
             job.step(0.01)
             held.append(job.held_bytes)
 
@@ -95,12 +95,12 @@ def test_what_is_on_its_way_is_bounded_however_many_partitions_have_more(
         step_until(lambda: caught_up(job, dict.fromkeys(keys, 10)))
     finally:
         job.close()
-    # Then no more was held at any time, and it was made use of
+        # Then the limit was never exceeded, but used
     assert most / 2 < max(held) <= most
     assert held[-1] == 0
 
 
-def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_again(
+def test_repeated_takeovers_copy_each_record_once(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given a topic that is written all the time
@@ -113,19 +113,19 @@ def test_each_record_is_copied_once_by_copiers_that_are_taken_over_again_and_aga
     for turn in range(6):
         produce(here, name, 500, partition=turn % 2, enable_idempotence=True)
         with copying(east, west, copies) as older:
-            wait_until(partial(all_are, older, "copying"), older.standing)
+            wait_until(partial(all_are, older, "copying"), older.statuses)
             produce(here, name, 200, partition=0, linger_ms="0")
             with copying(east, west, copies) as newer:
                 produce(here, name, 300, partition=1, linger_ms="0")
-                wait_until(partial(all_are, newer, "copying"), newer.standing)
+                wait_until(partial(all_are, newer, "copying"), newer.statuses)
                 for partition in range(2):
                     produce(here, name, 10, partition=partition)
                 ends = {key: end.log_end for key, end in east.ends([copy.key for copy in copies]).items()}
-                wait_until(partial(caught_up, newer, ends), newer.standing)
-                # Then the older one has stopped, and says why
-                wait_until(partial(all_are, older, "stopped"), older.standing)
-                assert all("taken it over" in found.reason for found in older.standing().values())
-    # And every record is in the copy once, in its place
+                wait_until(partial(caught_up, newer, ends), newer.statuses)
+                # Then the older one has stopped, with the reason
+                wait_until(partial(all_are, older, "stopped"), older.statuses)
+                assert all("taken it over" in found.reason for found in older.statuses().values())
+    # And every record is in the copy once, at its offset
     for partition in range(2):
         assert content(there, name, partition) == content(here, name, partition)
 
@@ -152,7 +152,7 @@ def test_only_committed_records_reach_the_copy(
     end = east.ends([(name, 0)])[name, 0].log_end
     # When they are copied
     with copying(east, west, [copy_of(name, 0)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): end}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): end}), job.statuses)
     # Then the copy has what a consumer of committed records sees, also for one that reads all
     found = content(there, name)
     assert found == content(here, name)
@@ -171,7 +171,7 @@ def test_a_topic_with_records_of_its_own_is_not_copied_to(
     assert f"topic {name} partition 0 of west holds records, from offset 0 on" in str(found)
 
 
-def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
+def test_partitions_are_added_dropped_and_renewed_without_loss(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given a job without partitions, whose lanes are renewed all the time
@@ -181,7 +181,7 @@ def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
     west.create_topics([TopicSpec(name, 3, 3)])
     copies = [copy_of(name, partition) for partition in range(3)]
     with copying(east, west, [], renew_s=1.0) as job:
-        assert job.standing() == {}
+        assert job.statuses() == {}
         # When some are added, written to all the time, and dropped again
         job.add(copies[:2], {})
         for turn in range(8):
@@ -190,23 +190,23 @@ def test_partitions_come_and_go_and_each_takes_itself_over_now_and_then(
             if turn == 4:
                 job.add(copies, {})
                 job.drop([copies[0].id])
-        wait_until(lambda: job.standing().keys() == {copies[1].id, copies[2].id}, job.standing)
-        wait_until(lambda: all(one.has(160) for one in job.standing().values()), job.standing)
-        found = job.standing()[copies[2].id]
+        wait_until(lambda: job.statuses().keys() == {copies[1].id, copies[2].id}, job.statuses)
+        wait_until(lambda: all(one.has(160) for one in job.statuses().values()), job.statuses)
+        found = job.statuses()[copies[2].id]
         assert (found.lag_records, found.lag_ms) == (0, 0)
         assert found.copied_bytes > 160
         assert job.work.copied_records >= 160 * 2
         assert job.work.copied_bytes > found.copied_bytes
         assert job.work.takeovers > 3
         job.add(copies, {})
-        wait_until(lambda: len(job.standing()) == 3, job.standing)
-        wait_until(lambda: all(one.has(160) for one in job.standing().values()), job.standing)
+        wait_until(lambda: len(job.statuses()) == 3, job.statuses)
+        wait_until(lambda: all(one.has(160) for one in job.statuses().values()), job.statuses)
     # Then everything is there once
     for partition in range(3):
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
+def test_copy_log_has_the_whole_map_for_any_number_of_gaps(
     east: Admin,
     west: Admin,
     clusters: dict[str, Cluster],
@@ -229,7 +229,7 @@ def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
     # When it is copied by two copiers, one after the other
     for _ in range(2):
         with copying(east, west, [copy]) as job:
-            wait_until(partial(caught_up, job, {(name, 0): 110}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): 110}), job.statuses)
             produce(settings(clusters["east"], account), name, 1)
     west.take_over([copy])
     # Then the map is whole, and most of it in pages
@@ -240,7 +240,7 @@ def test_the_whole_map_is_in_the_copy_log_however_many_gaps_there_are(
     assert [run.source for run in notes.runs][:55] == list(range(0, 110, 2))
 
 
-def test_batches_larger_than_what_is_asked_for_are_copied_beside_busy_neighbours(
+def test_batches_larger_than_the_requested_size_are_copied_beside_busy_neighbours(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     name = fresh("large")
@@ -256,12 +256,12 @@ def test_batches_larger_than_what_is_asked_for_are_copied_beside_busy_neighbours
         producer.flush(30)
     ends = {(name, 0): 4, (name, 1): 4, (name, 2): 4, (name, 3): 2400}
     with copying(east, west, [copy_of(name, partition) for partition in range(4)]) as job:
-        wait_until(lambda: caught_up(job, ends), job.standing, 60)
+        wait_until(lambda: caught_up(job, ends), job.statuses, 60)
     for partition in range(4):
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
+def test_rate_limit_is_kept_and_lag_is_reported(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     # Given 3 MB, written at times ten seconds apart
@@ -277,28 +277,28 @@ def test_a_limit_is_kept_and_the_lag_is_told_meanwhile(
         job.limit(None, {("east-west", name): 500_000})
         job.add([copy_of(name)], {})
         begun, id_ = time.monotonic(), copy_of(name).id
-        wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.standing().values()), job.standing)
-        (found,) = job.standing().values()
+        wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.statuses().values()), job.statuses)
+        (found,) = job.statuses().values()
         assert found.lag_ms is not None
         assert found.lag_ms % 10_000 == 0
         assert found.lag_ms <= 300_000
-        # And how many bytes are left, and what would be lost with the source by now: all since the beginning
-        wait_until(lambda: job.standing()[id_].has(1) and not job.standing()[id_].has(30), job.standing)
-        found = job.standing()[id_]
+        # And reports the bytes left, and an RPO that covers all records since the beginning
+        wait_until(lambda: job.statuses()[id_].has(1) and not job.statuses()[id_].has(30), job.statuses)
+        found = job.statuses()[id_]
         assert found.lag_bytes is not None
         assert found.lag_bytes == pytest.approx(100_000 * (found.lag_records or 0), rel=0.5)
-        wait_until(lambda: caught_up(job, {(name, 0): 30}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 30}), job.statuses)
         # Then it takes its time: all but the last answer, which has a megabyte at most
         took_s = time.monotonic() - begun
         assert took_s > 3.0
-        (found,) = job.standing().values()
+        (found,) = job.statuses().values()
         assert (found.lag_ms, found.lag_bytes) == (0, 0)
-        # And nothing is left to lose but what was written since the source was asked last
-        wait_until(lambda: (job.standing()[id_].rpo_s or 9) < 1, job.standing)
+        # And nothing is left to lose except records written since the last answer of the source
+        wait_until(lambda: (job.statuses()[id_].rpo_s or 9) < 1, job.statuses)
         assert 1_500_000 / took_s < found.bytes_s < 1_000_000
 
 
-def test_a_reader_of_the_copy_log_finds_nothing_left_to_add_up_once_a_copy_has_caught_up(
+def test_idle_copy_writes_its_progress_so_that_no_intents_are_left(
     east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     name = fresh("quiet")
@@ -312,4 +312,4 @@ def test_a_reader_of_the_copy_log_finds_nothing_left_to_add_up_once_a_copy_has_c
         return -1 if progress is None else progress.source
 
     with copying(east, west, [copy]) as job:
-        wait_until(lambda: noted() == 7, job.standing)
+        wait_until(lambda: noted() == 7, job.statuses)

@@ -1,4 +1,4 @@
-"""Sources whose logs are not as producers wrote them: stamped by their brokers, compacted, cut off at their start."""
+"""Sources whose logs differ from what producers wrote: stamped by brokers, compacted, truncated at their start."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Record(NamedTuple):
     headers: object
     ms: int
     stamped: int
-    """By whom: TIMESTAMP_…"""
+    """Its kind: TIMESTAMP_…"""
 
     @property
     def said(self) -> tuple[object, ...]:
-        """All but who has stamped it."""
+        """All fields except the kind of timestamp."""
         return self[:4]
 
 
@@ -88,7 +88,7 @@ def placed(base: Settings, topic: str, partition: int = 0) -> dict[int, Record]:
 
 
 def require_equal(east: Admin, west: Admin, topic: str) -> int:
-    """`verify` finds no difference, of all that there is; returns how much it counts as gone in the source."""
+    """`verify` finds no difference in all records; returns how many it counts as gone in the source."""
     mirror = Mirror.of(topic, "east", "west", "east-west", "2026-01-01T00:00:00Z", "test")
     gone = 0
     for one in plan(east, west, mirror.changed(log=LOG, log_partitions=LOG_PARTITIONS), Coverage()):
@@ -120,7 +120,7 @@ def require_led_right(extents: Extents, source: Mapping[int, Record], copied: Ma
             assert isinstance(found, Hole), offset
 
 
-def test_times_that_the_brokers_of_the_source_have_given_are_in_the_copy_to_the_millisecond(
+def test_log_append_times_of_the_source_are_kept_in_the_copy(
     east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
 ) -> None:
     # Given a topic whose brokers stamp records, whatever producers say, and its copy, which must not be stamped anew
@@ -139,7 +139,7 @@ def test_times_that_the_brokers_of_the_source_have_given_are_in_the_copy_to_the_
     # When it is copied, some time later
     time.sleep(0.2)
     with copying(east, west, [copy_of(name, partition) for partition in range(len(codecs))]) as job:
-        wait_until(lambda: caught_up(job, {(name, p): 35 for p in range(len(codecs))}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, p): 35 for p in range(len(codecs))}), job.statuses)
     # Then each record has the time that its broker gave it
     for partition in range(len(codecs)):
         source, copied = placed(here, name, partition), placed(there, name, partition)
@@ -153,7 +153,7 @@ def test_times_that_the_brokers_of_the_source_have_given_are_in_the_copy_to_the_
 
 
 def holes_inside(admin: Admin, topic: str, partition: int) -> int:
-    """Batches of which compaction has taken records, and left others."""
+    """Batches of which compaction has removed some records."""
     end = admin.ends([(topic, partition)])[topic, partition].log_end
     found = (piece.batch for piece in admin.log((topic, partition), 0, end))
     return sum(0 < batch.records_count <= batch.last_offset_delta for batch in found)
@@ -187,8 +187,8 @@ def test_a_topic_that_was_compacted_before_it_is_copied_keeps_its_records_and_it
     # When it is copied
     ends = {key: one.log_end for key, one in east.ends([(name, partition) for partition in turns]).items()}
     with copying(east, west, [copy_of(name, partition) for partition in turns]) as job:
-        wait_until(lambda: caught_up(job, ends), job.standing)
-    # Then the copy has the records that were left, each of which a switch would lead to, and no others
+        wait_until(lambda: caught_up(job, ends), job.statuses)
+    # Then the copy has the remaining records, each reachable after a switch, and no others
     for partition in turns:
         left, copied = placed(here, name, partition), placed(there, name, partition)
         said = [one.said for one in copied.values()]
@@ -208,7 +208,7 @@ def delete_records(base: Settings, topic: str, before: int) -> None:
 
 @pytest.fixture
 def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
-    """A topic with 100 records in batches of ten, and its copy without any."""
+    """A topic with 100 records in batches of ten, and its empty copy."""
     topic = fresh("cut-off")
     east.create_topics([TopicSpec(topic, 1, 1)])
     west.create_topics([TopicSpec(topic, 1, 3)])
@@ -221,14 +221,14 @@ def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
 def test_a_source_that_starts_above_0_is_copied_from_there(
     east: Admin, west: Admin, here: Settings, there: Settings, name: str, start: int
 ) -> None:
-    # Given a topic of which the first records were deleted before anybody copied it
+    # Given a topic whose first records were deleted before copying began
     delete_records(here, name, start)
     with copying(east, west, [copy_of(name)], starts={}) as job:
-        wait_until(lambda: states(job) == {"copying"}, job.standing)
+        wait_until(lambda: states(job) == {"copying"}, job.statuses)
         # When it is copied, and written to
         produce(here, name, 5)
-        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
-    # Then the copy has what was there, at its client offsets, and below them is a hole
+        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.statuses)
+    # Then the copy has the remaining records at their client offsets, above a hole
     source, copied = placed(here, name), placed(there, name)
     assert list(source) == list(range(start, 105))
     assert [one.said for one in copied.values()] == [one.said for one in source.values()]
@@ -241,13 +241,13 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
 ) -> None:
     source = placed(here, name)
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When records that it has copied are deleted, also all of them, while it is at work
         for start, reached in ((45, 105), (105, 110)):
             delete_records(here, name, start)
             produce(here, name, 5)
             source |= placed(here, name)
-            wait_until(partial(caught_up, job, {(name, 0): reached}), job.standing)
+            wait_until(partial(caught_up, job, {(name, 0): reached}), job.statuses)
     # Then the copy has them all, at their client offsets
     copied = placed(there, name)
     assert [one.said for one in copied.values()] == [one.said for one in source.values()]
@@ -258,7 +258,7 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
 def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_number(
     east: Admin, west: Admin, here: Settings, there: Settings, name: str
 ) -> None:
-    # Given a copier that is far behind, as a limit holds it back
+    # Given a copier held back far behind by a limit
     client = Client({**here, "linger.ms": 0})
     for number in range(60):
         client.produce(name, bytes([number]) * 20_000, partition=0)
@@ -267,12 +267,12 @@ def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_numbe
     with copying(east, west, []) as job:
         job.limit(None, {("east-west", name): 20_000})
         job.add([copy_of(name)], {})
-        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.standing().values()), job.standing)
+        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.statuses().values()), job.statuses)
         # When records are deleted that it has not copied
         delete_records(here, name, 158)
-        # Then it stops, and says how many it cannot copy any more
+        # Then it stops, and reports how many it cannot copy any more
         reason = stopped(job, "retention has overtaken the copy").reason
-    # And nothing was appended behind the gap, which would look as if it had never been there
+    # And nothing was appended above the gap, which would hide it
     copied = placed(there, name)
     assert [one.said for one in copied.values()] == [source[offset].said for offset in range(len(copied))]
     assert f"begins at 158, and offset {len(copied)} would be copied next" in reason

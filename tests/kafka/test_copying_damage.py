@@ -1,4 +1,4 @@
-"""A copy whose source or target is not what it was stops, and says the way out. Nothing is guessed."""
+"""A copy whose source or target has changed unexpectedly stops, and reports the way out, without guessing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
 
 @pytest.fixture
 def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
-    """A topic with 100 records, and its copy without any."""
+    """A topic with 100 records, and its empty copy."""
     topic = fresh("damaged")
     east.create_topics([TopicSpec(topic, 1, 1)])
     west.create_topics([TopicSpec(topic, 1, 3)])
@@ -64,50 +64,46 @@ def delete_records(base: Settings, topic: str, before: int) -> None:
     admin.delete_records([where])[where].result(30)
 
 
-def test_a_source_that_was_deleted_and_made_again_is_another_topic(
-    east: Admin, west: Admin, name: str, here: Settings
-) -> None:
+def test_recreated_source_stops_its_copy(east: Admin, west: Admin, name: str, here: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
-        # When it is made again, with more records than were copied
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
+        # When it is re-created, with more records than were copied
         delete(here, name)
         time.sleep(0.5)
         east.create_topics([TopicSpec(name, 1, 1)])
         produce(here, name, 150)
         # Then it stops
-        stopped(job, "was deleted and made again")
-    # And whoever takes over finds out the same
+        stopped(job, "was deleted and re-created")
+    # And a new copier finds the same
     with copying(east, west, [copy_of(name)]) as job:
-        assert "unlink the mirror" in stopped(job, f"topic {name} of east was deleted and made again").reason
+        assert "unlink the mirror" in stopped(job, f"topic {name} of east was deleted and re-created").reason
     assert west.ends([(name, 0)])[name, 0].log_end < 110
 
 
 def test_a_source_that_was_deleted_stops_its_copy(east: Admin, west: Admin, name: str, here: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(here, name)
         stopped(job, f"topic {name} of east has no partition 0, or does not exist: unlink the mirror")
     with copying(east, west, [copy_of(name)]) as job:
         stopped(job, "does not exist: unlink the mirror")
 
 
-def test_a_copy_that_was_deleted_and_made_again_is_another_topic(
-    east: Admin, west: Admin, name: str, here: Settings, there: Settings
-) -> None:
+def test_recreated_copy_stops(east: Admin, west: Admin, name: str, here: Settings, there: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(there, name)
         time.sleep(0.5)
         west.create_topics([TopicSpec(name, 1, 3)])
         produce(here, name, 1)
-        stopped(job, "made again")
+        stopped(job, "re-created")
     with copying(east, west, [copy_of(name)]) as job:
-        stopped(job, f"topic {name} of west was deleted and made again")
+        stopped(job, f"topic {name} of west was deleted and re-created")
 
 
 def test_a_copy_that_was_deleted_stops(east: Admin, west: Admin, name: str, here: Settings, there: Settings) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         delete(there, name)
         produce(here, name, 1)
         stopped(job, f"topic {name} has no partition 0, or does not exist", 60)
@@ -117,7 +113,7 @@ def test_retention_that_overtakes_a_copy_stops_it_and_the_loss_is_counted(
     east: Admin, west: Admin, name: str, here: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
     produce(here, name, 50)
     delete_records(here, name, 120)
     with copying(east, west, [copy_of(name)]) as job:
@@ -135,57 +131,57 @@ def test_retention_of_the_copy_is_no_damage(
         return 0 if progress is None else progress.source
 
     with copying(east, west, [copy]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         if all_noted:
             wait_until(lambda: noted() == 100, noted)
     reached = noted()
-    # When nothing is left of what was copied, the markers of its copiers neither
+    # When neither copied records nor the markers of its copiers are left
     delete_records(there, name, -1)
     produce(here, name, 5)
     with copying(east, west, [copy]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.standing)
-    # Then it goes on behind what was known to be there
+        wait_until(lambda: caught_up(job, {(name, 0): 105}), job.statuses)
+    # Then it continues above the last known offset
     assert content(there, name) == content(here, name)[reached:]
 
 
-def test_a_note_of_a_copy_that_somebody_else_wrote_to_stops_it(
+def test_foreign_records_in_a_copy_stop_it(
     east: Admin, west: Admin, name: str, here: Settings, there: Settings
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         produce(there, name, 1)
         produce(here, name, 1)
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
     with copying(east, west, [copy_of(name)]) as job:
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
 
 
-def test_a_marker_of_somebody_else_in_the_copy_is_passed_over(
+def test_foreign_marker_in_a_copy_is_skipped(
     east: Admin, west: Admin, name: str, here: Settings, there: Settings
 ) -> None:
-    # Given a copy in whose log a transaction of somebody else ends, again and again, and writes nothing
+    # Given a copy in whose log transactions of another producer end repeatedly without records
     def transaction_ends() -> None:
         fence(west.asking(), f"somebody-{name}", ((name, 0),))
 
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         for turn in range(1, 4):
             transaction_ends()
             produce(here, name, 10)
             transaction_ends()
             produce(here, name, 10)
-            # Then it is copied on
-            wait_until(partial(caught_up, job, {(name, 0): 100 + 20 * turn}), job.standing)
-    # And by whoever comes next, each record once
+            # Then copying continues
+            wait_until(partial(caught_up, job, {(name, 0): 100 + 20 * turn}), job.statuses)
+    # And a successor continues too, with each record once
     produce(here, name, 10)
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 170}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 170}), job.statuses)
         assert content(there, name) == content(here, name)
-        # But not behind a record of somebody else
+        # But not above a foreign record
         produce(there, name, 1)
         transaction_ends()
         produce(here, name, 1)
-        stopped(job, "somebody else writes to the copy")
+        stopped(job, "another producer writes to the copy")
 
 
 @pytest.mark.parametrize("longer", [False, True], ids=["shorter than the copy", "longer than the copy again"])
@@ -193,7 +189,7 @@ def test_a_source_that_lost_its_end_stops_its_copy(
     east: Admin, west: Admin, running: Stack, name: str, here: Settings, longer: bool
 ) -> None:
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When the source's broker comes back without the last part of its log
         running.kill("cluster/east/1")
         segments = running.dir.rglob(f"{name}-0/00000000000000000000.log")
@@ -204,7 +200,7 @@ def test_a_source_that_lost_its_end_stops_its_copy(
         wait_until(lambda: east.ends([(name, 0)])[name, 0].log_end < 100, lambda: east.ends([(name, 0)]))
         if longer:
             produce(here, name, 90)
-        # Then it stops, and says up to where the source still has what was copied
+        # Then it stops, and reports the end of the source's remaining records
         left = stopped(job, "the source was truncated", 60)
         assert "was copied up to 100" in left.reason
     with copying(east, west, [copy_of(name)]) as job:

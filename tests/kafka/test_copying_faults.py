@@ -1,4 +1,4 @@
-"""Brokers die, stand still or lack replicas: their partitions wait, the others go on, and every record comes once."""
+"""Brokers die, stall or lack replicas: their partitions wait, others continue, and every record is copied once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def leader(admin: Admin, topic: str, partition: int = 0) -> int:
     return admin.ends([(topic, partition)])[topic, partition].leader
 
 
-def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
+def test_dead_source_leader_needs_no_takeover(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copy of a topic with three replicas
@@ -71,20 +71,20 @@ def test_a_source_whose_leader_dies_is_copied_on_without_a_take_over(
     east.create_topics([TopicSpec(name, 1, 1)])
     produce(there, name, 100)
     with copying(west, east, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         # When its leader dies
         with killed(running, f"cluster/west/{leader(west, name)}"):
             produce(there, name, 100)
-            wait_until(lambda: caught_up(job, {(name, 0): 200}), job.standing)
+            wait_until(lambda: caught_up(job, {(name, 0): 200}), job.statuses)
         produce(there, name, 100)
-        wait_until(lambda: caught_up(job, {(name, 0): 300}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 300}), job.statuses)
     # Then all is there, and one marker, of the first take-over
     assert content(here, name) == content(there, name)
     assert east.ends([(name, 0)])[name, 0].log_end == 301
 
 
 @pytest.mark.parametrize("deaths", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["once", "again"])
-def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
+def test_copy_with_a_dead_leader_is_taken_over_and_continues(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings, deaths: int
 ) -> None:
     name = fresh("moved")
@@ -93,7 +93,7 @@ def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
     produce(here, name, 100)
     producer = Producer(here | {"linger.ms": 5})
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
         for turn in range(deaths):
             with killed(running, f"cluster/west/{leader(west, name)}"):
                 for number in range(3000):
@@ -101,17 +101,17 @@ def test_a_copy_whose_leader_dies_is_taken_over_and_goes_on(
                     if number % 100 == 0:
                         producer.flush(10)
                 end = east.ends([(name, 0)])[name, 0].log_end
-                wait_until(partial(caught_up, job, {(name, 0): end}), job.standing)
+                wait_until(partial(caught_up, job, {(name, 0): end}), job.statuses)
             assert end >= 3000 * (turn + 1)
     assert content(there, name) == content(here, name)
 
 
 def reached(job: Copying, ends: Mapping[Partition, int]) -> bool:
-    """Whatever state its partitions are in."""
-    return all(found.has(ends[one.topic, one.partition]) for one, found in job.standing().items())
+    """True in any state of its partitions."""
+    return all(found.has(ends[one.topic, one.partition]) for one, found in job.statuses().items())
 
 
-def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
+def test_stalled_source_broker_delays_its_own_partitions_only(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, there: Settings
 ) -> None:
     # Given three partitions with a replica each, on three brokers
@@ -123,24 +123,24 @@ def test_a_source_broker_that_stands_still_holds_up_its_own_partitions_only(
     for partition in range(3):
         produce(there, name, 10, partition=partition)
     with copying(west, east, [copy_of(name, partition) for partition in range(3)]) as job:
-        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.statuses)
         # When one of them is stopped for a while
         with paused(running, f"cluster/west/{leaders[1]}"):
             for _ in range(5):
                 for partition in (0, 2):
                     produce(there, name, 10, partition=partition)
                 begun = time.monotonic()
-                end = ({one.partition: found.source for one, found in job.standing().items()}[0] or 0) // 10 * 10
+                end = ({one.partition: found.source for one, found in job.statuses().items()}[0] or 0) // 10 * 10
                 ends = {(name, 0): end, (name, 1): 10, (name, 2): end}
-                wait_until(partial(reached, job, ends), job.standing)
+                wait_until(partial(reached, job, ends), job.statuses)
                 assert time.monotonic() - begun < 20  # of 30 s that a request may take
             others = [copy_of(name, 0).id, copy_of(name, 2).id]
-            wait_until(lambda: all(job.standing()[one].has(60) for one in others), job.standing, 20)
+            wait_until(lambda: all(job.statuses()[one].has(60) for one in others), job.statuses, 20)
         produce(there, name, 10, partition=1)
-        wait_until(lambda: job.standing()[copy_of(name, 1).id].has(20), job.standing)
+        wait_until(lambda: job.statuses()[copy_of(name, 1).id].has(20), job.statuses)
 
 
-def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
+def test_stalled_target_broker_delays_its_own_partitions_only(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given copies with a replica each, on three brokers
@@ -153,20 +153,20 @@ def test_a_target_broker_that_stands_still_holds_up_its_own_partitions_only(
     for partition in range(3):
         produce(here, name, 10, partition=partition)
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, partition): 10 for partition in range(3)}), job.statuses)
         # When one of them is stopped, which may lead the copy log or coordinate take-overs
         with paused(running, f"cluster/west/{leaders[1]}"):
             for partition in range(3):
                 produce(here, name, 10, partition=partition)
-            # Then the others go on, once the cluster has other leaders for that
-            wait_until(lambda: all(job.standing()[one].has(20) for one in others), job.standing)
-            assert not job.standing()[copies[1].id].has(20)
-        wait_until(lambda: caught_up(job, {(name, partition): 20 for partition in range(3)}), job.standing)
+            # Then the others continue, once the cluster has other leaders
+            wait_until(lambda: all(job.statuses()[one].has(20) for one in others), job.statuses)
+            assert not job.statuses()[copies[1].id].has(20)
+        wait_until(lambda: caught_up(job, {(name, partition): 20 for partition in range(3)}), job.statuses)
     for partition in range(3):
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_too_few_replicas_are_a_reason_to_wait_and_others_go_on(
+def test_copy_waits_for_replicas_while_others_continue(
     east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copy that wants all three replicas, and one that does not
@@ -178,21 +178,21 @@ def test_too_few_replicas_are_a_reason_to_wait_and_others_go_on(
         produce(here, name, 10)
     copies = [copy_of(strict), copy_of(easy)]
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(strict, 0): 10, (easy, 0): 10}), job.standing)
+        wait_until(lambda: caught_up(job, {(strict, 0): 10, (easy, 0): 10}), job.statuses)
         # When a broker is gone
         with killed(running, "cluster/west/3"):
             for name in (strict, easy):
                 produce(here, name, 10)
-            wait_until(lambda: job.standing()[copies[1].id].has(20), job.standing)
-            wait_until(lambda: "replicas" in job.standing()[copies[0].id].reason, job.standing)
-            assert job.standing()[copies[0].id].state == "waiting"
+            wait_until(lambda: job.statuses()[copies[1].id].has(20), job.statuses)
+            wait_until(lambda: "replicas" in job.statuses()[copies[0].id].reason, job.statuses)
+            assert job.statuses()[copies[0].id].state == "waiting"
         # Then the strict one follows when it is back
-        wait_until(lambda: caught_up(job, {(strict, 0): 20, (easy, 0): 20}), job.standing)
+        wait_until(lambda: caught_up(job, {(strict, 0): 20, (easy, 0): 20}), job.statuses)
     for name in (strict, easy):
         assert content(there, name) == content(here, name)
 
 
-def test_a_copier_that_stood_still_appends_nothing_before_it_has_asked_whose_the_copy_is(
+def test_copier_checks_its_assignment_after_a_standstill_before_appending(
     east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copier that has copied ten records
@@ -224,7 +224,7 @@ def test_a_copier_that_stood_still_appends_nothing_before_it_has_asked_whose_the
     assert content(there, name) == content(here, name)[:10]
 
 
-def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
+def test_copier_with_long_busy_rounds_is_not_taken_for_stalled(
     east: Admin, west: Admin, fresh: Fresh, here: Settings, there: Settings
 ) -> None:
     # Given a copier
@@ -257,7 +257,7 @@ def test_a_copier_whose_rounds_take_long_because_it_works_copies_on(
         for _ in range(3):
             job.step(0.05)
             worked_s[0] += 11.0
-        wait_until(copied, job.standing)
+        wait_until(copied, job.statuses)
     finally:
         job.close()
     # Then it is copied, without a take-over

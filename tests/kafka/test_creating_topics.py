@@ -1,4 +1,4 @@
-"""Topics are created by a controller that moves, takes too long, or hangs up before it answers."""
+"""Topics created by a controller that moves, takes too long, or hangs up before it answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HANGS_UP, IS_SILENT = -1, -2
 
 
 class Controller:
-    """Answers each CREATE_TOPICS with the next of `codes`; `partitions` are what the topic has from the first on."""
+    """Answers each CREATE_TOPICS with the next of `codes`; the topic has `partitions` from the first one on."""
 
     def __init__(self, *codes: int, partitions: int = 2) -> None:
         self.asked = 0
@@ -73,7 +73,7 @@ class Controller:
     ],
 )
 @pytest.mark.parametrize("then", [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS])
-def test_a_creation_that_was_not_answered_for_good_is_asked_for_again(first: int, then: int) -> None:
+def test_creation_with_a_retriable_error_is_retried(first: int, then: int) -> None:
     controller = Controller(first, then)
 
     with controller.cluster() as admin:
@@ -83,7 +83,7 @@ def test_a_creation_that_was_not_answered_for_good_is_asked_for_again(first: int
     assert controller.asked == 2
 
 
-def test_a_topic_that_appears_in_another_shape_while_it_is_created_is_a_mismatch() -> None:
+def test_topic_created_meanwhile_in_another_shape_is_a_mismatch() -> None:
     with (
         Controller(ErrorCode.TOPIC_ALREADY_EXISTS, partitions=3).cluster() as admin,
         pytest.raises(StandsInTheWayError, match="t has 3 partitions, 2 are needed"),
@@ -99,12 +99,12 @@ def test_a_controller_that_never_answers_is_unreachable_at_the_deadline() -> Non
         admin.create_topics([SPEC])
 
 
-def test_a_controller_that_hangs_up_on_every_creation_leaves_open_whether_it_was_made() -> None:
+def test_controller_that_hangs_up_leaves_the_creation_undecided() -> None:
     with Controller(HANGS_UP).cluster() as admin, pytest.raises(NotReadyError, match="whether t were created"):
         admin.create_topics([SPEC])
 
 
-def test_whoever_was_taken_over_between_two_requests_sends_no_second_one() -> None:
+def test_fenced_executor_sends_no_second_request() -> None:
     # Given an executor that another one takes over after its first request
     controller = Controller(ErrorCode.NOT_CONTROLLER)
 

@@ -1,4 +1,4 @@
-"""Who takes over when the epochs of a producer id are used up. Real coordinators take minutes to get there."""
+"""Takeovers when the epochs of a producer id are used up. Real coordinators take minutes to get there."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COPY = ("orders", 0)
 
 
 class Coordinator:
-    """As Kafka's: behind the last epoch another producer id comes.
+    """Like Kafka's: after the last epoch it assigns another producer id.
 
-    :ivar busy: so often it is not done yet with the transaction before.
+    :ivar busy: how often it is still busy with the previous transaction.
     :ivar added: how often partitions were added to a transaction.
     :ivar ended: the producers whose markers were written.
     """
@@ -71,16 +71,16 @@ class Coordinator:
 
 
 def taken_over(coordinator: Coordinator) -> Writer:
-    """Who writes from now on."""
+    """The new writer."""
     answer = broker(VERSIONS, coordinator.answer)
-    # Each serves one connection: the one that is asked where the coordinator is, and the coordinator.
+    # Each serves one connection: one finds the coordinator, the other one is the coordinator.
     with listening(answer) as coordinator.port, listening(answer) as bootstrap:
         cluster = Cluster(name="west", bootstrap=f"127.0.0.1:{bootstrap}")
         with Admin(cluster, NO_SECURITY) as west:
             return fence(west.asking(10), "copier", (COPY,))
 
 
-def test_nobody_appends_in_the_last_epoch_and_its_marker_fences_the_one_before() -> None:
+def test_takeover_skips_the_last_epoch_after_fencing_with_it() -> None:
     # Given a copier whose successor has the last epoch of their producer id
     coordinator = Coordinator(Writer(7, LAST_EPOCH - 1))
     # When it is taken over
@@ -90,7 +90,7 @@ def test_nobody_appends_in_the_last_epoch_and_its_marker_fences_the_one_before()
     assert list(dict.fromkeys(coordinator.ended)) == [Writer(7, LAST_EPOCH), Writer(8, 0)]
 
 
-def test_partitions_are_added_again_until_the_coordinator_has_them() -> None:
+def test_adding_partitions_is_retried_while_the_coordinator_is_busy() -> None:
     # Given a coordinator that is still busy with the transaction before
     coordinator = Coordinator(Writer(7, 3))
     coordinator.busy = 2

@@ -45,7 +45,7 @@ def test_deleting_offsets_removes_them_and_missing_ones_are_no_error(either: Adm
 
 
 def test_an_executor_that_was_taken_over_neither_commits_nor_deletes_offsets(either: Admin, fresh: Fresh) -> None:
-    # Given an idle group, into which anybody may commit
+    # Given an idle group, to which any client may commit
     topic, group = fresh("t"), fresh("g")
     either.create_topics([TopicSpec(topic, 1, 1)])
     either.set_group_offsets(group, {(topic, 0): (9, "newer")})
@@ -53,7 +53,7 @@ def test_an_executor_that_was_taken_over_neither_commits_nor_deletes_offsets(eit
     def taken_over() -> None:
         raise FencedOffError("op", 1, 2)
 
-    # When one that has stood still wants to commit what it read before
+    # When a stalled executor commits what it read before
     with pytest.raises(FencedOffError):
         either.set_group_offsets(group, {(topic, 0): (3, "older")}, still_ours=taken_over)
     with pytest.raises(FencedOffError):
@@ -112,7 +112,7 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         member = Member(member_id=next(iter(adopted.members.values())), generation=adopted.generation)
         there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, member)
         assert there.group_offsets([group])[group] == {(topic, 0): (42, "from a member")}
-        # while nobody else can
+        # while other members cannot
         with pytest.raises(StandsInTheWayError, match=group):
             there.set_group_offsets(group, {(topic, 0): (1, "")})
         with pytest.raises(StandsInTheWayError, match="generation"):

@@ -1,4 +1,4 @@
-"""A copier whose account is no super user of the target: the rules that keep others out of its copies spare it."""
+"""A copier whose account is no super user of the target: the guards of its copies spare it."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def topic(east: Admin, west: Admin, fresh: Fresh) -> str:
 
 
 def copied(running: Stack, east: Admin, copier: Admin, mirror: Mirror, records: int) -> None:
-    """By the copier, as many as that altogether."""
+    """Waits until the copier has copied this number of records in total."""
     assert error_of_writing(running, "east", mirror.topic) is None
     with copying(east, copier, copies_of(mirror, 1)) as job:
-        wait_until(lambda: caught_up(job, {(mirror.topic, 0): records}), job.standing, 60)
+        wait_until(lambda: caught_up(job, {(mirror.topic, 0): records}), job.statuses, 60)
 
 
-def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the_writer(
+def test_ordinary_copier_is_the_only_writer_until_the_switch(
     running: Stack,
     east: Admin,
     west: Admin,
@@ -64,7 +64,7 @@ def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the
     ann: SecurityProfile,
     bob: SecurityProfile,
 ) -> None:
-    # Given a copy to which the copier and somebody else may write, and a right to write that only the source gives yet
+    # Given a copy to which the copier and another user may write, and a right that only the source gives yet
     add(west, {rule(topic, ALL, COPIER), rule(topic, ALL, f"User:{ann.username}")})
     add(east, {rule(topic, ALL, COPIER), rule(topic, WRITE, f"User:{bob.username}")})
     store = MemoryStore()
@@ -74,7 +74,7 @@ def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the
         copied(running, east, copier, mirror, 1)
         # When it is brought in sync by that account, twice
         first, second = synced(store, east, copier), synced(store, east, copier)
-        # Then whoever else may write is denied it by name, also who may since this
+        # Then other writers are denied by name, also those that were added since
         everybody_else = [guard(topic, f"User:{one.username}") for one in (ann, bob)]
         assert {one for one in of(west, topic) if not one.allows} == {rule for one in everybody_else for rule in one}
         assert rule(topic, WRITE, f"User:{bob.username}") in of(west, topic)
@@ -82,22 +82,22 @@ def test_an_ordinary_account_copies_and_nobody_else_writes_until_the_copy_is_the
         assert [one for one in second.changes if one.what == "rights"] == []
         for account in (ann, bob):
             assert error_of_writing(running, "west", topic, account) == DENIED
-        # And the copier goes on
+        # And the copier continues
         copied(running, east, copier, mirror, 2)
-        # And no rule is left of finding out which of them it is
+        # And no probe ACL is left
         assert not [one for one in west.access_rules() or () if one.name.startswith("switchyard-probe-")]
         # When the copy becomes the writer, then both may write
         remove_guards(copier, copier.access_rules(), [topic], lambda: None)
     for account in (ann, bob):
         assert error_of_writing(running, "west", topic, account) is None
-    # And nothing is left of the guards, as soon as all brokers have heard of it
+    # And no guard is left once all brokers apply the removal
     wait_until(lambda: topic not in marked(west.access_rules() or ()), lambda: of(west, topic), 30)
 
 
-def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_one(
+def test_first_rule_does_not_lock_out_an_ordinary_copier(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str
 ) -> None:
-    # Given a copy without a rule, which everybody may write to, and rights in its source
+    # Given a copy without ACLs, open to all accounts, and rights in its source
     add(east, {rule(topic, READ), rule(topic, WRITE), rule(topic, ALL, COPIER)})
     store = MemoryStore()
     mirror = mirrored(store, topic)
@@ -105,7 +105,7 @@ def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_o
     with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
         # When it is brought in sync by the account that copies
         found = synced(store, east, copier)
-        # Then it gets none, which is told, and the copier goes on
+        # Then it gets no right, which is reported, and the copier continues
         assert of(west, topic) == set[TopicAcl]()
         told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
         assert "the first rule there would deny it" in told
@@ -113,10 +113,10 @@ def test_an_ordinary_account_that_no_rule_lets_in_is_not_kept_out_by_the_first_o
         copied(running, east, copier, mirror, 1)
 
 
-def test_a_user_whom_the_source_denies_to_write_by_now_stays_denied_when_the_copy_is_the_writer(
+def test_user_denied_in_the_source_stays_denied_after_the_switch(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
 ) -> None:
-    # Given a guard against a user, whom the source denies it later
+    # Given a guard against a user whom the source denies later
     who = f"User:{ann.username}"
     add(west, {rule(topic, WRITE, COPIER), rule(topic, WRITE, who)})
     store = MemoryStore()
@@ -126,7 +126,7 @@ def test_a_user_whom_the_source_denies_to_write_by_now_stays_denied_when_the_cop
         synced(store, east, copier)
         assert error_of_writing(running, "west", topic, ann) == DENIED
         add(east, {denial})
-        # When that has come along, and the guard goes
+        # When that denial is copied, and the guard is removed
         synced(store, east, copier)
         remove_guards(copier, copier.access_rules(), [topic], lambda: None)
     # Then the denial stays
@@ -134,10 +134,10 @@ def test_a_user_whom_the_source_denies_to_write_by_now_stays_denied_when_the_cop
     assert error_of_writing(running, "west", topic, ann) == DENIED
 
 
-def test_a_rule_that_a_super_user_has_placed_against_everybody_gives_way_to_one_that_spares_the_copier(
+def test_guard_of_a_super_user_is_replaced_by_one_that_spares_the_copier(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
 ) -> None:
-    # Given a copy that an operator who is a super user has guarded, while an ordinary account copies
+    # Given a copy guarded by an operator who is a super user, while an ordinary account copies
     add(west, {rule(topic, WRITE, COPIER), rule(topic, READ, COPIER), rule(topic, WRITE, f"User:{ann.username}")})
     store = MemoryStore()
     mirror = mirrored(store, topic)
@@ -148,14 +148,14 @@ def test_a_rule_that_a_super_user_has_placed_against_everybody_gives_way_to_one_
         # When the job that copies brings it in sync, and the operator once more
         found = synced(store, east, copier)
         synced(store, east, west, copies=False)
-        # Then the copier is spared, which is told, and nobody else
+        # Then only the copier is spared, which is reported
         assert {one for one in of(west, topic) if not one.allows} == {*guard(topic, f"User:{ann.username}")}
         assert any("Use one account, or super users" in one.reason for one in found.findings)
         assert error_of_writing(running, "west", topic, ann) == DENIED
         copied(running, east, copier, mirror, 1)
 
 
-def test_of_several_accounts_the_own_one_is_found_and_none_where_it_is_not_among_them(
+def test_own_account_is_found_among_several_if_present(
     east: Admin, west: Admin, clusters: dict[str, Cluster], running: Stack
 ) -> None:
     for name in ("east", "west"):
@@ -163,12 +163,12 @@ def test_of_several_accounts_the_own_one_is_found_and_none_where_it_is_not_among
             assert admin.account_among(["User:ann", COPIER, "User:CN=x,O=y"]) == COPIER
             assert admin.account_among(["User:ann", "User:bob"]) == ""
             assert admin.account_among([COPIER, *(f"User:{number}" for number in range(200))]) == ""
-    # A super user is none of them: no rule concerns it
+    # A super user is none of them: no ACL applies to it
     for service in (east, west):
         assert service.account_among([COPIER, "User:switchyard"]) == ""
 
 
-def test_an_account_that_copies_from_now_on_is_spared_in_the_place_of_the_one_that_did(
+def test_new_copier_account_is_spared_instead_of_the_old_one(
     running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
 ) -> None:
     # Given a copy whose copier has denied others to write, and a new account for the job that is one of them
@@ -183,7 +183,7 @@ def test_an_account_that_copies_from_now_on_is_spared_in_the_place_of_the_one_th
     with Admin(clusters["west"], ann, timeout_s=20) as copier:
         # When the job brings the copy in sync by the new account, twice
         first, second = synced(store, east, copier), synced(store, east, copier)
-        # Then that one copies, which is told, and the old one may not write
+        # Then the new account copies, which is reported, and the old one may not write
         assert error_of_writing(running, "west", topic) == DENIED
         copied(running, east, copier, mirror, 2)
     assert {one for one in of(west, topic) if not one.allows} == {*guard(topic, COPIER)}

@@ -1,4 +1,4 @@
-"""Logins, addresses and outages: what people read when a cluster cannot be used."""
+"""Logins, addresses and outages: errors when a cluster cannot be used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_wrong_password_is_reported_as_refused_with_the_account(
     clusters: dict[str, Cluster], account: SecurityProfile
 ) -> None:
     for cluster in clusters.values():
-        # When somebody logs in with a wrong password
+        # When a client logs in with a wrong password
         with Admin(cluster, replace(account, password="wrong")) as admin:
             facts = admin.probe()
             with pytest.raises(AuthenticationRefusedError) as caught:
@@ -63,7 +63,7 @@ def test_a_dead_broker_is_named_with_cluster_and_address(
         # When its broker stands still
         running.pause("cluster/east")
         try:
-            # Then that is said within the timeout, and it does not count as refused
+            # Then that is reported within the timeout, and does not count as refused
             with pytest.raises(ClusterUnreachableError, match=f"Cluster east: {east.bootstrap} .* within 3 s"):
                 admin.topics()
             assert not admin.probe().refused

@@ -21,7 +21,7 @@ from tests.kafka.scripted_broker import Answer, answered, broker, header_of, lis
 Fresh = Callable[[str], str]
 OLD_MS = 1_000
 AHEAD_MS = time.time_ns() // 1_000_000 + 30 * 60_000
-"""Brokers from 4.0 on refuse more than an hour unless told otherwise (KIP-1030)."""
+"""Brokers from 4.0 on refuse more than an hour by default (KIP-1030)."""
 
 
 @pytest.mark.stack
@@ -31,8 +31,8 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
     from confluent_kafka import Producer, TopicPartition
     from confluent_kafka.admin import AdminClient
 
-    # Given a log whose largest timestamp stands in its middle, one that is empty, one that was emptied, and one whose
-    # largest timestamp lies below its start
+    # Given a log whose largest timestamp is in its middle, an empty one, an emptied one, and one whose largest
+    # timestamp is below its start
     name, stamped = fresh("times"), fresh("stamped")
     kept = {"retention.ms": "-1"}
     either.create_topics(
@@ -54,7 +54,7 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
     # When they are asked for
     ends = either.ends([*((name, partition) for partition in range(4)), (stamped, 0)])
     found = either.record_times(ends)
-    # Then they are told where the log knows them
+    # Then they are reported where the log has them
     by_broker = found.pop((stamped, 0))
     assert found == {
         (name, 0): RecordTimes(OLD_MS, AHEAD_MS),
@@ -74,8 +74,8 @@ def test_a_broker_without_max_timestamp_is_asked_for_the_first_record_only() -> 
     answer = scripted(5, asked, said)
     # When record times are asked for
     found = ask(answer, 4)
-    # Then the first record is known where the broker said so, and nothing else was asked
-    # The last one was elected away: its leader says nothing of it
+    # Then the first record is known where the broker reported it, and nothing else was requested.
+    # The last partition has another leader by now
     assert found == {
         ("t", 0): RecordTimes(OLD_MS, None),
         **dict.fromkeys([("t", 1), ("t", 2), ("t", 3)], RecordTimes(None, None)),
@@ -117,7 +117,7 @@ def scripted(version: int, asked: list[int], said: dict[int, tuple[int, int, int
 
 
 def ask(leader: Answer, partitions: int, timeout_s: float = 10) -> dict[Partition, RecordTimes]:
-    """What is told of `partitions` that hold records from offset 2 to 9, led by one broker; another one knows it."""
+    """Record times of `partitions` with offsets 2 to 9, led by one broker; the metadata come from another one."""
     ends = {("t", index): LogEnds(2, 9, 9, 9, 1, 5) for index in range(partitions)}
     with listening(leader) as port:
         nodes = {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": port}], "topics": []}

@@ -1,4 +1,4 @@
-"""How much a copy loop asks for at a time: what it may hold is never more than it was given, whoever stands still."""
+"""Request sizes of a copy loop: it never holds more than its limit, whichever broker stalls."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ MIB = 1 << 20
 INT, LAST_DELTA_AT = Struct(">i"), 23
 BATCH = bytes(records(0, range(4)))
 CUT_OFF = BATCH[:8] + (1 << 30).to_bytes(4, "big") + BATCH[12:]
-"""The head of a batch that has much more than what comes."""
+"""The head of a batch whose rest is missing."""
 
 
 class Sent:
-    """In place of connections: what was asked for."""
+    """In place of connections: records the requests."""
 
     def __init__(self) -> None:
         self.asked: dict[Line, dict[str, Any]] = {}
@@ -89,14 +89,14 @@ class Loop:
         return lane
 
     def step(self) -> dict[Line, int]:
-        """By line how many bytes are asked for now."""
+        """Bytes requested now, by line."""
         self.now += 1.0
         self.sent.asked.clear()
         self.fetching.step(self.now)
         return {line: message["max_bytes"] for line, message in self.sent.asked.items()}
 
     def hold(self, lane: CopyLane, size: int) -> None:
-        """It has so many bytes now, of which the target takes nothing."""
+        """Makes the partition hold `size` bytes that the target does not take."""
         while lane.partition.held:
             lane.partition.noted()
             lane.partition.appended(lane.partition.target)
@@ -106,10 +106,10 @@ class Loop:
         lane.partition.fetched(answer)
 
     def answer(self, line: Line, rooms: BufferPool, make: Callable[[int, int], bytes]) -> list[CopyLane]:
-        """What was asked for over this line comes, in one buffer, as much as may be.
+        """Delivers the answer over this line, in one buffer, as long as allowed.
 
-        :param make: of an offset and a size, the batch of each partition.
-        :return: whose it is.
+        :param make: the batch of each partition, from an offset and a size.
+        :return: lanes of the answer.
         """
         (topic,) = self.sent.asked[line]["topics"]
         lanes = [self.lanes[one["partition"]] for one in topic["partitions"]]
@@ -131,7 +131,7 @@ class Loop:
 
 
 def large(base: int, size: int, *, compacted: bool = False) -> bytes:
-    """A batch of two records with so many bytes; where it is compacted, one between them is gone."""
+    """A batch of two records with this size; if compacted, one record between them is gone."""
     batch = pack([Record.of(number, 0, None, bytes(size // 2 - 100)) for number in range(2)], 0)
     if compacted:
         (delta,) = INT.unpack_from(batch, LAST_DELTA_AT)
@@ -141,7 +141,7 @@ def large(base: int, size: int, *, compacted: bool = False) -> bytes:
 
 
 def answer_bytes(partitions: int) -> int:
-    """Of the longest answer, for which there is a room of 8 MiB."""
+    """Size of the longest answer that fits a buffer of 8 MiB."""
     return fitting(8 * MIB) - 128 * partitions
 
 
@@ -161,7 +161,7 @@ def append_all(lane: CopyLane) -> None:
     st.integers(0, 300),
     st.integers(0, 3),
 )
-def test_what_is_held_and_what_may_come_is_never_more_than_was_given(
+def test_held_and_requested_bytes_never_exceed_the_limit(
     mib: int, sources: int, targets: int, lagging: int, idle: int, held_mib: int
 ) -> None:
     # Given partitions some of which have something already
@@ -173,13 +173,13 @@ def test_what_is_held_and_what_may_come_is_never_more_than_was_given(
     asked = 0
     for _ in range(3):
         asked += sum(loop.step().values())
-        # Then there is room for all of it
+        # Then the limit has room for all of it
         assert loop.fetching.held + asked <= mib * MIB
 
 
-def test_an_answer_that_several_partitions_share_counts_whole_until_the_last_of_them_has_appended_it() -> None:
-    # Given partitions of two brokers of the target, and an answer to three of them in one buffer, of which no room is
-    # left when it is kept
+def test_shared_answer_counts_in_full_until_its_last_append() -> None:
+    # Given partitions of two brokers of the target, and one answer for three of them in one buffer, which uses up the
+    # limit
     loop = Loop(32 * MIB, sources=1, targets=2, lagging=3, idle=0)
     buffer = bytearray(30 * MIB)
     for number, lane in enumerate(loop.lanes):
@@ -195,14 +195,14 @@ def test_an_answer_that_several_partitions_share_counts_whole_until_the_last_of_
         lane.partition.appended(0)
         assert loop.fetching.held == 30 * MIB
         assert loop.step() == {}
-    # Then it is still there, and gone with the last
+    # Then it still counts, until the last one is appended
     loop.lanes[0].partition.noted()
     loop.lanes[0].partition.appended(0)
     assert loop.fetching.held == 0
     assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(3)}
 
 
-def test_batches_that_are_made_of_an_answer_count_although_its_buffer_is_used_again() -> None:
+def test_batches_split_from_an_answer_count_after_its_buffer_is_reused() -> None:
     # Given partitions of a compacted topic, and a target that takes nothing
     loop, rooms, came = Loop(32 * MIB, sources=1, targets=1, lagging=100, idle=0), BufferPool(16 * MIB), 0
     # When all that is asked for comes
@@ -211,14 +211,12 @@ def test_batches_that_are_made_of_an_answer_count_although_its_buffer_is_used_ag
             loop.answer(line, rooms, partial(large, compacted=True))
             came += asked[line]
         assert came <= 32 * MIB
-    # Then room for it was left, and made use of
+    # Then room was left for it, and used
     assert 16 * MIB < loop.fetching.held <= 32 * MIB
 
 
 @pytest.mark.parametrize(("mib", "sources", "targets"), [(32, 9, 2), (64, 10, 3), (128, 2, 3)])
-def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_the_others(
-    mib: int, sources: int, targets: int
-) -> None:
+def test_batches_for_a_stalled_broker_leave_room_for_others(mib: int, sources: int, targets: int) -> None:
     # Given a target of some brokers, one of which takes nothing; each answer has something for all of them
     lanes = sources * targets
     loop, rooms = Loop(mib * MIB, sources, targets, lanes, idle=0), BufferPool(mib * MIB // 2)
@@ -237,7 +235,7 @@ def test_what_answers_have_for_a_broker_that_takes_nothing_keeps_no_room_from_th
 
 
 @pytest.mark.parametrize("targets", [12, 20])
-def test_many_brokers_of_the_target_do_not_wait_for_the_last_of_an_answer(targets: int) -> None:
+def test_many_target_brokers_do_not_wait_for_a_shared_answer(targets: int) -> None:
     # Given a target of many brokers, and answers that have something for all of them
     loop, rooms = Loop(128 * MIB, sources=1, targets=targets, lagging=120, idle=0), BufferPool(64 * MIB)
     for _ in range(3):
@@ -247,7 +245,7 @@ def test_many_brokers_of_the_target_do_not_wait_for_the_last_of_an_answer(target
     assert loop.step()
 
 
-def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -> None:
+def test_no_small_requests_while_little_room_is_left() -> None:
     loop = Loop(32 * MIB, sources=1, targets=2, lagging=100, idle=0)
     for lane, size in zip(loop.lanes, (13 * MIB, 13 * MIB), strict=False):
         loop.hold(lane, size)
@@ -256,19 +254,19 @@ def test_where_little_room_is_left_nothing_is_asked_for_until_it_is_worth_it() -
     assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(98)}
 
 
-def test_a_broker_of_the_target_that_takes_nothing_leaves_room_for_the_others() -> None:
+def test_stalled_target_broker_leaves_room_for_others() -> None:
     # Given a target of two brokers, one of which takes nothing of what it has half of all room for
     loop = Loop(32 * MIB, sources=1, targets=2, lagging=100, idle=0)
     for lane in loop.lanes[:32:2]:
         loop.hold(lane, MIB)
-    # Then only what goes to the other one is asked for
+    # Then only batches for the other one are requested
     assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(50)}
     (topic,) = loop.sent.asked[Line(ConnectionUse.BUSY, 0)]["topics"]
     assert {one["partition"] % 2 for one in topic["partitions"]} == {1}
 
 
 @pytest.mark.parametrize("sources", [1, 10, 500])
-def test_requests_that_wait_for_something_new_leave_room_for_what_there_is(sources: int) -> None:
+def test_waiting_requests_leave_room_for_available_records(sources: int) -> None:
     # Given a source of many brokers, each of which has partitions without anything new
     loop = Loop(32 * MIB, sources, targets=1, lagging=0, idle=2 * sources)
     assert len(waiting := loop.step()) == sources

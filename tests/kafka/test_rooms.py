@@ -1,4 +1,4 @@
-"""Memory for long answers: nobody gets what somebody else still looks into."""
+"""Buffers for long answers are not reused while a view of them exists."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ steps = st.lists(
 
 @given(steps, st.integers(0, 2000 * KIB))
 @settings(deadline=None)
-def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[str, int]], kept_bytes: int) -> None:
-    # Given who takes rooms and fills them, hands on views of parts and forgets others, in any order
+def test_buffer_with_a_view_is_not_reused(steps: list[tuple[str, int]], kept_bytes: int) -> None:
+    # Given owners that take buffers and fill them, pass on views of parts and drop others, in any order
     rooms, views = BufferPool(kept_bytes), list[tuple[memoryview, int]]()
     for number, (what, argument) in enumerate(steps, start=1):
         if what == "take":
@@ -44,17 +44,17 @@ def test_no_room_is_given_out_while_anybody_has_a_view_of_it(steps: list[tuple[s
 
 @given(st.lists(st.integers(1, 3000 * KIB), max_size=20), st.integers(1, 3000 * KIB))
 @settings(deadline=None)
-def test_an_answer_that_fits_has_no_longer_room(earlier: list[int], room_bytes: int) -> None:
+def test_fitting_answer_gets_no_larger_buffer(earlier: list[int], room_bytes: int) -> None:
     rooms = BufferPool(64 << 20)
     for size in earlier:
         rooms.take(size)
     size = fitting(room_bytes)
     assert 0 < size <= room_bytes
-    # Then it needs none, or its room is not longer than was said
+    # Then it needs no buffer, or one within the limit
     assert size <= SHORT_BYTES or len(owner(rooms.take(size))) <= room_bytes
 
 
-def test_only_so_many_rooms_are_remembered_that_a_free_one_is_soon_found() -> None:
+def test_number_of_kept_buffers_is_bounded() -> None:
     rooms = BufferPool(64 << 20)
     views = [rooms.take(65 * KIB) for _ in range(100)]
     assert len(rooms._rooms) == 32
@@ -64,7 +64,7 @@ def test_only_so_many_rooms_are_remembered_that_a_free_one_is_soon_found() -> No
     assert len(rooms._rooms) == 32
 
 
-def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
+def test_buffer_without_views_is_reused() -> None:
     rooms = BufferPool(64 << 20)
     view = rooms.take(200 * KIB)
     first, part = id(view.obj), view[5:9]
@@ -75,14 +75,14 @@ def test_a_room_of_which_no_view_is_left_is_used_again() -> None:
     assert id(rooms.take(190 * KIB).obj) == first
 
 
-def test_a_short_answer_does_not_take_a_long_room() -> None:
+def test_short_answer_does_not_take_a_long_buffer() -> None:
     rooms = BufferPool(64 << 20)
     rooms.take(8000 * KIB)
     assert len(owner(rooms.take(100 * KIB))) < 200 * KIB
     assert len(owner(rooms.take(7200 * KIB))) == 8000 * KIB
 
 
-def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_first() -> None:
+def test_buffers_above_the_limit_are_new_and_the_least_recently_used_goes_first() -> None:
     # Given room for three, all of which are in use
     rooms = BufferPool(3 * 128 * KIB)
     views = [rooms.take(128 * KIB) for _ in range(3)]
@@ -100,7 +100,7 @@ def test_rooms_beyond_those_that_are_kept_are_new_and_the_longest_unused_goes_fi
     assert sum(map(len, rooms._rooms)) <= 3 * 128 * KIB
 
 
-def test_where_less_is_kept_free_rooms_go_and_those_in_use_stay() -> None:
+def test_lower_limit_frees_unused_buffers_only() -> None:
     rooms = BufferPool(1000 * KIB)
     views = [rooms.take(256 * KIB) for _ in range(3)]
     del views[:2]

@@ -1,4 +1,4 @@
-"""Logging in to real brokers by SCRAM: blocking, as commands and jobs do, and beside an event loop, as gateways do."""
+"""SCRAM logins to real brokers: blocking, for commands and jobs, and on an event loop, for gateways."""
 
 from __future__ import annotations
 

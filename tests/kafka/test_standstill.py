@@ -1,4 +1,4 @@
-"""A loop that works long is not one that stood still."""
+"""Long work is no standstill."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ha_core.kafka.copying.standstill import STOOD_STILL_S, Standstill
 
 
 class Process:
-    """Its clock, and the processor time that it has used."""
+    """A clock, and the used processor time."""
 
     def __init__(self) -> None:
         self.now_s = self.worked_s = 100.0
         self.standstill = Standstill(lambda: self.now_s, lambda: self.worked_s)
 
     def works(self, seconds: float, on_a_share: float = 1.0) -> None:
-        """:param on_a_share: of a processor that others want, too."""
+        """:param on_a_share: of a busy processor."""
         self.worked_s += seconds
         self.now_s += seconds / on_a_share
 
@@ -21,13 +21,13 @@ class Process:
         self.now_s += seconds
 
 
-def test_who_works_for_longer_than_others_wait_has_not_stood_still() -> None:
+def test_long_work_is_no_standstill() -> None:
     process = Process()
     process.works(3 * STOOD_STILL_S)
     assert process.standstill.found_s() == 0.0
 
 
-def test_who_works_on_a_small_share_of_a_processor_has_not_stood_still_where_he_looks_up_now_and_then() -> None:
+def test_slow_work_with_regular_looks_is_no_standstill() -> None:
     process = Process()
     for _ in range(10):
         process.works(1.0, on_a_share=0.2)
@@ -35,7 +35,7 @@ def test_who_works_on_a_small_share_of_a_processor_has_not_stood_still_where_he_
     assert process.standstill.found_s() == 0.0
 
 
-def test_a_standstill_is_found_once_whatever_is_worked_before_and_behind_it() -> None:
+def test_standstill_between_work_is_reported_once() -> None:
     # Given a process that worked, stood still, and worked on without being asked
     process = Process()
     process.works(20.0)
@@ -43,6 +43,6 @@ def test_a_standstill_is_found_once_whatever_is_worked_before_and_behind_it() ->
     process.works(5.0)
     process.standstill.look()
     process.works(20.0)
-    # When it is asked, then it is told, and not again
+    # When it is asked, then it reports the standstill, and not again
     assert process.standstill.found_s() == STOOD_STILL_S + 1
     assert process.standstill.found_s() == 0.0

@@ -1,4 +1,4 @@
-"""A connection that never waits: what it passes on without a copy is what was received, however slow the others are."""
+"""A connection that never blocks passes on the received records unchanged and without a copy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VERSIONS = {ApiKey.FETCH: (12, 12), ApiKey.PRODUCE: (9, 9)}
 PARTITIONS = 3
 PART_BYTES = 300_000
 ROUNDS = 30
-"""More than sockets hold."""
+"""More than sockets buffer."""
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +45,12 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def part(number: int, index: int) -> bytes:
-    """Of which no two are alike, and that tell where they were overwritten."""
+    """Bytes that are unique, and show where they were overwritten."""
     return b"%04d %04d " % (number, index) * (PART_BYTES // 10)
 
 
 class Source:
-    """Each answer has other records."""
+    """Returns other records in each answer."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -87,9 +87,7 @@ def answers(stream: Stream, count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_meanwhile(
-    authority: Authority, tls: bool
-) -> None:
+def test_records_waiting_to_be_sent_are_not_overwritten(authority: Authority, tls: bool) -> None:
     # Given a source, and a target that takes nothing
     source, target, rooms = Source(), Target(), BufferPool(64 << 20)
     profile, context = _security(authority, tls)
@@ -120,7 +118,7 @@ def test_records_that_wait_to_be_sent_are_not_overwritten_by_what_is_received_me
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_room_is_used_again_when_what_was_in_it_is_sent(authority: Authority, tls: bool) -> None:
+def test_buffer_is_reused_after_its_records_were_sent(authority: Authority, tls: bool) -> None:
     profile, context = _security(authority, tls)
     rooms, buffers = BufferPool(64 << 20), set[int]()
     with ExitStack() as until:
@@ -133,8 +131,8 @@ def test_a_room_is_used_again_when_what_was_in_it_is_sent(authority: Authority, 
     assert len(buffers) == 1
 
 
-def told_until_it_is_lost(stream: Stream) -> Iterator[Any]:
-    """The records that are told."""
+def records_until_the_connection_is_lost(stream: Stream) -> Iterator[Any]:
+    """The records received before the connection is lost."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         for answer in stream.read():
@@ -154,9 +152,7 @@ CUTS = {
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
 @pytest.mark.parametrize("tls", [False, True])
-def test_of_an_answer_that_is_cut_nothing_is_told_and_its_room_is_free(
-    authority: Authority, tls: bool, cut: int
-) -> None:
+def test_incomplete_answer_yields_nothing_and_frees_its_buffer(authority: Authority, tls: bool, cut: int) -> None:
     # Given a source that hangs up in the middle of its second answer
     source, asked = Source(), list[bytes]()
 
@@ -174,11 +170,11 @@ def test_of_an_answer_that_is_cut_nothing_is_told_and_its_room_is_free(
         # When it is read, then the connection is lost
         found = list[Any]()
         with pytest.raises(ConnectionLostError):
-            found.extend(told_until_it_is_lost(here))
-        # Then the first is told, and not the second
+            found.extend(records_until_the_connection_is_lost(here))
+        # Then the first answer is delivered, and not the second
         assert [bytes(one["records"]) for one in found] == [part(0, index) for index in range(PARTITIONS)]
         found.clear()
-    # And nobody keeps a room
+    # And no buffer stays in use
     del here, until
     gc.collect()
     views = [rooms.take(PARTITIONS * PART_BYTES) for _ in range(2)]
@@ -189,7 +185,7 @@ def test_of_an_answer_that_is_cut_nothing_is_told_and_its_room_is_free(
     st.lists(st.integers(0, 200_000), min_size=1, max_size=8), st.lists(st.integers(1, 90_000), max_size=40), st.data()
 )
 @settings(max_examples=40, deadline=None)
-def test_answers_are_the_same_however_their_bytes_arrive_and_whatever_is_kept_of_them(
+def test_answers_do_not_depend_on_the_arrival_of_bytes_or_kept_views(
     sizes: list[int], pieces: list[int], data: st.DataObject
 ) -> None:
     # Given answers of some sizes, which come in pieces of any sizes
@@ -224,7 +220,7 @@ def test_answers_are_the_same_however_their_bytes_arrive_and_whatever_is_kept_of
 
 
 class Connected:
-    """A connection that has said hello."""
+    """A connection after its handshake."""
 
     cluster, address = "east", "here"
 

@@ -1,4 +1,4 @@
-"""Which producer crossed an offset with which sequence, read from the headers of real batches."""
+"""The sequence with which each producer crossed an offset, read from the headers of real batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_fal
         assert last == {producer: sequence for producer, sequence in expected.items() if sequence >= 0}, cut
 
 
-def test_surplus_of_which_records_were_deleted_is_marked_incomplete(
+def test_surplus_with_deleted_records_is_marked_incomplete(
     east: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     from confluent_kafka import TopicPartition

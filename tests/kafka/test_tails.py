@@ -1,4 +1,4 @@
-"""What is told of a lost tail: records that were acknowledged, and aborted ones apart."""
+"""Counts of a lost tail: acknowledged records, and aborted ones separately."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ha_core.wire.records import Batch
 
 KEY = ("orders", 0)
 ABORTED = frozenset({10, 30})
-"""Where batches begin whose transactions were aborted."""
+"""Base offsets of batches in aborted transactions."""
 
 
 class Log:
-    """100 offsets: batches of ten records, each behind the other, and a marker at 50."""
+    """100 offsets: consecutive batches of ten records, and a marker at 50."""
 
     def __init__(self, last_stable: int = 100) -> None:
         self._stable = last_stable
@@ -32,7 +32,7 @@ def _batch(at: int, attributes: int) -> Batch:
     return Batch(0, at, 2, attributes, 9, 7, 0, 0, 10, 0)
 
 
-def test_aborted_records_are_no_loss_and_are_told_apart() -> None:
+def test_aborted_records_are_counted_separately_and_are_no_loss() -> None:
     found = count(Log(), KEY, 0, 100, 100)
     assert (found.records, found.aborted) == (70, 20)
 

@@ -1,4 +1,4 @@
-"""TLS towards brokers: of commands, tasks and jobs, which wait, and of gateways, which do not."""
+"""TLS to brokers: blocking, for commands, tasks and jobs, and non-blocking, for gateways."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def served(authority: Authority, own: Certificate, certificates: Certificates = 
 
 
 def replying(topics: int = 1) -> Answer:
-    """A broker that lets everybody in and has so many topics."""
+    """A broker that accepts any account and has this number of topics."""
 
     def then(frame: bytes) -> bytes | None:
         key = header_of(frame).api_key
@@ -59,13 +59,13 @@ def replying(topics: int = 1) -> Answer:
 
 
 def waiting(port: int, profile: SecurityProfile, seconds: int = 30) -> int:
-    """As a command: the number of topics."""
+    """Number of topics, read like a command."""
     with closing(BlockingConnection("east", HOST, port, profile, Deadline.after(seconds))) as connection:
         return len(connection.call(ApiKey.METADATA, {"topics": None})["topics"])
 
 
 def not_waiting(port: int, profile: SecurityProfile, seconds: int = 30) -> int:
-    """As a gateway."""
+    """Number of topics, read like a gateway."""
 
     async def ask() -> int:
         connection = BrokerConnection(
@@ -99,7 +99,7 @@ def test_an_answer_of_many_records_comes_whole(authority: Authority, ask: Ask) -
 
 
 @BOTH
-def test_brokers_that_want_a_certificate_are_shown_one(authority: Authority, ask: Ask) -> None:
+def test_brokers_that_require_a_certificate_get_one(authority: Authority, ask: Ask) -> None:
     own = authority.issue("switchyard")
     tls = TlsFiles(str(authority.file), str(own.certificate), str(own.key))
     context = served(authority, authority.issue("broker", [HOST]), Certificates.REQUIRED)
@@ -134,7 +134,7 @@ FAULTS: dict[str, tuple[Callable[[Authority, Path], Any], str]] = {
 
 @BOTH
 @pytest.mark.parametrize("case", FAULTS)
-def test_what_does_not_fit_is_said(authority: Authority, tmp_path: Path, ask: Ask, case: str) -> None:
+def test_tls_mismatch_is_explained(authority: Authority, tmp_path: Path, ask: Ask, case: str) -> None:
     make, said = FAULTS[case]
     answer = (lambda _: b"\0\0\0\5junks") if case == "no tls" else replying()
     profile = SecurityProfile("PLAIN", "svc", "s3cret", TlsFiles(ca_file=str(authority.file)))
@@ -155,7 +155,7 @@ def test_a_profile_whose_files_cannot_be_used_names_the_file(tmp_path: Path) -> 
             not_waiting(port, profile)
 
 
-def test_a_connection_that_never_waits_reads_what_lies_deciphered(authority: Authority) -> None:
+def test_nonblocking_connection_reads_deciphered_bytes(authority: Authority) -> None:
     # Given a broker that gives all its answers in one record, when it has been asked for the last
     held: list[bytes] = []
 
@@ -171,7 +171,7 @@ def test_a_connection_that_never_waits_reads_what_lies_deciphered(authority: Aut
         ) as stream:
             for _ in range(60):
                 stream.send(ApiKey.METADATA, {"topics": None})
-            # When a selector tells once that something has come
+            # When a selector reports readability once
             answers, until = 0, time.monotonic() + 10
             while not answers and time.monotonic() < until:
                 answers += len(list(stream.read()))
@@ -179,7 +179,7 @@ def test_a_connection_that_never_waits_reads_what_lies_deciphered(authority: Aut
             assert answers == 60
 
 
-def test_a_profile_with_tls_is_told_to_others_as_it_was_read(tmp_path: Path) -> None:
+def test_profile_with_tls_is_passed_on_as_it_was_read(tmp_path: Path) -> None:
     named = {
         "open": {},
         "tls": {"tls": {"ca_file": "ca.pem"}},

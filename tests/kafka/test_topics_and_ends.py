@@ -130,25 +130,25 @@ def test_another_partition_count_is_refused_before_anything_is_created(either: A
     assert either.topics([other]) == {}
 
 
-def nothing_to_say() -> None:
-    """Whoever asks may go on."""
+def no_objection() -> None:
+    """A `still_ours` that never objects."""
 
 
 def test_a_topic_recreated_since_it_was_checked_is_not_deleted(
     either: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
-    # Given an empty topic, and a process that has looked at it and stands still before it deletes it
+    # Given an empty topic, and a process that has inspected it and stands still before it deletes it
     spec = TopicSpec(fresh("again"), 1, 1)
     either.create_topics([spec])
 
     def meanwhile() -> None:
         with Admin(either.cluster, account, timeout_s=20) as other:
-            other.delete_empty_topics([spec.name], nothing_to_say)
+            other.delete_empty_topics([spec.name], no_objection)
             other.create_topics([spec])
 
-    # When another one has deleted it and made it again meanwhile
+    # When another process has deleted and re-created it meanwhile
     either.delete_empty_topics([spec.name], meanwhile)
-    # Then what was made is still there
+    # Then the new topic still exists
     assert set(either.topics([spec.name])) == {spec.name}
 
 
@@ -175,7 +175,7 @@ def test_an_executor_that_was_taken_over_neither_creates_nor_deletes_topics(eith
 def test_an_empty_topic_is_deleted_and_a_missing_one_is_no_error(either: Admin, fresh: Fresh) -> None:
     name = fresh("undo")
     either.create_topics([TopicSpec(name, 2, 1)])
-    assert either.delete_empty_topics([name, fresh("never")], nothing_to_say) == (name,)
+    assert either.delete_empty_topics([name, fresh("never")], no_objection) == (name,)
     assert either.topics([name]) == {}
 
 
@@ -184,7 +184,7 @@ def test_a_topic_that_was_used_is_never_deleted(either: Admin, fresh: Fresh, acc
     either.create_topics([TopicSpec(used, 2, 1), TopicSpec(empty, 1, 1)])
     produce(settings(either.cluster, account), used, 1, partition=1)
     with pytest.raises(StandsInTheWayError, match=f"{used} is not deleted: partition 1 runs from 0 to 1"):
-        either.delete_empty_topics([empty, used], nothing_to_say)
+        either.delete_empty_topics([empty, used], no_objection)
     assert set(either.topics([used, empty])) == {used, empty}
 
 
@@ -216,13 +216,13 @@ def test_ends_of_many_partitions_are_read_together(either: Admin, fresh: Fresh, 
 def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_settled(
     running: Stack, west: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
-    # Given a partition whose only follower has stopped to fetch
+    # Given a partition whose only follower has stopped fetching
     name = fresh("leader-only")
     west.create_topics([TopicSpec(name, 6, 2, {"min.insync.replicas": "1"})])
     found = west.ends([(name, partition) for partition in range(6)])
     partition = next(part for (_, part), ends in found.items() if ends.leader == 1)
     (follower,) = _replicas(west, account, name, partition) - {1}
-    # One that has found the leader already: a new one might ask the sleeping broker for it
+    # It has found the leader already: a new producer might ask the paused broker for it
     producer = Producer(settings(west.cluster, account) | {"acks": "1"})
     for _ in range(3):
         producer.produce(name, b"x", partition=partition)
@@ -303,7 +303,7 @@ def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_
             west.ends(keys, timeout_s=2)
     finally:
         running.resume("cluster/west/3")
-    # Then its partitions are left out, and read again when it goes on
+    # Then its partitions are left out, and read again when it continues
     assert set(found.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
     assert len(settled_ends(west, keys)) == 6
 

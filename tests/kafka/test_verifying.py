@@ -1,4 +1,4 @@
-"""Copies on real clusters compared with their sources, while copiers are at work and after somebody has meddled."""
+"""Copies on real clusters compared with their sources, while copiers are at work and after foreign changes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def mirror_of(topic: str) -> Mirror:
 
 
 def verify(east: Admin, west: Admin, topic: str, records: int = 500) -> list[tuple[PartitionRanges, list[Compared]]]:
-    """What came of each partition's ranges."""
+    """Results of each partition's ranges."""
     return [
         (one, [compare(east, west, (topic, one.partition), span, one.compacted) for span in one.ranges])
         for one in plan(east, west, mirror_of(topic), Coverage(records=records))
@@ -70,7 +70,7 @@ def verify(east: Admin, west: Admin, topic: str, records: int = 500) -> list[tup
 
 
 def make(east: Admin, west: Admin, name: str, partitions: int = 1) -> None:
-    for admin, replication in ((east, 1), (west, 3)):  # some records are years old, and brokers look now and then
+    for admin, replication in ((east, 1), (west, 3)):  # some records are years old, which retention would delete
         admin.create_topics([TopicSpec(name, partitions, replication, {"retention.ms": "-1"})])
 
 
@@ -81,7 +81,7 @@ def delete(base: Settings, topic: str, before: int) -> None:
 
 
 def old_enough(east: Admin, west: Admin, topic: str) -> dict[str, bool]:
-    """By retention time, whether the source may delete the records that its copy has deleted."""
+    """True per topic if by retention time the source may delete the records that its copy has deleted."""
     key, now_ms = (topic, 0), int(time.time() * 1000) + 60_000
     both = {key: (east.ends([key])[key], west.ends([key])[key])}
     kept = {"a moment": 1_000, "an hour": 3_600_000, "for ever": None}
@@ -105,7 +105,7 @@ def test_a_source_retains_records_by_its_brokers_settings(
 
 
 def transactions(base: Settings, topic: str, count: int) -> int:
-    """Every third one is aborted; returns how many records are committed."""
+    """Writes transactions and aborts every third; returns the number of committed records."""
     producer = Producer(base | {"transactional.id": topic})
     producer.init_transactions(30)
     for number in range(count):
@@ -131,14 +131,14 @@ def test_a_copy_of_everything_that_producers_write_is_equal_while_it_is_copied(
     produce(here, name, 300, partition=1, linger_ms="0")
     copies = [copy_of(name, partition) for partition in range(2)]
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 3500, (name, 1): 300}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 3500, (name, 1): 300}), job.statuses)
     committed = transactions(here, name, 20)
     end = east.ends([(name, 0)])[name, 0].log_end
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): end, (name, 1): 300}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): end, (name, 1): 300}), job.statuses)
         # When they are compared while the copier runs
         first, second = verify(east, west, name)
-    # Then all is equal, to the last record, and only what ranges cut through is read
+    # Then all records are equal, and only batches cut by ranges are decoded
     assert [one.first for _, found in (first, second) for one in found] == [None] * 9
     assert [sum(one.compared for one in found) for _, found in (first, second)] == [3500 + committed, 300]
     assert [plan.behind for plan, _ in (first, second)] == [1, 0]  # the last marker, behind which nothing came
@@ -164,21 +164,21 @@ def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
         looks = []
         for _ in range(4):
             with copying(east, west, [copy_of(name)]) as job:
-                wait_until(partial(all_are, job, "copying"), job.standing)
+                wait_until(partial(all_are, job, "copying"), job.statuses)
                 until = time.monotonic() + 2
                 while time.monotonic() < until:
                     looks.append(verify(east, west, name)[0])
     finally:
         stopped.set()
         writing.join(30)
-    # Then it is equal whenever it is looked at, and there is more of it each time
+    # Then it is equal at every look, with more records each time
     assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
     counts = [sum(one.compared for one in found) for _, found in looks]
     assert counts == sorted(counts)
     assert counts[-1] > counts[0]
 
 
-def test_what_was_deleted_on_either_side_is_counted(
+def test_records_deleted_on_either_side_are_counted(
     east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
 ) -> None:
     # Given two copies
@@ -187,11 +187,11 @@ def test_what_was_deleted_on_either_side_is_counted(
         make(east, west, name)
         produce(here, name, 1000, batch_num_messages="5")
     with copying(east, west, [copy_of(name) for name in names]) as job:
-        wait_until(lambda: caught_up(job, dict.fromkeys([(name, 0) for name in names], 1000)), job.standing)
+        wait_until(lambda: caught_up(job, dict.fromkeys([(name, 0) for name in names], 1000)), job.statuses)
     # When records are deleted in the source of one, and in the other
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
-    # Then they are no difference, and records that only the source has are lacking
+    # Then they are no difference, and records that only the source has are missing
     ((at_source, found),) = verify(east, west, names[0])
     assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
     ((in_copy, found_too),) = verify(east, west, names[1])
@@ -201,10 +201,10 @@ def test_what_was_deleted_on_either_side_is_counted(
     assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
     # When all records of the copy are deleted, whose copier has noted its position
     with copying(east, west, [copy_of(names[1])]) as job:
-        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.standing)
+        wait_until(lambda: caught_up(job, {(names[1], 0): 1000}), job.statuses)
     end = west.ends([(names[1], 0)])[names[1], 0].log_end
     delete(there, names[1], end)
-    # Then all its records are lacking, also in a sample
+    # Then all its records are missing, also in a sample
     for share in (1.0, 0.01):
         (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
         assert (nothing.known.lacking, nothing.of) == (1000, 0)
@@ -216,7 +216,7 @@ def test_what_was_deleted_on_either_side_is_counted(
     assert (late.compared, late.gone_in_source, late.first) == (100, 600, None)
 
 
-def test_what_is_not_copied_yet_and_what_somebody_else_has_written_is_told(
+def test_uncopied_and_foreign_records_are_reported(
     east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
 ) -> None:
     # Given a topic of which nothing is copied
@@ -225,13 +225,13 @@ def test_what_is_not_copied_yet_and_what_somebody_else_has_written_is_told(
     produce(here, name, 20)
     ((nothing, _),) = verify(east, west, name)
     assert (nothing.behind, nothing.damage and nothing.damage[::2]) == (20, (0, "nothing of it is copied yet"))
-    # When a part of it is, and the copier is gone
+    # When a part is copied, and the copier is gone
     with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 20}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 20}), job.statuses)
     produce(here, name, 5)
     ((part, found),) = verify(east, west, name)
     assert (part.behind, part.damage, sum(one.compared for one in found)) == (5, None, 20)
-    # When somebody else writes to the copy
+    # When another producer writes to the copy
     produce(there, name, 3)
     ((foreign, found),) = verify(east, west, name)
     assert foreign.damage is not None
@@ -254,7 +254,7 @@ RECORDS: list[Said] = [(b"k%d" % n, b"v%d" % n, [("h", b"%d" % n)], MS + n) for 
 
 
 def noted(base: Settings, topic: str, records: int, partition: int = 0) -> None:
-    """A note that so many records were copied, each to its place."""
+    """Writes notes that this number of records was copied, each to its offset."""
     id_ = copy_of(topic, partition).id
     key, value = encode(id_, Progress(Writer(1, 0), 0, 0).with_batches([Copied(0, records)]))
     noting = Producer(base)
@@ -283,7 +283,7 @@ def replaced(at: int, *said: object) -> list[Said]:
     ],
     ids=["equal", "value", "null", "key", "header", "time", "missing", "cut off", "doubled", "swapped", "shifted"],
 )
-def test_a_copy_that_is_not_what_its_notes_say_is_found(
+def test_copy_that_contradicts_its_notes_is_found(
     east: Admin,
     west: Admin,
     here: Settings,
@@ -293,7 +293,7 @@ def test_a_copy_that_is_not_what_its_notes_say_is_found(
     offset: int | None,
     what: str | None,
 ) -> None:
-    # Given a copy with something planted in it, and the note that all 60 records lie in their places
+    # Given a copy with a planted fault, and notes that all 60 records are at their offsets
     name = fresh("verified")
     make(east, west, name)
     written(here, name, RECORDS)
@@ -318,7 +318,7 @@ def test_a_sample_has_ranges_all_over_each_partition_and_is_the_same_for_the_sam
     for partition, count in enumerate((400, 60)):
         produce(here, name, count, partition=partition)
     with copying(east, west, [copy_of(name, partition) for partition in range(2)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 400, (name, 1): 60}), job.standing)
+        wait_until(lambda: caught_up(job, {(name, 0): 400, (name, 1): 60}), job.statuses)
     looks = [plan(east, west, mirror_of(name), Coverage(0.1, seed, 20)) for seed in (1, 1, 2)]
     assert [(len(one.ranges), one.of) for look in looks for one in look] == [(10, 20), (3, 3)] * 3
     assert looks[0] == looks[1] != looks[2]
@@ -329,10 +329,10 @@ def test_a_sample_has_ranges_all_over_each_partition_and_is_the_same_for_the_sam
 OFTEN = {"min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "1000", "segment.ms": "1000"}
 
 
-def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
+def test_deleted_key_that_is_live_in_a_compacted_copy_is_found(
     east: Admin, west: Admin, here: Settings, there: Settings, fresh: Fresh
 ) -> None:
-    # Given a key that was written and deleted, and of three copies two that have lost the tombstone
+    # Given a key that was written and deleted, and three copies, two of which have lost the tombstone
     lost, gone = fresh("verified"), fresh("verified")
     east.create_topics(
         [
@@ -368,7 +368,7 @@ def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
         return all({key for key, *_ in content(here, gone, partition)} == {b"b", b"c"} for partition in range(2))
 
     wait_until(cleaned, lambda: [content(here, gone, partition) for partition in range(2)], 60)
-    # Then the key that lives on is found either way, and a copy that had the tombstone as well is equal
+    # Then the live key is found in both cases, and a copy that also had the tombstone is equal
     ((_, (first,)),) = verify(east, west, lost)
     assert first.first is not None
     assert first.first[:2] == (1, 1)
@@ -380,7 +380,7 @@ def test_a_key_that_was_deleted_and_lives_on_in_a_compacted_copy_is_found(
     assert (third.first, third.gone_in_source) == (None, 2)
 
 
-def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
+def test_compacted_copies_stay_equal_while_clusters_compact(
     east: Admin, west: Admin, here: Settings, fresh: Fresh
 ) -> None:
     # Given compacted topics, each on one side only, whose keys are written again and again, and some deleted
@@ -404,7 +404,7 @@ def test_compacted_copies_are_equal_while_each_cluster_compacts_when_it_likes(
                 ]
                 written(here, name, keyed)
             ends = {key: one.log_end for key, one in east.ends([(name, 0) for name in names.values()]).items()}
-            wait_until(partial(caught_up, job, ends), job.standing)
+            wait_until(partial(caught_up, job, ends), job.statuses)
             for gone in GONE:
                 looks += verify(east, west, names[gone])
                 missing -= {gone for one in looks[-1][1] if getattr(one, gone)}

@@ -1,4 +1,4 @@
-"""Who writes to a copy past the gateways is refused by its brokers, until a switch has made it the writer."""
+"""Brokers refuse writes to a copy past the gateways, until a switch has made it the writer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def environment(running: Stack, account: SecurityProfile) -> Iterator[Environmen
 
 @pytest.fixture
 def topic(running: Stack, environment: Environment, fresh: Fresh) -> str:
-    """One of the east that is mirrored to the west, with a record that its copy has."""
+    """A topic of east that is mirrored to west, with a copied record."""
     name = fresh("orders")
     east, west = admin_of(environment, "east"), admin_of(environment, "west")
     east.create_topics([TopicSpec(name, 1, 1)])
@@ -50,7 +50,7 @@ def topic(running: Stack, environment: Environment, fresh: Fresh) -> str:
     mirror = environment.store.load().mirrors[f"{name}@west"]
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with copying(east, west, copies_of(mirror, 1)) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 1}), job.standing, 60)
+        wait_until(lambda: caught_up(job, {(name, 0): 1}), job.statuses, 60)
     return name
 
 
@@ -63,7 +63,7 @@ def switched(environment: Environment, topic: str, mode: Literal["planned", "for
 
 
 def look(environment: Environment) -> None:
-    """At all mirrors and clusters, and again where what was seen was too old by the time, or one gave no answer."""
+    """Syncs all mirrors and clusters, and again if facts were too old or a cluster did not answer."""
     for _ in range(10):
         found = sync_mirrors(environment, ())
         again = ("the next look goes on", "is not known")
@@ -77,20 +77,20 @@ def guarded(admin: Admin, topic: str) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["planned", "forced"])
-def test_nobody_but_its_copier_writes_to_a_copy_until_it_is_the_writer(
+def test_only_the_copier_writes_to_a_copy_until_the_switch(
     running: Stack, environment: Environment, topic: str, west: Admin, mode: Literal["planned", "forced"]
 ) -> None:
-    # Given a copy to which its copier has written, and nobody else may
+    # Given a copy that its copier has written to, and only it may
     assert error_of_writing(running, "west", topic) == DENIED
     # When a switch goes to it
     switched(environment, topic, mode)
-    # Then it is written to as any topic, and what becomes the copy is not
+    # Then it takes writes like any topic, and the new copy does not
     assert error_of_writing(running, "west", topic) is None
     look(environment)
     assert error_of_writing(running, "west", topic) is None
     if mode == "planned":
         assert error_of_writing(running, "east", topic) == DENIED
-    # And a rule that somebody placed who had stood still since before is taken away by the next look
+    # And a late guard is removed by the next sync
     west.add_access_rules(guards([topic]), lambda: None)
     west.await_access_rules(there=guards([topic]))
     assert error_of_writing(running, "west", topic) == DENIED
@@ -99,18 +99,16 @@ def test_nobody_but_its_copier_writes_to_a_copy_until_it_is_the_writer(
     assert error_of_writing(running, "west", topic) is None
 
 
-def test_a_switch_that_is_undone_leaves_a_copy_that_the_next_look_guards_again(
-    environment: Environment, topic: str, west: Admin
-) -> None:
-    # Given a switch that died when writers were let in
+def test_copy_is_guarded_again_after_an_undone_switch(environment: Environment, topic: str, west: Admin) -> None:
+    # Given a switch that died after admitting writers
     request = make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True)
     operation = engine.start(environment, plan(environment, request))
     engine.run_task(environment, operation.id, "prepare")
     assert not guarded(west, topic)
-    # When it is undone, and mirrors are looked at
+    # When it is undone, and mirrors are synced
     assert engine.undo(environment, operation.id).result == "undone"
     look(environment)
-    # Then nobody may write to the copy
+    # Then all writers of the copy are denied
     assert guarded(west, topic)
 
 

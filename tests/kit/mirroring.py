@@ -44,7 +44,7 @@ class Copiers:
     def caught_up(self, topic: str, target: str) -> bool:
         """Whether nothing is missing in a mirror's copies."""
         for (_, there), (loop, _) in list(self._loops.items()):
-            standing = {id_: one for id_, one in loop.standing().items() if id_.topic == topic}
+            standing = {id_: one for id_, one in loop.statuses().items() if id_.topic == topic}
             if there == target and len(standing) == self._topics[topic]:
                 return all(one.state == "copying" and one.to_copy == 0 for one in standing.values())
         return False
@@ -78,7 +78,7 @@ class Copiers:
         before = self._given.get(pair, {})
         loop.drop([id_ for id_ in before if id_ not in wanted])
         # A hold may be over before it was seen here, but not before the loop was told that the partition is not ours.
-        left = {id_ for id_, one in loop.standing().items() if one.reason in {ELSEWHERE, TAKEN_OVER}}
+        left = {id_ for id_, one in loop.statuses().items() if one.reason in {ELSEWHERE, TAKEN_OVER}}
         loop.add([copy for id_, copy in wanted.items() if id_ not in before or id_ in left])
         self._given[pair] = wanted
 

@@ -1,4 +1,4 @@
-"""Batches of a source, and a broker of the target that takes copies of them."""
+"""Batches of a source, and a broker of the target that accepts copies of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def records(
 
 
 def empty(base: int, last_delta: int, producer: int, sequence: int, attributes: int = 0) -> bytes:
-    """What compaction leaves of a producer's last batch, or last marker, when all of its records are gone."""
+    """The empty batch or marker that compaction keeps for a producer when all its records are gone."""
     covered = pack(">hiqqqhii", attributes, last_delta, MS, MS, producer, 1, sequence, 0)
     return pack(">qiibI", base, 9 + len(covered), 0, 2, google_crc32c.value(covered)) + covered
 
@@ -50,7 +50,7 @@ def marker(offset: int, producer: int, kind: int) -> bytes:
 
 
 class Target:
-    """What a broker does with the batches: it gives out offsets and knows the sequence that has to come."""
+    """A broker that appends the batches: it assigns offsets and checks sequences."""
 
     def __init__(self, writer: Writer) -> None:
         self.log: list[tuple[int, Any]] = []
@@ -71,7 +71,7 @@ class Target:
         return first
 
     def copy_all(self, copy: PartitionCopy, data: bytes, aborted: tuple[Aborted, ...] = ()) -> None:
-        """An answer to a fetch, to the last acknowledgement."""
+        """Copies an answer to a fetch, up to the last acknowledgement."""
         for intent in copy.fetched(bytearray(data), aborted):
             self.intents.append(intent)
             for ready in copy.noted():

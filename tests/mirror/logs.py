@@ -1,4 +1,4 @@
-"""Logs that are held here."""
+"""Logs in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ha_core.mirror.split import Record
 
 @dataclass
 class Held:
-    """A log that is held here."""
+    """A log in memory."""
 
     data: list[bytes] = field(default_factory=list)
     aborted: tuple[Aborted, ...] = ()
@@ -32,5 +32,5 @@ def packed(base: int, some: list[Record]) -> bytes:
 
 
 def single(some: list[Record], base: int = 0) -> Held:
-    """A log of these records, one after the other, each in its batch."""
+    """A log of these records, each in its own batch."""
     return Held([packed(base + at, [one]) for at, one in enumerate(some)])

@@ -1,4 +1,4 @@
-"""Partitions are spread over tasks evenly, and stay where they are."""
+"""Partitions are spread over tasks evenly, and keep their tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ha_core.mirror.assignment import SLACK, assign
 keys = st.integers(0, 60)
 
 
-def test_what_is_large_is_spread_first() -> None:
+def test_large_partitions_are_spread_first() -> None:
     assert assign("abcd", {"a": 100, "b": 60, "c": 50, "d": 10}, 2, {}) == {"a": 0, "b": 1, "c": 1, "d": 0}
 
 
@@ -21,7 +21,7 @@ def test_a_partition_stays_with_its_task_when_others_come_and_go() -> None:
     assert {one: task for one, task in after.items() if one < 8} == {one: before[one] for one in range(8)}
 
 
-def test_a_task_that_is_gone_gives_its_partitions_to_the_others() -> None:
+def test_partitions_of_a_dead_task_go_to_the_others() -> None:
     before = assign(range(9), {}, 3, {})
     after = assign(range(9), {}, 2, before)
     assert set(after.values()) == {0, 1}
@@ -34,12 +34,12 @@ def test_a_task_with_far_more_than_its_share_gives_something_away() -> None:
     assert sorted(after.values()) == [0, 0, 0, 1, 1, 1]
 
 
-def test_two_that_have_nearly_all_to_do_do_not_stay_in_one_task() -> None:
+def test_two_dominant_partitions_get_separate_tasks() -> None:
     after = assign("abcd", {"a": 900, "b": 900, "c": 1, "d": 1}, 2, {"a": 0, "b": 0, "c": 1, "d": 1})
     assert after["a"] != after["b"]
 
 
-def test_a_move_that_would_only_swap_two_loads_is_none() -> None:
+def test_moves_that_only_swap_loads_are_not_made() -> None:
     before = assign(range(9), {0: 44739243.06218417}, 4, {})
     assert assign(range(9), {0: 44739243.06218417}, 4, before) == before
 
@@ -56,13 +56,13 @@ def test_idle_partitions_stay_beside_one_that_is_larger_than_all_others() -> Non
     assert assign(range(2001), busy, 2, before) == before
 
 
-def test_many_small_partitions_that_are_much_together_are_spread() -> None:
+def test_many_small_partitions_with_a_large_sum_are_spread() -> None:
     after = assign(range(1000), dict.fromkeys(range(1000), 1000.0), 2, dict.fromkeys(range(1000), 0))
 
     assert 375 <= list(after.values()).count(1) <= 500
 
 
-def test_a_second_task_for_a_whole_fleet_gets_its_share_without_all_being_compared_with_all() -> None:
+def test_second_task_for_a_whole_fleet_gets_its_share_quickly() -> None:
     # Twenty thousand partitions compared pair by pair would take minutes.
     weighed: list[int] = []
 
@@ -87,7 +87,7 @@ def test_without_a_task_nothing_can_be_assigned() -> None:
 @given(
     st.sets(keys, min_size=1), st.dictionaries(keys, st.floats(0, 1e9)), st.integers(1, 8), st.dictionaries(keys, keys)
 )
-def test_every_partition_has_one_task_and_a_second_look_moves_nothing(
+def test_every_partition_has_one_task_and_a_second_pass_moves_nothing(
     partitions: set[int], measured: dict[int, float], tasks: int, placed: dict[int, int]
 ) -> None:
     found = assign(partitions, measured, tasks, placed)

@@ -1,4 +1,4 @@
-"""What would be lost with the source, and how many bytes are not copied yet."""
+"""RPO, and the estimate of bytes that are not copied yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ha_core.mirror.lag import MOST_SEEN, LagTracker
 
 
-def test_a_copy_that_has_what_its_source_had_a_moment_ago_could_lose_that_moment_only() -> None:
+def test_rpo_of_a_nearly_current_copy_is_that_moment() -> None:
     behind = LagTracker()
     behind.saw(10.0, end=5, copied=5)
     behind.saw(11.0, end=5, copied=5)
@@ -16,13 +16,13 @@ def test_a_copy_that_has_what_its_source_had_a_moment_ago_could_lose_that_moment
     # When more is written, and the copy stays where it is
     behind.saw(12.0, end=9, copied=5)
     behind.saw(13.0, end=12, copied=5)
-    # Then all since the last moment without it could be lost, and less as the copy comes to what was seen
+    # Then everything since the last complete moment could be lost, and less as the copy reaches known ends
     assert behind.since(5) == 11.0
     assert behind.since(9) == 12.0
     assert behind.since(12) == 13.0
 
 
-def test_a_copy_that_never_had_all_of_its_source_does_not_know_what_could_be_lost() -> None:
+def test_rpo_is_unknown_before_a_copy_has_caught_up() -> None:
     behind = LagTracker()
     assert behind.since(0) is None
     behind.saw(10.0, end=100, copied=3)
@@ -30,7 +30,7 @@ def test_a_copy_that_never_had_all_of_its_source_does_not_know_what_could_be_los
     assert behind.since(100) == 10.0
 
 
-def test_records_that_a_source_lost_itself_are_not_waited_for() -> None:
+def test_truncated_records_of_the_source_do_not_count() -> None:
     behind = LagTracker()
     behind.saw(10.0, end=100, copied=50)
     behind.saw(11.0, end=60, copied=50)
@@ -38,7 +38,7 @@ def test_records_that_a_source_lost_itself_are_not_waited_for() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=400))
-def test_the_estimate_never_says_that_less_could_be_lost_than_could(steps: list[tuple[int, int]]) -> None:
+def test_rpo_is_never_underestimated(steps: list[tuple[int, int]]) -> None:
     # Given a source that grows, and a copy that follows it
     behind, end, copied = LagTracker(), 0, 0
     ends: list[tuple[float, int]] = []
@@ -47,16 +47,16 @@ def test_the_estimate_never_says_that_less_could_be_lost_than_could(steps: list[
         ends.append((float(at), end))
         copied = min(copied + taken, end)
         behind.saw(float(at), end, copied)
-        # Then everything that was there by the moment it tells is copied
+        # Then everything that existed at the reported time is copied
         since = behind.since(copied)
         level = [seen for seen, its in ends if its <= copied]
         assert since is None or since in level
-        # And while little was seen, it is the last such moment
+        # And with few ends remembered, it is the last such time
         if at < MOST_SEEN:
             assert since == (level[-1] if level else None)
 
 
-def test_what_is_left_is_as_large_as_what_was_fetched_of_late() -> None:
+def test_remaining_bytes_are_estimated_from_recent_fetches() -> None:
     behind = LagTracker()
     assert behind.bytes_of(0) == 0
     assert behind.bytes_of(7) is None
@@ -65,5 +65,5 @@ def test_what_is_left_is_as_large_as_what_was_fetched_of_late() -> None:
     # When records become larger
     for _ in range(200):
         behind.fetched(1_000, 10_000_000)
-    # Then that counts
+    # Then the estimate grows
     assert behind.bytes_of(1) in range(9_000, 10_100)

@@ -1,4 +1,4 @@
-"""A copy is compared with its source: what differs is found with its offset, and what does not is not called so."""
+"""Copies compared with their sources: every difference is found with its offset, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ha_core.mirror.comparing import (
     SPREAD,
     Comparison,
     CopyMap,
+    current_progress,
     cutting,
     ranges,
-    standing,
 )
 from ha_core.mirror.partition import Aborted, PartitionCopy
 from ha_core.mirror.partition_diff import Compared, Range, RecordDifference
@@ -36,7 +36,7 @@ START = Progress(WRITER, source=0, target=0)
 
 
 def copy_of(source: Held, progress: Progress = START) -> tuple[Held, Progress]:
-    """What a copier makes of it."""
+    """The copy that a copier makes of it."""
     copier, copy = PartitionCopy(progress), Held()
     for _ in copier.fetched(bytearray(b"".join(source.data)), source.aborted):
         for ready in copier.noted():
@@ -55,7 +55,7 @@ def unpacked(log: Held) -> list[Record]:
 
 
 def altered(copy: Held, at: int, **fields: Any) -> Held:
-    """The copy with one record that is another, each in a batch of its own."""
+    """The copy with one changed record, each record in its own batch."""
     some = [one._replace(**fields) if one.offset == at else one for one in unpacked(copy)]
     return Held([packed(one.offset, [one]) for one in some])
 
@@ -64,19 +64,19 @@ SOURCE = Held([records(0, range(4)), records(4, (0, 1, 4, 5, 9)), records(20, ra
 
 
 @CODECS
-def test_a_copy_that_was_made_by_a_copier_is_equal_and_read_only_where_it_was_made_anew(codec: int) -> None:
+def test_copy_of_a_copier_is_equal_and_only_split_batches_are_decoded(codec: int) -> None:
     source = Held([records(0, range(4), codec), records(4, (0, 1, 4, 5, 9), codec), records(20, range(6), codec)])
     copy, progress = copy_of(source)
     assert compare(source, copy, progress) == Compared(compared=15, read=5)
 
 
-def test_a_copy_that_its_broker_has_packed_in_another_way_is_equal() -> None:
+def test_repacked_copy_is_equal() -> None:
     copy, progress = copy_of(SOURCE)
     together = [packed(0, unpacked(copy)[:7]), packed(7, unpacked(copy)[7:])]
     assert compare(SOURCE, Held(together), progress) == Compared(compared=15, read=15)
 
 
-def test_when_the_time_is_over_it_is_told_what_was_the_same_until_then() -> None:
+def test_time_limit_reports_the_part_that_was_equal() -> None:
     copy, progress = copy_of(SOURCE)
     (span,) = ranges(CopyMap.of(progress), SOURCE.log_start, progress.source, 1 << 40)
     asked = iter([False, False, True])
@@ -98,7 +98,7 @@ KEY = Record.of(0, 0, b"another", b"value").rest
         ({"rest": Record.of(0, 0, b"k1", None).rest, "time_ms": 7}, "value, headers, timestamp"),
     ],
 )
-def test_what_differs_in_a_record_is_named(fields: dict[str, Any], what: str) -> None:
+def test_differing_fields_are_named(fields: dict[str, Any], what: str) -> None:
     copy, progress = copy_of(SOURCE)
     found = compare(SOURCE, altered(copy, 5, **fields), progress)
     assert found.first == RecordDifference(5, 5, f"another {what}")
@@ -115,7 +115,7 @@ def test_what_differs_in_a_record_is_named(fields: dict[str, Any], what: str) ->
         (b"\x02\x02h\x02v", ""),
     ],
 )
-def test_one_header_that_is_another_is_found(headers: bytes, what: str) -> None:
+def test_differing_header_is_found(headers: bytes, what: str) -> None:
     rest = b"\x02k\x02v"
     source = Held([packed(0, [Record(0, MS, rest + b"\x02\x02h\x02v")])])
     copy = Held([packed(0, [Record(0, MS, rest + headers)])])
@@ -143,7 +143,7 @@ def numbered(count: int, start: int = 0) -> list[Record]:
     ],
     ids=["missing", "missing at the end", "doubled", "swapped", "shifted by one", "empty"],
 )
-def test_a_record_that_does_not_lie_in_its_place_is_found(plant: Any, difference: RecordDifference) -> None:
+def test_misplaced_record_is_found(plant: Any, difference: RecordDifference) -> None:
     progress = START.with_batches([Copied(0, 10)])
     copy = single(plant(numbered(10)))
     assert compare(single(numbered(10)), copy, progress).first == difference
@@ -155,51 +155,51 @@ def test_a_hole_in_the_copy_is_a_missing_record() -> None:
     assert found == Compared(compared=6, read=0, first=RecordDifference(6, 6, "the copy does not have it"))
 
 
-def test_a_record_that_no_intent_ever_named_is_missing() -> None:
+def test_record_without_an_intent_is_missing() -> None:
     progress = START.with_batches([Copied(0, 4), Copied(5, 5)])
     copy = single([*numbered(4), *numbered(5, 5)])
     assert compare(single(numbered(10)), copy, progress).first == RecordDifference(4, -1, "the copy does not have it")
 
 
-def test_what_a_copy_had_when_it_was_the_source_is_its_own() -> None:
-    # Given a copy that has a record which was never mirrored, from before the mirror was turned round
+def test_unmirrored_records_from_before_a_reversal_are_ignored_in_the_copy() -> None:
+    # Given a copy with a record that was never mirrored, from before the mirror was reversed
     progress = START.with_batches([Copied(0, 4)]).taken_over(WRITER, 5).with_batches([Copied(4, 6)])
     copy = single(numbered(5))
     copy.data += single(numbered(6, 4), 5).data
     source = single(numbered(10))
-    # When it is known up to where that went, then it is not judged; behind that it is somebody else's
+    # When the base is above the record, then it is ignored; above the base it is foreign
     assert compare(source, copy, replace(progress, base=5)).first is None
     for base in (0, 4):
         found = compare(source, copy, replace(progress, base=base)).first
         assert found == RecordDifference(4, 4, "the copy has a record there that was not copied")
 
 
-def test_the_tail_that_a_source_had_when_it_failed_is_its_own() -> None:
-    # Given a source that has a record which was never mirrored, from before it became the writer again at offset 5
+def test_unmirrored_tail_of_a_failed_source_is_ignored() -> None:
+    # Given a source with a record that was never mirrored, from before it became the writer again at offset 5
     progress = START.with_batches([Copied(0, 4), Copied(5, 5)])
     source, copy = single(numbered(10)), single([*numbered(4), *numbered(5, 5)])
-    # When it is known where it became that, then what lies below is not judged; from there on it is missing
+    # When the base is above the record, then it is ignored; from the base on it is missing
     assert compare(source, copy, replace(progress, source_base=5)).first is None
     missing = replace(START.with_batches([Copied(0, 4), Copied(6, 4)]), source_base=5)
     found = compare(source, single([*numbered(4), *numbered(6, 4)]), missing).first
     assert found == RecordDifference(5, -1, "the copy does not have it")
 
 
-def test_records_of_somebody_else_in_the_copy_are_found_behind_which_record_they_lie() -> None:
-    # Given a copier that was taken over after four records, and one record of somebody else beside the marker
+def test_foreign_records_in_the_copy_are_located() -> None:
+    # Given a copier that was taken over after four records, and one foreign record beside the marker
     progress = START.with_batches([Copied(0, 4)]).taken_over(Writer(900, 4), 6).with_batches([Copied(4, 6)])
     copy = single(numbered(5))
     copy.data += [marker(5, 900, 0), *single(numbered(6, 4), 6).data]
     assert compare(single(numbered(10)), copy, progress).first == RecordDifference(
         4, 4, "the copy has a record there that was not copied"
     )
-    # When it is not there, then all is equal
+    # When it is not there, then all records are equal
     del copy.data[4]
     assert compare(single(numbered(10)), copy, progress).first is None
 
 
-def test_a_copy_is_known_behind_a_marker_of_somebody_else_that_its_newest_progress_does_not_have() -> None:
-    # Given two batches that no progress has yet, and between them the end of a transaction of somebody else
+def test_foreign_marker_above_the_newest_progress_is_no_damage() -> None:
+    # Given two batches that no progress covers yet, and between them the end of a foreign transaction
     intent = Intent(WRITER, 0, (Copied(0, 3), Copied(3, 2)))
     first, end, second = (
         Batch(0, at, 2, attributes, count - 1, *writer, sequence, count, 0)
@@ -209,21 +209,21 @@ def test_a_copy_is_known_behind_a_marker_of_somebody_else_that_its_newest_progre
             (4, 2, WRITER, 0, 3),
         )
     )
-    # When it is looked at while the copier goes on
-    found, wrong = standing(START, [intent], [first, end, second], 6)
-    # Then nothing is wrong, and it is known where everything lies
+    # When it is compared while the copier continues
+    found, wrong = current_progress(START, [intent], [first, end, second], 6)
+    # Then there is no damage, and the map is complete
     assert wrong is None
     assert found.runs == (Run(0, 0, 3), Run(3, 4, 2))
 
 
-def test_what_the_source_has_no_more_is_counted_and_is_no_difference() -> None:
+def test_records_gone_from_the_source_are_counted_without_a_difference() -> None:
     progress = START.with_batches([Copied(0, 10)])
     source = Held(single(numbered(10)).data[3:6] + single(numbered(10)).data[8:], log_start=2)
     found = compare(source, single(numbered(10)), progress)
     assert found == Compared(compared=5, gone_in_source=3, read=2)
 
 
-def test_what_lies_below_the_start_of_the_copy_is_counted_and_is_no_difference() -> None:
+def test_records_below_the_log_start_of_the_copy_are_counted_without_a_difference() -> None:
     copy = single(numbered(10))
     copy.log_start = 4
     found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
@@ -264,7 +264,7 @@ def test_ranges_cover_all_of_source_and_copy_once(parts: list[tuple[int, int]], 
         at = progress.source
     # When they are cut
     found = list(ranges(CopyMap.of(progress), start, progress.source, size))
-    # Then they follow each other
+    # Then they are adjacent
     assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
     assert [one.target_end for one in found[:-1]] == [one.target_start for one in found[1:]]
     if found:
@@ -273,7 +273,7 @@ def test_ranges_cover_all_of_source_and_copy_once(parts: list[tuple[int, int]], 
         assert found[0].target_start == max(
             (r.target + min(r.records, start - r.source) for r in progress.runs if r.source < start), default=0
         )
-    # and each has the runs that reach into it
+    # and each has the runs that overlap it
     for one in found:
         assert one.runs == tuple(r for r in progress.runs if r.source < one.end and r.after > one.start)
 
@@ -299,7 +299,7 @@ def test_a_difference_is_found_in_its_range_and_the_others_are_equal(size: int, 
         copy = single(planted[plant])
     # When each range is compared alone
     found = [Comparison(one, source, copy).run() for one in ranges(CopyMap.of(progress), 0, progress.source, size)]
-    # Then the first difference is the one that was planted
+    # Then the first difference is the planted one
     first = min((one.first for one in found if one.first), default=None)
     if not plant:
         assert (first, sum(one.compared for one in found)) == (None, len(there))
@@ -313,24 +313,22 @@ def test_a_difference_is_found_in_its_range_and_the_others_are_equal(size: int, 
 
 
 @given(st.integers(1, 3_000_000), st.floats(0.001, 0.999), st.integers(0, 5), st.integers(1, 20))
-def test_a_sample_has_ranges_all_over_the_length_of_a_partition_and_a_share_of_it(
-    length: int, share: float, seed: int, most: int
-) -> None:
+def test_sample_spreads_over_the_partition_and_has_its_share(length: int, share: float, seed: int, most: int) -> None:
     cut = cutting(length, 200_000, share, str(seed), most)
-    # Then it is the same for the same seed, and all numbers are of ranges that there are
+    # Then a seed always gives one sample, and all its numbers are of existing ranges
     assert cut == cutting(length, 200_000, share, str(seed), most)
     assert sorted({*cut.chosen}) == [*cut.chosen]
     assert {*cut.chosen} <= {*range(cut.of)}
     assert (cut.of - 1) * cut.records < length <= cut.of * cut.records
-    # And it lies all over the length, in ten parts of it or as many ranges as may be
+    # And it spreads over the length, in ten sections or as many ranges as allowed
     step = -(-cut.of // max(len(cut.chosen), 1))
     assert len(cut.chosen) >= min(SPREAD, most, cut.of)
     assert all(after - before < 2 * step for before, after in pairwise([-1, *cut.chosen, cut.of]))
-    # And together it is the share, or what is not worth to be cut, and a range and a half at most
+    # And in total it has the share, or the minimum, and at most a range and a half more
     assert len(cut.chosen) * cut.records <= max(share * length, SPREAD * LEAST_RECORDS) + 1.5 * cut.records + SPREAD
 
 
-def test_another_seed_draws_another_sample_and_small_partitions_are_looked_at_as_a_whole() -> None:
+def test_seed_changes_the_sample_and_small_partitions_are_compared_as_a_whole() -> None:
     assert cutting(1_000_000, 200_000, 0.1, "1").chosen != cutting(1_000_000, 200_000, 0.1, "2").chosen
     for length in (1, 700, SPREAD * LEAST_RECORDS):
         cut = cutting(length, 200_000, 0.001, "1")
@@ -343,36 +341,36 @@ def header(at: int, count: int, writer: Writer = WRITER, attributes: int = 0) ->
     return Batch(0, at, 2, attributes, count - 1, *writer, 0, count, 0)
 
 
-def test_what_is_not_in_a_progress_yet_follows_from_intents_and_the_copy() -> None:
+def test_progress_above_the_last_note_follows_from_intents_and_the_copy() -> None:
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     # Given a copy to which the first batch was appended, and one that was taken over since
     for tail, end in (([header(0, 10)], 10), ([header(0, 10), header(10, 1, Writer(900, 4), CONTROL)], 11)):
-        found, damage = standing(START, [intent], tail, end)
+        found, damage = current_progress(START, [intent], tail, end)
         assert (found.source, found.target, found.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
 
 
-def test_what_retention_took_of_a_copy_since_its_newest_progress_does_not_count_as_copied() -> None:
-    # Given a marker of somebody else behind three records, as many offsets as were to be appended, and nothing left
+def test_records_lost_to_retention_above_the_progress_do_not_count_as_copied() -> None:
+    # Given a foreign marker above three records, with as many offsets as intended records, and nothing left
     intent = Intent(WRITER, 0, (Copied(0, 3), Copied(3, 1)))
-    assert standing(START, [intent], [], 4) == (START, None)
+    assert current_progress(START, [intent], [], 4) == (START, None)
 
 
-def test_a_progress_that_is_newer_than_the_look_at_the_copy_stands() -> None:
+def test_progress_newer_than_the_log_end_is_kept() -> None:
     progress = START.with_batches([Copied(0, 30)])
-    assert standing(progress, [], [header(0, 20)], 20) == (progress, None)
+    assert current_progress(progress, [], [header(0, 20)], 20) == (progress, None)
 
 
-def test_a_copy_that_somebody_else_writes_to_is_damaged_there() -> None:
+def test_foreign_record_damages_the_copy() -> None:
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     marked = header(10, 1, Writer(900, 4), CONTROL)
     for tail, at in (([header(10, 2, Writer(7, 0))], 10), ([marked, marked, header(12, 1, Writer(7, 0))], 12)):
-        found, damage = standing(START, [intent], [header(0, 10), *tail], at + 1)
+        found, damage = current_progress(START, [intent], [header(0, 10), *tail], at + 1)
         assert found.source == 15
         assert damage == RecordDifference(15, at, "producer 7, which is not the copier, has written to the copy")
 
 
-def test_a_copy_with_more_than_was_to_be_appended_is_damaged() -> None:
-    found, damage = standing(START, [], [header(0, 4)], 4)
+def test_copy_with_more_records_than_intended_is_damaged() -> None:
+    found, damage = current_progress(START, [], [header(0, 4)], 4)
     assert (found, damage and damage.offset) == (START, 0)
 
 

@@ -1,4 +1,4 @@
-"""Of compacted topics readers see the last state of each key: it is the same in both, whatever compaction has taken."""
+"""In compacted topics readers see the last state of each key: it is equal in both logs after any compaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def log(words: str) -> Log:
 
 
 def held(some: Log, log_start: int = 0, value: bytes | None = None) -> Held:
-    """:param value: of each record; None: a value of its own."""
+    """:param value: value of each record; None: a unique one."""
     values = (b"%d" % one.offset if value is None else value for one in some)
     rows = (
         Record.of(one.offset, MS, one.key.encode(), v if one.live else None)
@@ -54,7 +54,7 @@ def held(some: Log, log_start: int = 0, value: bytes | None = None) -> Held:
 
 
 def shown(some: Log) -> dict[str, int]:
-    """What a reader from the start on has in the end: key → the record that its value is of."""
+    """The final state for a reader from the start: key → the record with its value."""
     last = {one.key: one for one in some}
     return {key: one.offset for key, one in last.items() if one.live}
 
@@ -70,9 +70,9 @@ def compare(
     followed: int = 100,
     starts: tuple[int, int] = (0, 0),
 ) -> Compared:
-    """Of a copy of the offsets below `end`, each in its place.
+    """Compares a copy of the offsets below `end`, each at its own offset.
 
-    :param arrived: records behind them that were copied meanwhile; None: those that are there.
+    :param arrived: later records copied meanwhile; None: those in the copy.
     """
     progress = Progress(WRITER, 0, 0).with_batches([Copied(0, end)])
     (span,) = ranges(CopyMap.of(progress), starts[0], end, 1 << 40)
@@ -93,14 +93,14 @@ def compare(
 
 
 @pytest.mark.parametrize("steps", range(12))
-def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at(steps: int) -> None:
-    # Given a copy that has no trace of a key
+def test_keys_are_not_judged_when_the_time_is_over(steps: int) -> None:
+    # Given a copy without any record of a key
     source, copy = held(log("a b a c b")), held(log(". b . c b"))
     (span,) = ranges(CopyMap.of(Progress(WRITER, 0, 0).with_batches([Copied(0, 5)])), 0, 5, 1 << 40)
-    # When the time is over after so many steps
+    # When the time is over after this number of steps
     asked = iter([False] * steps + [True] * 100)
     found = Comparison(span, source, copy, BOTH).run(over=lambda: next(asked))
-    # Then it is told only by who has seen all of it
+    # Then only a complete pass reports the key
     missing = RecordDifference(2, 2, MISSING)
     assert (found.first, found.cut_short) in {(None, True), (missing, False)}
     assert steps > 0 or found.cut_short
@@ -145,7 +145,7 @@ def test_of_keys_nothing_is_said_when_the_time_was_over_before_all_was_looked_at
         "the first of two differences of another kind",
     ],
 )
-def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
+def test_compacted_records_are_distinguished_from_lost_ones(
     source: str, copy: str, first: RecordDifference | None
 ) -> None:
     end = len(source.split())
@@ -178,37 +178,37 @@ def test_what_compaction_may_have_taken_is_told_from_what_was_lost(
         "deleted by what is not copied yet",
     ],
 )
-def test_what_came_later_explains_what_is_gone_below_it(source: str, copy: str, first: RecordDifference | None) -> None:
+def test_later_records_explain_compacted_ones(source: str, copy: str, first: RecordDifference | None) -> None:
     end = len(source.partition("|")[0].split())
     whole = [log(words.replace("|", "")) for words in (source, copy)]
     found = compare(whole[0], whole[1], end)
     assert found.first == first
 
 
-def test_what_was_copied_meanwhile_explains_what_is_gone_also_if_it_is_gone_itself() -> None:
-    # Given a copy without the last value of a key, and a source in which a tombstone came behind it
+def test_records_copied_meanwhile_explain_missing_ones() -> None:
+    # Given a copy without the last value of a key, and a source with a later tombstone
     source, copy = log("a b c b d b- b"), log("a . c .")
-    # When the copy has got two records since, then it may have had the tombstone; when one or none, it has not
+    # When the copy has got two records since, then it may have had the tombstone; with one or none it cannot
     assert compare(source, copy, 4, arrived=2).first is None
     for arrived in (0, 1):
         assert compare(source, copy, 4, arrived=arrived).first == RecordDifference(3, 3, MISSING)
 
 
-def test_only_a_compacted_copy_may_lack_what_its_source_has() -> None:
+def test_only_a_compacted_copy_may_lack_records_of_its_source() -> None:
     source, copy = log("a b a c"), log(". b a c")
     assert compare(source, copy, 4, compacted=Compacted(source=False, copy=True)).first is None
     missing = RecordDifference(0, 0, "the copy does not have it")
     assert compare(source, copy, 4, compacted=Compacted(source=True, copy=False)).first == missing
-    # Of one that is not compacted everything is there that the source once had
+    # A copy that is not compacted has everything that the source ever had
     assert compare(copy, source, 4, compacted=Compacted(source=True, copy=False)).first is None
     surplus = compare(log(". b . c"), source, 4, compacted=Compacted(source=True, copy=False)).first
     assert surplus == RecordDifference(2, 2, SURPLUS)
 
 
-def test_what_retention_has_taken_is_no_deletion() -> None:
-    # Given logs that are deleted from their starts on as well
+def test_retention_is_no_deletion() -> None:
+    # Given logs that also delete records at their starts
     everything = log("a b c d a- c")
-    # Then what lies below the start of one is no difference, however that shows
+    # Then records below one log's start are no difference in either form
     assert compare(everything[3:], everything, 6, starts=(3, 0)).first is None
     assert compare(everything, everything[3:], 6, starts=(0, 3)).first is None
     # but for a tombstone that the copy has lost, of a record that it still has
@@ -216,30 +216,30 @@ def test_what_retention_has_taken_is_no_deletion() -> None:
     assert compare(everything[3:], lost, 6, starts=(3, 0)).first == RecordDifference(4, 4, DELETED.format(0))
 
 
-def test_a_key_is_different_only_if_it_still_is_when_it_is_looked_at_again() -> None:
-    # Given a copy that was compacted while it was read: its value was read, and the tombstone was gone then
+def test_key_differs_only_if_a_second_reading_confirms_it() -> None:
+    # Given a copy that was compacted while it was read: its value was read, but the tombstone was gone by then
     source, read = log("a b a- c"), log("a b . c")
     looks: list[Log] = [read, log(". b . c")]
     assert compare(source, read, 4, by_now=lambda: (source, looks.pop(0))).first is None
-    # When the value stays, then it is one
+    # When the value stays, then it is a difference
     assert compare(source, read, 4, by_now=lambda: (source, read)).first == RecordDifference(2, 2, DELETED.format(0))
 
 
-def test_no_more_keys_are_followed_at_a_time_than_are_allowed_and_all_are_judged() -> None:
-    # Given hundreds of keys that only the source has still, of which each has a later record behind all of them
+def test_followed_keys_are_bounded_and_all_keys_are_judged() -> None:
+    # Given hundreds of keys that only the source still has, each with a later record above all of them
     keys, at_a_time = [f"k{number}" for number in range(400)], 50
     first = tuple(One(at, key, True) for at, key in enumerate(keys))
     second = tuple(One(len(keys) + at, key, True) for at, key in enumerate(keys))
     # When they are followed some at a time
     found = compare(first + second, second, 2 * len(keys), followed=at_a_time)
-    # Then each is found again, in whichever part of the keys it is, and counted once
+    # Then each is found again, in whichever share it is, and counted once
     assert (found.first, found.gone_in_copy, found.compared) == (None, 400, 400)
     # and one that is missing is found among them
     left = tuple(one for one in second if one.key != "k199")
     assert compare(first + second, left, 2 * len(keys), followed=at_a_time).first == RecordDifference(599, 599, MISSING)
 
 
-def test_the_parts_that_a_walk_has_no_room_for_and_its_own_are_all_keys() -> None:
+def test_shares_of_a_pass_and_the_remaining_ones_cover_all_keys() -> None:
     keys = Unmatched(KeyShare(), 10)
     for number in range(200):
         keys.add(Record.of(0, 0, b"%d" % number, b"").rest)
@@ -257,10 +257,10 @@ def of(written: Iterable[tuple[str, bool]]) -> Log:
 
 @given(entries, st.integers(0, 1 << 12), st.integers(0, 1 << 12), st.integers(1, 3))
 @settings(max_examples=400)
-def test_two_logs_are_equal_exactly_if_their_readers_have_the_same_in_the_end(
+def test_logs_are_equal_exactly_if_their_readers_see_equal_states(
     written: list[tuple[str, bool]], in_source: int, in_copy: int, followed: int
 ) -> None:
-    # Given any part of the records in the one, and any in the other
+    # Given any part of the records in one log, and any part in the other
     whole = of(written)
     source, copy = (tuple(one for one in whole if mask >> one.offset & 1) for mask in (in_source, in_copy))
     # When they are compared
@@ -273,7 +273,7 @@ def test_two_logs_are_equal_exactly_if_their_readers_have_the_same_in_the_end(
 
 
 class Cleaning(NamedTuple):
-    """A pass of a broker's cleaner: below `below` the last record of each key is left, and below `old` no tombstone."""
+    """A cleaner's pass: below `below` only the last record of each key is left, and below `old` no tombstone."""
 
     below: int
     old: int
@@ -296,7 +296,7 @@ passes: Any = st.lists(st.builds(Cleaning, st.integers(0, 14), st.integers(0, 14
 @given(entries, st.integers(1, 12), st.integers(0, 12), passes, passes, passes, passes, st.integers(1, 3))
 @settings(max_examples=400)
 @example([("a", True), ("b", True), ("a", False), ("a", True)], 2, 3, [], [], [], [Cleaning(3, 3)], 1)
-def test_copies_of_what_was_cleaned_on_both_sides_in_any_way_at_any_time_are_equal(
+def test_copies_are_equal_after_any_cleaning_on_both_sides(
     written: list[tuple[str, bool]],
     until: int,
     more: int,
@@ -306,11 +306,11 @@ def test_copies_of_what_was_cleaned_on_both_sides_in_any_way_at_any_time_are_equ
     later_in_copy: list[Cleaning],
     followed: int,
 ) -> None:
-    # Given a copy of the first records, and some that are copied while it is compared
+    # Given a copy of the first records, and some that are copied during the comparison
     whole = of(written)
     end, copied = min(until, len(whole)), min(until + more, len(whole))
     source, copy = cleaned(whole, in_source), cleaned(whole[:end], in_copy)
-    # which are there in the source until they are copied, and as long as the copier may still need their tombstones
+    # which the source keeps until they are copied, and as long as the copier may still need their tombstones
     kept = {one.offset for one in whole[copied:] if not one.live}
     shown_by = [one for one in source if one.offset < end]
     now_source, now_copy = cleaned(source, later_in_source), cleaned(copy + whole[end:copied], later_in_copy)
@@ -324,8 +324,8 @@ def test_copies_of_what_was_cleaned_on_both_sides_in_any_way_at_any_time_are_equ
 
 
 class Turned(NamedTuple):
-    """A mirror that was turned round: what either log has of its own lies between what was mirrored before and what was
-    mirrored since."""
+    """A reversed mirror: the unmirrored records of either log are between those mirrored before and those mirrored
+    since."""
 
     before: list[tuple[str, bool]]
     own_in_source: list[tuple[str, bool]]
@@ -334,7 +334,7 @@ class Turned(NamedTuple):
 
     @property
     def bases(self) -> tuple[int, int]:
-        """Where it goes on in the source, and in the copy, behind a marker in each."""
+        """Offsets at which it continues in the source and in the copy, after a marker in each."""
         return len(self.before) + len(self.own_in_source) + 1, len(self.before) + len(self.own_in_copy) + 1
 
     @property
@@ -346,7 +346,7 @@ class Turned(NamedTuple):
         return of_source, of_copy
 
     def first(self, source: Log, copy: Log) -> RecordDifference | None:
-        """What their comparison finds."""
+        """The first difference that a comparison finds."""
         base, own_base = self.bases
         runs = (Run(0, 0, len(self.before)),)
         progress = Progress(WRITER, base, own_base, runs=runs, base=own_base, source_base=base)
@@ -355,7 +355,7 @@ class Turned(NamedTuple):
         return Comparison(span, held(source, value=b"v"), held(copy, value=b"v"), BOTH).run().first
 
     def readers(self, some: Log, base: int) -> dict[str, int]:
-        """As `shown`, to those who are led to it: key → which of the mirrored records it is."""
+        """Like `shown`, for readers that follow the map: key → mirrored record."""
         before = len(self.before)
         behind = (one._replace(offset=one.offset - base + before) for one in some if one.offset >= base)
         return shown((*(one for one in some if one.offset < before), *behind))
@@ -367,23 +367,23 @@ turned: Any = st.builds(Turned, entries, tails, tails, tails)
 
 @given(turned, st.integers(0, 1 << 24), st.integers(0, 1 << 24))
 @settings(max_examples=400)
-def test_what_is_a_logs_own_says_nothing_of_what_its_readers_have(mirror: Turned, in_source: int, in_copy: int) -> None:
-    # Given any part of the records in the one, and any in the other
+def test_unmirrored_records_do_not_affect_the_comparison(mirror: Turned, in_source: int, in_copy: int) -> None:
+    # Given any part of the records in one log, and any part in the other
     source, copy = (
         tuple(one for one in some if mask >> one.offset & 1)
         for some, mask in zip(mirror.logs, (in_source, in_copy), strict=True)
     )
     # When they are compared
     first = mirror.first(source, copy)
-    # Then they are equal exactly if who is led to the one has the same as who is led to the other
+    # Then they are equal exactly if readers of both logs see equal states
     base, own_base = mirror.bases
     assert (first is None) == (mirror.readers(source, base) == mirror.readers(copy, own_base))
 
 
-def test_a_lost_tail_does_not_explain_that_its_cleaner_took_what_was_mirrored() -> None:
-    # Given a copy that was the source, and holds a record of key k that was never mirrored above one that was
+def test_lost_tail_does_not_excuse_cleaned_mirrored_records() -> None:
+    # Given a copy that was the source, and has an unmirrored record of key k above a mirrored one
     mirror = Turned([("k", True), ("x", True)], [], [("k", True)], [("x", True)])
     source, copy = mirror.logs
     assert mirror.first(source, copy) is None
-    # When its cleaner takes the older one, then k is gone for whoever is led there
+    # When its cleaner removes the older one, then k is gone for its readers
     assert mirror.first(source, Cleaning(9, 0).of(copy)) == RecordDifference(0, 0, MISSING)

@@ -1,4 +1,4 @@
-"""What copiers write down is read as it was meant, and nothing else is."""
+"""Notes of copiers are read as they were written, and anything else is refused."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def test_a_note_is_read_as_it_was_written(note: Note) -> None:
 
 
 @pytest.mark.parametrize("fields", [1, 2])
-def test_a_progress_of_before_mirrors_were_turned_round_has_no_base(fields: int) -> None:
+def test_progress_from_before_reversals_has_no_base(fields: int) -> None:
     # Given a note that lacks the last fields
     key, value = encode(COPY, Progress(Writer(7, 3), 10, 12, base=4, source_base=5))
     shorter = json.dumps(json.loads(value)[:-fields]).encode()
     # When it is read
     _, note = decode(key, shorter)
-    # Then it has what it says, and no more
+    # Then it has the given fields, and no base
     assert isinstance(note, Progress)
     assert (note.source, note.base, note.source_base) == (10, 4 if fields == 1 else 0, 0)
 
 
-def test_intents_use_their_keys_again_and_a_progress_has_its_own() -> None:
+def test_intents_reuse_their_keys_and_a_progress_has_its_own() -> None:
     intent = Intent(Writer(7, 0), 5, (Copied(0, 1),))
     keys = [encode(COPY, intent._replace(number=5 + turn * SLOTS))[0] for turn in range(3)]
     assert len(set(keys)) == 1
@@ -85,17 +85,17 @@ def test_intents_use_their_keys_again_and_a_progress_has_its_own() -> None:
         (b'["l","t",0,1]', b"\0\1\2"),
     ],
 )
-def test_what_is_no_note_is_named(key: bytes, value: bytes) -> None:
+def test_invalid_note_is_named(key: bytes, value: bytes) -> None:
     with pytest.raises(CopyDamagedError, match="cannot be read"):
         decode(key, value)
 
 
-def test_notes_of_a_partition_stay_in_one_place() -> None:
+def test_notes_of_a_partition_stay_in_one_log_partition() -> None:
     assert [log_partition(COPY._replace(partition=p), 16) for p in range(4)] == [2, 4, 14, 8]
     assert transactional_id(COPY) == "switchyard-copy-east-west-orders-3"
 
 
-def test_the_map_of_a_copy_is_put_together_from_its_pages_and_its_progress() -> None:
+def test_map_is_assembled_from_pages_and_progress() -> None:
     pages = [RunPage(number, (Run(10 * number, number, 1),)) for number in range(3)]
     progress = Progress(Writer(7, 0), 31, 4, runs=(Run(30, 3, 1),), pages=3)
     # Given the notes in any order, a page that no progress counts yet, and an older one of the same number
@@ -103,7 +103,7 @@ def test_the_map_of_a_copy_is_put_together_from_its_pages_and_its_progress() -> 
     for note in (RunPage(1, ()), pages[2], progress, pages[0], pages[1], RunPage(3, (Run(99, 9, 1),))):
         notes.take(*encode(COPY, note))
     assert [run.source for run in notes.runs] == [0, 10, 20, 30]
-    # Then a page that is missing is no map with a hole
+    # Then a missing page is an error, not a hole in the map
     del notes.pages[1]
     with pytest.raises(CopyDamagedError, match="page 1"):
         _ = notes.runs
@@ -116,7 +116,7 @@ def test_a_copier_does_not_read_the_pages() -> None:
     assert notes.runs == ()
 
 
-def test_whose_note_it_is_stands_in_its_key() -> None:
+def test_key_names_the_copy_of_a_note() -> None:
     key, _ = encode(COPY, Intent(Writer(7, 0), 5, (Copied(0, 1),)))
     assert copy_of(key) == COPY
     with pytest.raises(CopyDamagedError):
@@ -124,7 +124,7 @@ def test_whose_note_it_is_stands_in_its_key() -> None:
 
 
 def test_the_largest_notes_fit_into_a_log_with_small_messages() -> None:
-    """`max.message.bytes` of the copy log is a megabyte unless somebody sets it."""
+    """`max.message.bytes` of the copy log is a megabyte by default."""
     far = 1 << 50
     batches = tuple(Copied(far + 7 * i, 3, far + i * 7919, 9, i * 7919) for i in range(MAX_BATCHES))
     runs = tuple(Run(far + 7 * i, far + 3 * i, 2) for i in range(PAGE_RUNS))

@@ -1,4 +1,4 @@
-"""Limits on bytes in a second are kept over time, whatever comes at once; and what comes is measured."""
+"""Limits on bytes per second are kept over time, however bytes arrive; and rates are measured."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ha_core.mirror.pace import Bucket, RateMeter, Throttle
 
 
 @given(st.floats(1e3, 1e9), st.lists(st.integers(1, 10_000_000), min_size=1, max_size=60), st.floats(0, 5))
-def test_no_more_comes_than_the_limit_but_for_the_last_answer(limit: float, answers: list[int], begin: float) -> None:
-    # Given someone who asks as soon as something may be asked for
+def test_rate_limit_is_kept_except_for_the_last_answer(limit: float, answers: list[int], begin: float) -> None:
+    # Given a caller that requests as soon as it may
     bucket, now = Bucket(limit, begin), begin
     for amount in answers:
         now += bucket.wait_s(now)
@@ -22,7 +22,7 @@ def test_no_more_comes_than_the_limit_but_for_the_last_answer(limit: float, answ
     assert now - begin <= sum(answers[:-1]) / limit * 1.0001 + 1e-6
 
 
-def test_what_was_not_used_is_kept_for_a_moment_only() -> None:
+def test_unused_allowance_is_kept_for_a_moment_only() -> None:
     bucket = Bucket(1000, 0.0)
     bucket.spend(1250, 60.0)
     assert bucket.wait_s(60.0) == pytest.approx(1.0)
@@ -38,34 +38,34 @@ def test_a_clock_that_goes_back_changes_nothing() -> None:
 SLOW, OTHER = ("link-1", "slow"), ("link-1", "other")
 
 
-def test_a_mirror_waits_for_its_own_limit_and_for_that_of_all_whatever_else_its_link_has() -> None:
+def test_mirror_waits_for_its_own_and_the_common_limit() -> None:
     throttle = Throttle(0.0)
     throttle.limit(1000, {SLOW: 100}, 0.0)
     throttle.spend(SLOW, 100, 0.0)
     assert throttle.wait_s(SLOW, 0.0) == pytest.approx(1.0)
     assert throttle.wait_s(OTHER, 0.0) == pytest.approx(0.1)
-    # What is owed is not forgiven where limits are set again
+    # A debt is not forgiven when limits are set again
     throttle.limit(1000, {SLOW: 100, OTHER: 5}, 0.5)
     assert throttle.wait_s(SLOW, 0.5) == pytest.approx(0.5)
     throttle.limit(None, {}, 0.5)
     assert throttle.wait_s(SLOW, 0.5) == 0
 
 
-def test_who_is_allowed_less_waits_no_longer_for_what_was_taken_before_and_who_is_allowed_more_pays_it_sooner() -> None:
+def test_changed_limit_never_lengthens_the_wait_for_a_debt() -> None:
     bucket = Bucket(1_000_000, 0.0)
     bucket.spend(2_000_000, 0.0)
     bucket.change(1_000, 0.0)
     assert bucket.wait_s(0.0) == pytest.approx(2.0)
     bucket.change(4_000, 0.0)
     assert bucket.wait_s(0.0) == pytest.approx(0.5)
-    # And what nobody counted is not owed
+    # And uncounted bytes are not owed
     bucket.change(None, 0.0)
     bucket.spend(10**9, 0.0)
     bucket.change(1_000, 0.0)
     assert bucket.wait_s(0.0) == 0
 
 
-def test_an_answer_has_half_a_second_of_what_is_allowed_at_most_and_is_never_tiny() -> None:
+def test_request_size_is_half_a_second_of_the_limit_and_never_tiny() -> None:
     throttle = Throttle(0.0)
     assert throttle.at_once(OTHER, 3) > 1 << 40
     throttle.limit(10_000_000, {SLOW: 1_000_000}, 0.0)
@@ -74,7 +74,7 @@ def test_an_answer_has_half_a_second_of_what_is_allowed_at_most_and_is_never_tin
     assert throttle.at_once(SLOW, 400) == 65_536
 
 
-def test_a_rate_is_right_from_the_beginning_and_forgets() -> None:
+def test_rate_is_correct_from_the_beginning_and_decays() -> None:
     meter = RateMeter(0.0)
     for tenth in range(20):
         meter.add(100, tenth / 10)

@@ -1,4 +1,4 @@
-"""A partition that is copied, batch by batch: what lies in the copy afterwards, and what was written down before."""
+"""A partition copied batch by batch: the contents of the copy, and the notes written before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def content(record: Any) -> tuple[Any, ...]:
 
 
 @CODECS
-def test_a_copy_has_the_same_records_under_the_offsets_that_its_map_says(codec: int) -> None:
+def test_copy_has_the_records_at_the_offsets_of_its_map(codec: int) -> None:
     # Given batches, one of them compacted in its middle and at its end
     data = [records(0, range(4), codec), records(4, (0, 1, 4, 5, 9), codec), records(20, range(2), codec)]
     copy, target = PartitionCopy(START), Target(START.writer)
@@ -45,7 +45,7 @@ def test_a_copy_has_the_same_records_under_the_offsets_that_its_map_says(codec: 
     # And each gap begins a run
     assert copy.progress.runs == (Run(0, 0, 6), Run(8, 6, 2), Run(13, 8, 1), Run(20, 9, 2))
     assert copy.next_offset == 22
-    # And whoever takes over finds out the same
+    # And a successor recovers the same state
     assert recover(START, target.intents, DataEnd(11)) == copy.progress
 
 
@@ -62,12 +62,12 @@ def test_an_answer_is_held_until_its_last_batch_is_appended() -> None:
         for _ in copy.noted():
             copy.appended(copy.progress.target)
             held.append(copy.held)
-    # Then the buffer of the first is needed until all of it is there
+    # Then the first buffer is held until all of it is appended
     assert held == [len(first) + len(second)] * 2 + [len(second), 0]
 
 
-def test_what_is_made_of_an_answer_is_held_beside_what_is_appended_from_where_it_lies() -> None:
-    # Given an answer in a buffer that others share, with a batch as it is and one with a gap; and one with only such
+def test_split_batches_are_held_beside_the_receive_buffer() -> None:
+    # Given an answer in a shared buffer, with an unchanged batch and one with a gap; and an answer with only the latter
     plain, gap = records(0, range(4)), records(4, (0, 1, 3))
     copy, shared = PartitionCopy(START), bytearray(1000)
     part = memoryview(shared)[100:][: len(plain + gap)]
@@ -77,14 +77,14 @@ def test_what_is_made_of_an_answer_is_held_beside_what_is_appended_from_where_it
     assert 0 < made < 2 * len(gap)
     assert held == len(plain + gap) + made
     copy.fetched(bytearray(records(8, (0, 2))))
-    # Then only the buffer of the first is needed
+    # Then only the buffer of the first is held
     assert [id(one) for one in copy.buffers] == [id(shared)]
     assert copy.held - held == copy.made - made > 0
     # When all of it is appended
     for _ in range(2):
         for _ in copy.noted():
             copy.appended(copy.progress.target)
-    # Then nothing is
+    # Then nothing is held
     assert (copy.held, copy.made, list(copy.buffers)) == (0, 0, [])
 
 
@@ -109,7 +109,7 @@ def test_only_committed_records_are_copied() -> None:
     assert copy.next_offset == 10
 
 
-def test_an_answer_of_which_nothing_is_copied_is_passed_over() -> None:
+def test_answer_without_anything_to_copy_is_skipped() -> None:
     copy = PartitionCopy(START)
     aborted = records(0, range(3), producer=5, sequence=0, transactional=True) + marker(3, 5, 0)
     assert copy.fetched(bytearray(aborted), (Aborted(5, 0),)) == []
@@ -123,7 +123,7 @@ def test_a_batch_that_begins_before_the_next_offset_is_copied_from_there_on() ->
     assert copy.progress.producers == {7: (1, 14)}
 
 
-def test_what_compaction_took_at_the_end_of_a_batch_counts_for_its_producer() -> None:
+def test_records_compacted_at_the_end_of_a_batch_count_for_its_producer() -> None:
     batch = bytearray(records(0, (0, 2), producer=7, sequence=10))
     batch[23:27] = pack(">i", 6)  # the last offset stays when the last records go
     copy, target = PartitionCopy(START), Target(START.writer)
@@ -132,7 +132,7 @@ def test_what_compaction_took_at_the_end_of_a_batch_counts_for_its_producer() ->
     assert copy.next_offset == 7
 
 
-def test_records_stamped_by_their_broker_keep_these_times() -> None:
+def test_log_append_times_are_kept() -> None:
     batch = bytearray(records(0, range(3)))
     batch[21:23] = pack(">h", 8)
     ((copied, data),) = split(batch, next(batches(batch, 0, len(batch))), 0)
@@ -147,7 +147,7 @@ def test_a_batch_that_cannot_be_read_is_named() -> None:
         PartitionCopy(START).fetched(broken)
 
 
-def test_a_copy_that_somebody_else_writes_to_is_noticed_at_the_next_append() -> None:
+def test_foreign_writes_are_noticed_at_the_next_append() -> None:
     copy = PartitionCopy(START)
     copy.fetched(bytearray(records(0, range(3))))
     copy.noted()
@@ -155,7 +155,7 @@ def test_a_copy_that_somebody_else_writes_to_is_noticed_at_the_next_append() -> 
         copy.appended(4)
 
 
-def test_no_slot_of_an_intent_is_used_again_before_a_progress_is_written() -> None:
+def test_intent_slots_are_not_reused_before_a_progress() -> None:
     # Given a copy whose progress is never written
     copy, target = PartitionCopy(START), Target(START.writer)
     at = 0
@@ -167,12 +167,12 @@ def test_no_slot_of_an_intent_is_used_again_before_a_progress_is_written() -> No
     assert copy.due
     # When it is written
     copy.recorded(copy.progress)
-    # Then it goes on
+    # Then it continues
     assert copy.has_slots
     assert not copy.due
 
 
-def test_what_is_on_its_way_is_counted_in_bytes() -> None:
+def test_bytes_in_flight_are_counted() -> None:
     copy, data = PartitionCopy(START), records(0, range(50))
     copy.fetched(bytearray(data))
     assert copy.bytes == len(data)
@@ -181,7 +181,7 @@ def test_what_is_on_its_way_is_counted_in_bytes() -> None:
     assert copy.bytes == 0
 
 
-def test_thousands_of_tiny_batches_are_spread_over_intents_and_what_finds_no_slot_is_fetched_again(
+def test_tiny_batches_are_spread_over_intents_and_the_rest_is_refetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given an answer of more batches than fit into the intents that may be open
@@ -190,7 +190,7 @@ def test_thousands_of_tiny_batches_are_spread_over_intents_and_what_finds_no_slo
     copy, target = PartitionCopy(START), Target(START.writer)
     # When it is taken
     intents = copy.fetched(bytearray(data))
-    # Then no intent has more than it may, and the next fetch begins where they end
+    # Then no intent is over its limit, and the next fetch begins where they end
     assert [len(intent.batches) for intent in intents] == [10] * (SLOTS - 1)
     assert copy.next_offset == 10 * (SLOTS - 1)
     # And once a progress is written the rest follows
@@ -213,18 +213,18 @@ def test_a_batch_with_more_gaps_than_an_intent_takes_is_copied_in_parts(monkeypa
     assert max(len(intent.batches) for intent in target.intents) == 3
 
 
-def test_batches_of_two_leaders_are_in_two_intents_so_that_each_says_its_leader() -> None:
+def test_batches_of_two_leader_epochs_are_in_separate_intents() -> None:
     copy = PartitionCopy(START)
     data = records(0, range(2), leader_epoch=4) + records(2, range(2), leader_epoch=7) + marker(4, 5, 1)
     assert [intent.leader_epoch for intent in copy.fetched(bytearray(data))] == [4, 7]
-    # The marker was written by the leader of epoch 0, as far as it says: it lies before the next offset
+    # The marker was written by the leader of epoch 0, as far as it says: it is below the next offset
     assert (copy.next_offset, copy.next_epoch) == (5, 0)
     for _ in copy.noted():
         copy.appended(0)
     assert copy.progress.leader_epoch == 4
 
 
-def test_a_producer_whose_last_records_were_compacted_away_is_known_as_well() -> None:
+def test_producer_with_compacted_last_records_is_known() -> None:
     copy, target = PartitionCopy(START), Target(START.writer)
     target.copy_all(copy, records(0, range(2)) + empty(2, 4, producer=7, sequence=10) + records(7, range(1)))
     assert copy.progress.producers == {7: (1, 14)}
@@ -232,7 +232,7 @@ def test_a_producer_whose_last_records_were_compacted_away_is_known_as_well() ->
     assert recover(START, target.intents, DataEnd(3)) == copy.progress
 
 
-def test_the_time_of_what_is_copied_follows_what_is_seen() -> None:
+def test_copied_time_follows_seen_time() -> None:
     copy = PartitionCopy(START)
     copy.fetched(bytearray(records(0, range(3)) + records(3, range(5))))
     first, _ = copy.noted()
@@ -241,7 +241,7 @@ def test_the_time_of_what_is_copied_follows_what_is_seen() -> None:
     assert copy.copied_ms == first.newest_ms == MS + 6
 
 
-def test_a_marker_that_compaction_has_emptied_is_passed_over_and_ends_no_transaction() -> None:
+def test_emptied_marker_is_skipped_and_ends_no_transaction() -> None:
     # Given an emptied marker in the middle of an aborted transaction of its producer, and another one at the end
     data = b"".join(
         [

@@ -1,4 +1,4 @@
-"""What a copier that takes over finds out, where copiers die or stand still between any two writes."""
+"""Recovery by a successor, after copiers have died or stalled between any two writes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def marker(at: int, epoch: int) -> Batch:
     return header(at, 1, Writer(7, epoch), 0x30)
 
 
-def test_what_was_appended_of_the_last_intent_is_known_by_the_number_of_its_records() -> None:
+def test_number_of_records_tells_which_batches_of_an_intent_were_appended() -> None:
     # Given an intent of three batches, after a gap in the source
     intent = Intent(Writer(7, 0), 0, (Copied(5, 10, 70, 1, 9), Copied(15, 1), Copied(20, 4, 71, 0, 3)), leader_epoch=3)
-    # When the copy ends behind the second
+    # When the copy ends after the second
     found = recover(START, [intent], DataEnd(11))
-    # Then copying goes on with the third, and only the producers of the first two are known
+    # Then copying continues with the third, and only the producers of the first two are known
     assert (found.source, found.target, found.sequence, found.number) == (16, 11, 11, 0)
     assert found.runs == (Run(5, 0, 11),)
     assert found.producers == {70: (1, 9)}
@@ -58,14 +58,14 @@ def test_each_gap_of_the_source_begins_a_run() -> None:
 
 
 def test_intents_of_a_copier_that_was_taken_over_are_ignored() -> None:
-    # Given a progress of epoch 1, and what the copier of epoch 0 still wanted to append
+    # Given a progress of epoch 1, and a late intent of the copier of epoch 0
     progress = START.taken_over(Writer(7, 1), 1)
     late = Intent(Writer(7, 0), 0, (Copied(0, 5),))
     mine = Intent(Writer(7, 1), 0, (Copied(0, 2),))
     assert recover(progress, [late, mine], DataEnd(3)).source == 2
 
 
-def test_a_copy_that_holds_more_than_was_to_be_appended_is_damaged() -> None:
+def test_copy_with_more_records_than_intended_is_damaged() -> None:
     with pytest.raises(CopyDamagedError, match="known up to 0"):
         recover(START, [], DataEnd(4))
 
@@ -75,30 +75,30 @@ def test_a_copy_that_ends_inside_a_batch_is_damaged() -> None:
         recover(START, [Intent(Writer(7, 0), 0, (Copied(0, 5),))], DataEnd(4))
 
 
-def test_records_of_somebody_else_are_found() -> None:
+def test_foreign_records_are_found() -> None:
     tail = [header(0, 5, Writer(7, 0)), header(5, 1, Writer(8, 0)), marker(6, 1)]
     with pytest.raises(CopyDamagedError, match="producer 8"):
         data_end(tail, START, 7)
 
 
-def test_the_good_part_of_a_copy_ends_where_somebody_else_has_written() -> None:
-    # Given an intent of three batches, of which two are there, and a stray record behind them
+def test_good_part_of_a_copy_ends_at_a_foreign_record() -> None:
+    # Given an intent of three batches, two of them appended, and a foreign record above them
     writer = Writer(7, 0)
     intent = Intent(writer, 0, (Copied(0, 3), Copied(5, 2), Copied(9, 4)))
     tail = [header(0, 3, writer), header(3, 2, writer, sequence=3), header(5, 1, Writer(8, 0)), marker(6, 1)]
     with pytest.raises(CopyDamagedError):
         data_end(tail, START, 7)
-    # Then what lies below the stray is known with its source offsets, and nothing of it is guessed
+    # Then everything below the foreign record is known with its source offsets, without guessing
     good = good_part(START, [intent], tail, 7)
     assert good is not None
     assert (good.source, good.target, good.runs) == (7, 5, (Run(0, 0, 3), Run(5, 3, 2)))
 
 
-def test_a_copy_that_has_lost_acknowledged_records_has_no_part_that_is_known_to_be_good() -> None:
+def test_copy_that_lost_acknowledged_records_has_no_good_part() -> None:
     progress = START.with_batches([Copied(0, 100)])
     assert good_part(progress, [], [header(0, 99, Writer(7, 0)), marker(99, 1)], 100) is None
     assert good_part(progress, [], [], 60) is None
-    # But where only what came behind the newest progress is in doubt, all that is noted is good
+    # But if only records above the newest progress are in doubt, everything noted is good
     assert good_part(START, [], [header(0, 4, Writer(7, 0))], 4) == START
 
 
@@ -109,67 +109,66 @@ def test_the_data_ends_at_the_first_marker_after_the_progress() -> None:
 
 
 def foreign(at: int) -> Batch:
-    """The marker of a transaction of somebody else."""
+    """The marker of a foreign transaction."""
     return header(at, 1, Writer(300, 5), 0x30)
 
 
-def test_a_marker_of_somebody_else_between_records_is_a_hole_of_one_offset() -> None:
-    # Given what a coordinator knew of a copy that was a source: it has ended a transaction among what was appended
+def test_foreign_marker_between_records_is_a_hole_of_one_offset() -> None:
+    # Given a copy that was a source: a coordinator has ended an old transaction between appended batches
     writer = Writer(7, 0)
     intents = [Intent(writer, 0, (Copied(0, 3), Copied(3, 2), Copied(5, 4)))]
     tail = [header(0, 3, writer), foreign(3), foreign(4), header(5, 2, writer, sequence=3), foreign(7)]
     # When a copier takes the copy over
     found = data_end([*tail, header(8, 4, writer, sequence=5), marker(12, 1)], START, 13)
     progress = recover(START, intents, found)
-    # Then it knows where everything lies
+    # Then the map is complete
     assert found == DataEnd(12, (3, 4, 7))
     assert progress.runs == (Run(0, 0, 3), Run(3, 5, 2), Run(5, 8, 4))
     assert (progress.source, progress.target, progress.sequence) == (9, 12, 9)
-    # And where that marker is the last thing, the data ends before it
+    # And if that marker is the last batch, the data end before it
     assert data_end([*tail, marker(8, 1)], START, 9) == DataEnd(7, (3, 4))
     assert recover(START, intents, DataEnd(7, (3, 4))).source == 5
 
 
-def test_a_record_of_somebody_else_is_damage_whatever_markers_lie_before_it() -> None:
+def test_foreign_record_is_damage_after_any_markers() -> None:
     tail = [header(0, 3, Writer(7, 0)), foreign(3), header(4, 1, Writer(300, 5), 0x10)]
     with pytest.raises(CopyDamagedError, match="offset 4 was written by producer 300"):
         data_end(tail, START, 5)
 
 
-def test_what_is_gone_from_before_a_batch_is_known_by_its_sequence() -> None:
-    # Given a copy of two batches, a marker of somebody else, and two more batches
+def test_sequence_tells_what_is_missing_before_a_batch() -> None:
+    # Given a copy of two batches, a foreign marker, and two more batches
     writer = Writer(7, 0)
     intents = [Intent(writer, 0, (Copied(0, 3), Copied(3, 2), Copied(9, 4), Copied(13, 2)))]
     whole = [header(0, 3, writer), header(3, 2, writer, 0, 3), foreign(5), header(6, 4, writer, 0, 5)]
     whole.append(header(10, 2, writer, 0, 9))
-    # When retention takes the beginning, or compaction something between
+    # When retention removes the beginning, or compaction something in between
     for left in (whole, whole[2:], whole[3:], whole[4:], [whole[0], whole[3], whole[4]], [whole[0], whole[4]]):
         found = recover(START, intents, data_end([*left, marker(12, 1)], START, 13))
-        # Then it is known what is there, and where everything lies that is left
+        # Then the remaining records are mapped correctly
         assert (found.source, found.target, found.sequence) == (15, 12, 11)
         offsets = {run.source + i: run.target + i for run in found.runs for i in range(run.records)}
         placed = [offsets[source] for one in intents[0].batches for source in range(one.source, one.after)]
         assert all(placed[one.base_sequence] == one.base_offset for one in left if one.attributes == 0)
 
 
-def test_a_batch_that_does_not_lie_where_its_sequence_says_is_damage() -> None:
+def test_batch_at_an_offset_that_contradicts_its_sequence_is_damage() -> None:
     writer = Writer(7, 0)
-    for at, sequence in ((4, 5), (5, 3)):  # records before it were lost, or something else came between
+    for at, sequence in ((4, 5), (5, 3)):  # records before it were lost, or a foreign batch came between
         tail = [header(0, 3, writer), foreign(3), header(4, 1, writer, sequence=3), header(at, 2, writer, 0, sequence)]
         with pytest.raises(CopyDamagedError, match=f"offset {at} has {sequence} records of its copier before it"):
             data_end(tail, START, at + 2)
 
 
-def test_what_is_gone_from_behind_the_last_record_does_not_count_as_copied() -> None:
-    # Given a copy with three records, and behind them a marker of somebody else; the fourth record was noted and never
-    # appended
+def test_records_missing_above_the_last_one_do_not_count_as_copied() -> None:
+    # Given a copy with three records and a foreign marker above them; the fourth record was noted and never appended
     writer = Writer(7, 0)
     intents = [Intent(writer, 0, (Copied(0, 3),)), Intent(writer, 1, (Copied(3, 1, 70, 0, 3),))]
     whole = [header(0, 3, writer), foreign(3), marker(4, 1)]
-    # When retention takes all below the marker of the next copier, or compaction what lies before it
+    # When retention removes everything below the next copier's marker, or compaction the records before it
     for left, source in ((whole, 3), (whole[:1] + whole[2:], 3), (whole[2:], 0), ([], 0)):
         found = recover(START, intents, data_end(left, START, 5))
-        # Then nothing counts as copied that is not there, neither for the map nor for its producer
+        # Then nothing missing counts as copied, neither in the map nor for its producer
         assert (found.source, found.producers) == (source, {})
         assert sum(run.records for run in found.runs) == source
 
@@ -179,35 +178,35 @@ def test_a_marker_inside_a_batch_is_damage() -> None:
         recover(START, [Intent(Writer(7, 0), 0, (Copied(0, 5),))], DataEnd(6, (2,)))
 
 
-def test_a_copy_that_has_lost_what_it_acknowledged_is_damaged() -> None:
+def test_copy_that_lost_acknowledged_records_is_damaged() -> None:
     with pytest.raises(CopyDamagedError, match="ends at 11, and records up to 14"):
         recover(START.with_batches([Copied(0, 14)]), [], DataEnd(11))
 
 
-def test_data_behind_the_marker_of_a_copier_that_wrote_no_progress_is_somebody_else_s() -> None:
+def test_data_above_the_marker_of_a_copier_without_progress_is_foreign() -> None:
     tail = [header(0, 5, Writer(7, 0)), marker(5, 1), header(6, 1, Writer(7, 1)), marker(7, 2)]
-    with pytest.raises(CopyDamagedError, match=r"offset 6 .* behind the marker"):
+    with pytest.raises(CopyDamagedError, match=r"offset 6 .* above the marker"):
         data_end(tail, START, 8)
 
 
 def test_a_marker_does_not_hide_that_acknowledged_records_were_lost() -> None:
-    # Given a copy whose leader lost the last of a hundred records, and a take-over that fills its place
+    # Given a copy whose leader lost the last of a hundred records, and a takeover whose marker has that offset
     progress = START.with_batches([Copied(0, 100)])
     with pytest.raises(CopyDamagedError, match="acknowledged at offset 99"):
         data_end([header(0, 99, Writer(7, 0)), marker(99, 1)], progress, 100)
-    # Then it is known however many take over after it
+    # Then it is detected after any number of takeovers
     with pytest.raises(CopyDamagedError, match="acknowledged at offset 99"):
         data_end([marker(99, 3), marker(100, 4)], progress, 101)
 
 
-def test_an_intent_of_which_a_progress_has_the_first_half_is_counted_from_there() -> None:
+def test_partly_recorded_intent_continues_after_the_progress() -> None:
     intent = Intent(Writer(7, 0), 0, (Copied(0, 3), Copied(3, 2), Copied(9, 1)))
     half = START.with_batches(intent.batches[:1])
     assert recover(half, [intent], DataEnd(5)).runs == (Run(0, 0, 5),)
     assert recover(half, [intent], DataEnd(6)).source == 10
 
 
-def test_an_end_between_two_batches_of_which_only_a_later_one_would_fit_is_damage() -> None:
+def test_end_that_fits_only_a_later_batch_is_damage() -> None:
     intents = [Intent(Writer(7, 0), 0, (Copied(0, 3),)), Intent(Writer(7, 0), 1, (Copied(3, 1),))]
     with pytest.raises(CopyDamagedError, match="inside the batch"):
         recover(START, intents, DataEnd(1))
@@ -227,7 +226,7 @@ def test_a_million_gaps_cost_a_progress_no_more_than_a_page() -> None:
     assert runs == [Run(2 * i, i, 1) for i in range(6 * PAGE_RUNS)]
 
 
-def test_of_more_producers_than_fit_those_stay_that_wrote_last() -> None:
+def test_latest_producers_are_kept_above_the_limit() -> None:
     account = ProgressBuilder(START)
     for number in range(MAX_PRODUCERS + 5):
         account.add(Copied(2 * number, 1, number, 0, 0))
@@ -241,7 +240,7 @@ def test_of_more_producers_than_fit_those_stay_that_wrote_last() -> None:
 
 @dataclass
 class World:
-    """The target's brokers: a copy, its part of the copy log, and what each of them refuses."""
+    """The target's brokers: a copy, its partition of the copy log, and their fences."""
 
     copy: list[tuple[Batch, Copied | None]] = field(default_factory=list)
     log: dict[bytes, bytes] = field(default_factory=dict)
@@ -249,7 +248,7 @@ class World:
     seen_by_copy: int = 0
     seen_by_log: int = 0
     log_start: int = 0
-    """Of the copy: what lies below is gone."""
+    """Log start of the copy."""
 
     @property
     def tail(self) -> list[Batch]:
@@ -296,7 +295,7 @@ Life = Iterator["Copier"]
 
 
 class Copier:
-    """One life of a copier; each `next` is one write that a broker has taken, or was refused."""
+    """One life of a copier; each `next` is one write that a broker has accepted or refused."""
 
     def __init__(self, world: World, source: Source, rnd: random.Random) -> None:
         self.world, self.source, self.rnd = world, source, rnd
@@ -329,7 +328,7 @@ class Copier:
                 try:
                     copy.appended(offset)
                 except DisplacedError:
-                    return  # another life finds out what lies between
+                    return  # the next life finds out what precedes it
             # Now and then, in the middle of an intent as well
             if self.rnd.random() < 0.2 or copy.due:
                 notes = copy.notes()
@@ -347,12 +346,12 @@ class Copier:
             return None  # the coordinator knows a newer one
         marks = [world.mark_copy, world.mark_log]
         rnd.shuffle(marks)
-        # Each is written once at least, and again where the coordinator did not hear that it was
+        # Each is written at least once, and again if the coordinator did not learn of it
         for mark in marks:
             for _ in range(rnd.choice((1, 1, 1, 2, 3))):
                 mark(epoch)
                 yield self
-        # The end of the copy is asked for before that of its log: whose records are below it has a progress there
+        # The end of the copy is read before the log: copiers with records below it have a progress in the log
         behind, tail = world.end, world.tail
         yield self
         notes = world.notes
@@ -393,11 +392,9 @@ class Source:
 
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from((0, 0.02, 0.2)), st.sampled_from((0, 0, 0.02, 0.2)))
-def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(
-    seed: int, markers: float, retention: float
-) -> None:
-    # Given a source with gaps, and several copiers of which each may stop for as long as it likes, or for ever; and in
-    # the copy markers of somebody else; and retention, which takes what it likes of it, also all
+def test_copiers_that_die_or_stall_anywhere_copy_each_record_once(seed: int, markers: float, retention: float) -> None:
+    # Given a source with gaps, and several copiers, each of which may stall for any time or forever; foreign markers in
+    # the copy; and retention, which may remove any part of it, even everything
     rnd = random.Random(seed)
     source, world, lives = Source(rnd), World(), list[Copier]()
     for _ in range(rnd.randint(5, 150)):
@@ -410,11 +407,10 @@ def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(
             world.copy.append((foreign(world.end), None))
         if rnd.random() < retention:
             world.log_start = rnd.choice((world.end, rnd.randint(world.log_start, world.end)))
-    # When one of them is let go on to the end
+    # When one of them runs to the end
     for _ in Copier(world, source, rnd).steps:
         pass
-    # Then the copy has got every batch, what is left of it is there once and in order, and the map and the producers
-    # are right
+    # Then the copy has got every batch, the remaining ones once and in order, and the map and the producers are correct
     every = [copied for _, copied in world.copy if copied is not None]
     left = [(header, copied) for header, copied in world.copy if copied and header.last_offset >= world.log_start]
     assert every == source.batches or (world.log_start and sorted(set(every)) == source.batches)
@@ -434,14 +430,14 @@ def test_copiers_that_die_or_stand_still_anywhere_copy_each_record_once(
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 1 << 32))
-def test_a_copy_whose_leader_loses_acknowledged_batches_is_right_or_stops_for_good(seed: int) -> None:
+def test_copy_whose_leader_loses_batches_is_correct_or_stops(seed: int) -> None:
     # Given copiers as before, and a leader of the copy that loses its last batches once
     rnd = random.Random(seed)
     source, world, lives = Source(rnd), World(), list[Copier]()
     at = rnd.randint(3, 100)
 
     def whole_life(one: Copier) -> bool:
-        """Whether it has found the copy damaged."""
+        """True if it has found the copy damaged."""
         try:
             for _ in one.steps:
                 pass
@@ -460,8 +456,8 @@ def test_a_copy_whose_leader_loses_acknowledged_batches_is_right_or_stops_for_go
             lives.remove(one)
         if step == at and world.copy:
             del world.copy[-rnd.randint(1, min(3, len(world.copy))) :]
-            lives.clear()  # what they had on its way is refused for its sequence
-    # When others begin again and again
+            lives.clear()  # brokers refuse their batches in flight for their sequences
+    # When others start again and again
     ended = [whole_life(Copier(world, source, rnd)) for _ in range(6)]
-    # Then all of them stop, or the copy is right
+    # Then all of them stop, or the copy is correct
     assert all(ended) or [one for _, one in world.copy if one is not None] == source.batches

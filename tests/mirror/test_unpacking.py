@@ -1,4 +1,4 @@
-"""What a batch holds is bounded before there is any of it, whatever its codec."""
+"""Decompression is bounded before any memory is used, for every codec."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = b"some records, one after the other; " * 5000
 
 
 @EACH
-def test_what_is_not_too_large_is_unpacked(compression: int) -> None:
+def test_records_within_the_limit_are_unpacked(compression: int) -> None:
     packed = PACKED[compression](TEXT)
     assert unpack(packed, compression) == TEXT
     assert unpack(packed, compression, len(TEXT)) == TEXT
@@ -37,20 +37,20 @@ def test_one_block_of_snappy_is_unpacked() -> None:
 
 
 @EACH
-def test_more_than_there_is_room_for_is_refused(compression: int) -> None:
+def test_records_above_the_limit_are_refused(compression: int) -> None:
     with pytest.raises(RemoteProtocolError, match="more than 0 MiB unpacked"):
         unpack(PACKED[compression](TEXT), compression, len(TEXT) - 1)
 
 
 @EACH
-def test_what_ends_in_the_middle_is_an_error(compression: int) -> None:
+def test_truncated_data_are_an_error(compression: int) -> None:
     packed = PACKED[compression](TEXT)
     with pytest.raises(Exception, match=r"."):
         assert unpack(packed[:-20], compression) == TEXT
 
 
 def test_a_batch_of_zeros_costs_no_more_than_the_limit() -> None:
-    # Given a gigabyte that is packed into some kilobytes
+    # Given a gigabyte that is compressed to some kilobytes
     packed = codec.zstd_encode(bytes(1 << 30))
     # When it is unpacked
     tracemalloc.start()
@@ -60,7 +60,7 @@ def test_a_batch_of_zeros_costs_no_more_than_the_limit() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Then what it would have taken was never there
+    # Then the decompressed data never existed
     assert peak <= 3 * MAX_UNPACKED_BYTES
 
 
@@ -68,7 +68,7 @@ def batch_of(values: list[bytes]) -> bytearray:
     return pack([Record.of(offset, 1_700_000_000_000, None, value) for offset, value in enumerate(values)], 4)
 
 
-def test_records_that_are_many_times_as_large_unpacked_are_made_into_batches_of_a_few_megabytes() -> None:
+def test_highly_compressed_records_are_split_into_batches_of_a_few_megabytes() -> None:
     # Given a batch of 20 MB of records
     data = batch_of([b"x" * 1_000_000] * 20)
     (batch,) = batches(data, 0, len(data))
@@ -79,7 +79,7 @@ def test_records_that_are_many_times_as_large_unpacked_are_made_into_batches_of_
     assert [one.offset for _, piece in found for one in split.read_records(piece, next(batches(piece, 0, len(piece))))]
 
 
-def test_a_batch_that_is_too_large_says_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_batch_is_reported_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking.unpack, "__defaults__", (1_000_000,))
     data = batch_of([b"x" * 500_000] * 3)
     (batch,) = batches(data, 0, len(data))

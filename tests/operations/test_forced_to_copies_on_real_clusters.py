@@ -95,7 +95,7 @@ def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
         thread.start()
         try:
             ends = {key: found.log_end for key, found in here.ends([copy.key for copy in copies]).items()}
-            wait_until(lambda: caught_up(job, ends), job.standing)  # noqa: B023
+            wait_until(lambda: caught_up(job, ends), job.statuses)  # noqa: B023
         finally:
             job.stop()
             thread.join(30)
@@ -277,7 +277,7 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     refused = switched("refuse")
     assert refused.result == "undone"
     assert f"topic {DAMAGED}: Its copy in west cannot be gone on with: {DAMAGED}-0: " in refused.error
-    assert "somebody else writes to the copy" in refused.error
+    assert "another producer writes to the copy" in refused.error
     assert "--damaged-copies leave" in refused.error
     assert SOUND not in refused.error
     # When the damaged one may stay

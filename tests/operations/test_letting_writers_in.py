@@ -14,7 +14,7 @@ from ha_core.wire.codes import ErrorCode
 
 SILENT = ClusterUnreachableError("west", "127.0.0.1:1", "does not answer within 5 s.")
 STARTING = NotReadyError("west", "has no controller.")
-REFUSED = refusal("west", "read the access rules of topics", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+REFUSED = refusal("west", "read the ACLs of topics", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def journal(error: KafkaAdminError, said: list[str]) -> Any:

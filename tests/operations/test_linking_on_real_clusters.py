@@ -174,12 +174,12 @@ def test_a_copier_of_an_ended_mirror_is_fenced(stack: Stack, environment: Enviro
     east, west = admin_of(environment, "east"), admin_of(environment, "west")
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with copying(east, west, copies_of(mirror, 2)) as job:
-        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.standing)
+        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.statuses)
         # When the mirror is ended
         assert unlink(environment, [topic], "west", "not needed")[0].result == "succeeded"
         produce(at(stack, "east"), topic, 10)
         # Then it has stopped when it wants to append, and what was produced since is not in the copy
-        wait_until(lambda: "stopped" in states(job), job.standing)
+        wait_until(lambda: "stopped" in states(job), job.statuses)
     assert len(content(at(stack, "west"), topic)) == 50
 
 
@@ -289,7 +289,7 @@ def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for
     east, west = admin_of(environment, "east"), admin_of(environment, "west")
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with copying(east, west, copies_of(mirror, 2)) as job:
-        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.standing)
+        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.statuses)
     west.delete_topics(west.topic_ids([topic]), lambda: None)
     west.create_topics([TopicSpec(topic, 2, 1)])
     # Then it is not deleted

@@ -71,7 +71,7 @@ def copied(environment: Environment, mirror: Mirror) -> Iterator[Copying]:
     thread.start()
     try:
         ends = {key: found.log_end for key, found in source.ends([copy.key for copy in copies]).items()}
-        wait_until(lambda: caught_up(job, ends), job.standing, 60)
+        wait_until(lambda: caught_up(job, ends), job.statuses, 60)
         yield job
     finally:
         job.stop()

@@ -139,7 +139,7 @@ def damaged(stack: Stack, environment: Environment) -> tuple[str, list[str]]:
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     copies = copies_of(mirror, PARTITIONS)
     with copying(east, west, copies) as job:
-        wait_until(lambda: caught_up(job, {copy.key: 100 for copy in copies}), job.standing)
+        wait_until(lambda: caught_up(job, {copy.key: 100 for copy in copies}), job.statuses)
     numbers = [fields(flip(stack, "west", name, partition).rest).value for partition in range(PARTITIONS)]
     return name, [f"partition {p} at offset {int(number or 0)} (another value)" for p, number in enumerate(numbers)]
 

@@ -29,7 +29,7 @@ from tests.kit.operations import a_switch  # noqa: E402
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
 BATCH = MigrationBatch(number=1, request=REQUEST, moves=MoveSet(topics=("orders",)))
 DIFFERS = copies_differ("east", "west", {("orders", 0): (5, "another value")})
-DAMAGED = copies_damaged(REQUEST, {"orders": "orders-0: somebody else writes to the copy"}, ["orders"], others=True)
+DAMAGED = copies_damaged(REQUEST, {"orders": "orders-0: another producer writes to the copy"}, ["orders"], others=True)
 
 
 def run(

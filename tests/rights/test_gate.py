@@ -48,7 +48,7 @@ def codes(answer: Any) -> set[int]:
 def faults(row: Api) -> list[str]:
     """What the rights of a row leave open, or name that its messages have not."""
     asks, schema = row.asks, SCHEMAS[row.key]
-    if bool(asks.free) == bool(asks.needs or asks.each or asks.shown or asks.told):
+    if bool(asks.free) == bool(asks.needs or asks.each or asks.shown or asks.reported):
         return ["asks nothing and says no reason, or asks and says one"]
     request = {field.name: field for field in schema.fields("request")}
     response = {field.name: field for field in schema.fields("response")}
@@ -59,7 +59,7 @@ def faults(row: Api) -> list[str]:
             found.append(f"judges {each.asked} by {each.field or 'their names'}")
         if (each.answers or each.asked) not in response:
             found.append(f"answers in {each.answers or each.asked}")
-    for told in asks.told:
+    for told in asks.reported:
         where = response[told.items].fields if told.items else schema.fields("response")
         if told.field not in {field.name for field in where}:
             found.append(f"tells operations in {told.field}")
@@ -75,11 +75,11 @@ def test_every_api_that_is_offered_asks_rights_that_its_messages_can_be_judged_b
     "asks",
     [
         Asks(),
-        Asks(free="why", told=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),)),
+        Asks(free="why", reported=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),)),
         Asks(each=(Each("READ", "TOPIC", "subjects"),)),
         Asks(each=(Each("READ", "TOPIC", "topics", "title"),)),
         Asks(each=(Each("READ", "TOPIC", "topics", answers="subjects"),)),
-        Asks(told=(AuthorizedOperationsField("TOPIC", "operations", "topics"),)),
+        Asks(reported=(AuthorizedOperationsField("TOPIC", "operations", "topics"),)),
         Asks(shown=(Shown("READ", "TOPIC", "subjects", "name"),)),
     ],
 )

@@ -27,7 +27,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.session.timeZone": "UTC",
             "spark.log.level": "ERROR",
             "spark.driver.memory": "512m",
-            # A JVM that lives for a minute: nothing that pays off later.
+            # The JVM lives for a minute, so slow optimisations do not pay off.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.codegen.wholeStage": "false",
             "spark.ui.showConsoleProgress": "false",

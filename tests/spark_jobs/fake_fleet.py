@@ -1,4 +1,4 @@
-"""Clusters that exist only in this file, for executors to ask: what they hold is written into their bootstrap."""
+"""Clusters that exist only in this file, for executors to query: their bootstrap contains their topics and groups."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TIMEOUT_S = 1.0
 
 
 class FakeAdmin:
-    """Answers from `topics`: name → [[start, end, first and newest timestamp if told] or null …], `configs`, and
-    `groups`: name → {state, commits, the state as described if it is another}. It answers at once.
+    """Answers from `topics`: name → [[start, end, first and newest timestamp if known] or null …], `configs`, and
+    `groups`: name → {state, commits, the described state if it differs}. It answers at once.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -108,6 +108,6 @@ def connect(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> F
 
 
 def fleet(clusters: Mapping[str, Mapping[str, Any]], parallel: int = 2) -> Reach:
-    """A fleet of clusters that hold what is said of each."""
+    """A fleet of clusters with the given contents."""
     made = {name: Cluster(name=name, bootstrap=json.dumps(held).ljust(3)) for name, held in clusters.items()}
     return Reach(made, {"none": SecurityProfile()}, TIMEOUT_S, parallel, connect)

@@ -1,4 +1,4 @@
-"""The windows between reads of one log, read by read: what Spark's window functions are to come to."""
+"""The windows between reads of one log, read by read: the reference for Spark's window functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def spread(rates: Sequence[float], chance: float = Demand().chance) -> Windows:
 
 
 def windows(times_ms: Sequence[int | None], ends: Sequence[int | None], chance: float = Demand().chance) -> Windows:
-    """The windows between reads, given in whatever order; a read without time or end, or below 0, is left out."""
+    """The windows between reads in any order; reads without time or end, or below 0, are left out."""
     reads = sorted((t, e) for t, e in zip(times_ms, ends, strict=True) if t is not None and e is not None and e >= 0)
     kept: list[tuple[int, int]] = []
     for at_ms, end in reads:

@@ -62,7 +62,7 @@ def judged(
     return found
 
 
-def test_every_reason_to_wait_is_found_and_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_reason_to_wait_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     # Given origins that are empty, hold records, have readers below the cut, are still written, and are gone
     names = ("done", "held", "read", "sent", "gone", "moved-copy")
     parts: dict[str, Any] = {name: [[100, 100]] for name in names if name != "gone"}
@@ -100,9 +100,7 @@ def test_every_reason_to_wait_is_found_and_told(spark: SparkSession, tmp_path: P
     assert "group live at offset 99, 1 before the end (west)" in read.why
 
 
-def test_a_dead_cluster_is_a_reason_to_wait_for_all_whose_groups_may_be_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_dead_cluster_is_a_reason_to_wait_if_groups_may_be_there(spark: SparkSession, tmp_path: Path) -> None:
     west = {"topics": {"t": [[0, 9]]}}
 
     found = judged(spark, tmp_path, {"east": {"down": True}, "west": west}, [moved("t", "east", "west")])
@@ -112,7 +110,7 @@ def test_a_dead_cluster_is_a_reason_to_wait_for_all_whose_groups_may_be_there(
 
 
 def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: SparkSession, tmp_path: Path) -> None:
-    # Given a topic that went east, west, east, and of whose first stay nothing is left
+    # Given a topic that went east, west, east, and whose first stay has no records left
     held = {"topics": {"t": [[100, 400]]}, "producers": {"t-0": [NOW_MS]}}
     empty = {"topics": {"t": [[100, 100]]}, "producers": {}}
 
@@ -121,10 +119,8 @@ def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: S
     assert {key[2:]: one.aged for key, one in found.items()} == {("east", 100): True, ("west", 200): True}
 
 
-def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_none(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    # Given a log that grew since an earlier look, and two that went on behind their cuts, the last time 5 s ago
+def test_growth_is_measured_against_the_history_except_after_a_crossing(spark: SparkSession, tmp_path: Path) -> None:
+    # Given a log that grew since an earlier look, and two that grew above their cuts, last 5 s ago
     history = FactHistory(str(tmp_path / "history"))
     rows = [EndRow("east", "t", 0, 100, end, NOW_MS - ago_ms) for ago_ms, end in ((RESTLESS_MS + 9, 100), (1_000, 120))]
     names = ("surplus", "bypassed")
@@ -143,7 +139,7 @@ def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_non
         history=history,
         crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 2 * RESTLESS_MS},
     )
-    # Then all but that one have somebody who writes past the gateways
+    # Then all but that one have a client that writes past the gateways
     assert {key[0]: one.reasons for key, one in found.items()} == {
         "t": ["written"],
         "surplus": [],
@@ -156,9 +152,9 @@ def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path:
     assert judged(spark, tmp_path, {"east": {}}, [moved("u", "east")]) == {}
 
 
-def test_what_is_masked_is_not_asked_and_what_is_refused_is_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
-    # Given a masked cluster that would answer, whose last look was not complete; and a cluster that keeps its producers
-    # to itself, where one log goes on above the map, and one topic was made anew with fewer partitions
+def test_masked_clusters_are_not_asked_and_errors_are_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
+    # Given a masked cluster that would answer, whose last look was incomplete; and a cluster that does not report its
+    # producers, where one log grows above the map, and one topic was re-created with fewer partitions
     history = FactHistory(str(tmp_path / "history"))
     look = LookRow("south", True, 0, 0, 1, 1, "no leader", NOW_MS - 5_000)
     history.write_last({COMMITS: frame_of(spark, CommitRow, []), LOOKS: frame_of(spark, LookRow, [look])}, NOW_MS)
@@ -169,7 +165,7 @@ def test_what_is_masked_is_not_asked_and_what_is_refused_is_no_evidence(spark: S
     topics.append(moved("new", "east", "west", partitions=2))
     # When they are judged
     found = judged(spark, tmp_path, {"east": east, "west": {}, "south": south}, topics, history=history, masked="south")
-    # Then the mask speaks against all of them, and what is not known against those
+    # Then the mask forbids dropping all of them, and missing facts those
     assert {key[:2]: one.reasons for key, one in found.items()} == {
         ("sent", 0): ["unasked", "masked"],
         ("done", 0): ["masked"],
@@ -190,13 +186,13 @@ def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     ]
 
 
-def test_writers_past_the_gateways_are_not_looked_for_in_a_copy() -> None:
+def test_growth_of_a_copy_is_no_write_past_the_gateways() -> None:
     topic = moved("t", "east", "west")
     assert [one.mapped_end for one in closed_extents([topic], {}, {"t@west"})] == [100]
     assert [one.mapped_end for one in closed_extents([topic], {}, {"t@east"})] == [None]
 
 
-def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: SparkSession, tmp_path: Path) -> None:
+def test_groups_of_a_dead_cluster_are_judged_by_their_last_known_commits(spark: SparkSession, tmp_path: Path) -> None:
     # Given a bystander that died after its groups were recorded, one of them below the cut
     history = FactHistory(str(tmp_path / "history"))
     look = LookRow("south", True, 0, 0, 1, 0, None, NOW_MS - 5_000)
@@ -223,7 +219,7 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
 
 
-def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: SparkSession) -> None:
+def test_job_and_command_agree_on_commits_that_count(spark: SparkSession) -> None:
     # Given groups with and without members, in clusters where they are, are not, or are not known to be at home
     homes = {"west": {"west"}, "both": {"east", "west"}}
     commits = [CommittedOffset(group, cluster, 5, live) for group, cluster, live in

@@ -1,4 +1,4 @@
-"""Questions to brokers: bounded, side by side, and what goes wrong is an answer."""
+"""Queries to brokers are bounded and parallel, and failures are answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spark_jobs.broker_queries import (
 from tests.spark_jobs.fake_fleet import FakeAdmin, fleet
 
 
-def test_an_unreachable_cluster_is_an_answer_and_the_others_answer_all_the_same() -> None:
+def test_unreachable_cluster_is_an_answer_beside_those_of_others() -> None:
     reach = fleet({"dead": {"down": True}, "east": {"topics": {"orders": [[0, 5]]}}})
 
     found = list(list_clusters(reach, [ToList("dead"), ToList("east")]))
@@ -48,7 +48,7 @@ def test_a_cluster_that_is_not_registered_or_has_no_profile_here_is_an_answer() 
     assert "not registered" in (found[1].error or "")
 
 
-def test_a_topic_that_is_refused_is_told_apart_from_its_neighbours() -> None:
+def test_refused_topic_is_separated_from_its_neighbours() -> None:
     topics = {f"t{n}": [[0, n]] for n in range(9)}
     reach = fleet({"east": {"topics": topics, "forbidden": ["t4"]}})
 
@@ -58,17 +58,17 @@ def test_a_topic_that_is_refused_is_told_apart_from_its_neighbours() -> None:
     assert found["t8"].ends == [8]
 
 
-def test_a_topic_that_is_gone_and_a_partition_without_leader_are_told() -> None:
+def test_missing_topic_and_leaderless_partition_are_reported() -> None:
     reach = fleet({"east": {"topics": {"half": [[0, 5], None]}}})
 
     half, gone = read_topics(reach, [TopicAsked("east", "half", 2), TopicAsked("east", "gone", 2)])
 
     assert (half.exists, half.starts, half.ends) == (True, [0, None], [5, None])
-    assert half.error == "no leader tells the offsets of partition 1"
+    assert half.error == "no leader reports the offsets of partition 1"
     assert (gone.exists, gone.error) == (False, None)
 
 
-def test_timestamps_are_told_by_partition_where_they_are_wanted() -> None:
+def test_timestamps_are_read_by_partition_on_request() -> None:
     reach = fleet({"east": {"topics": {"orders": [[0, 5, 1_000, 9_000], None, [0, 7], [3, 8, 2_000, None]]}}})
 
     (wanted,) = read_topics(reach, [TopicAsked("east", "orders", 4)], timestamps=True)
@@ -96,7 +96,7 @@ def slow_disks(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -
     return SlowDisks(cluster)
 
 
-def test_a_cluster_has_one_timeout_in_all_for_its_timestamps() -> None:
+def test_cluster_has_one_timeout_in_total_for_timestamps() -> None:
     # Given a cluster that takes most of the timeout for the timestamps of one request
     SlowDisks.granted_s.clear()
     topics = {f"t{n}": [[0, 5, 1, 2]] for n in range(4)}
@@ -138,7 +138,7 @@ def test_requests_are_bounded_and_a_dead_cluster_is_asked_once() -> None:
     assert sorted(Counting.asked) == [4] * 11, "ten requests to the live one, one to the dead one"
 
 
-def test_groups_without_offsets_are_told_too() -> None:
+def test_groups_without_offsets_are_reported_too() -> None:
     groups = {"a": {"state": "Stable", "commits": [["orders", 0, 5]]}, "b": {"state": "", "commits": []}}
     reach = fleet({"east": {"groups": groups}})
 
@@ -150,7 +150,7 @@ def test_groups_without_offsets_are_told_too() -> None:
     ]
 
 
-def test_producers_have_a_newest_record_and_old_brokers_tell_nothing() -> None:
+def test_producers_have_a_newest_record_and_old_brokers_report_none() -> None:
     reach = fleet({"new": {"producers": {"t-0": [5, 9]}}, "old": {}})
 
     found = list(read_producers(reach, [PartitionAsked(c, "t", p) for c in ("new", "old") for p in (0, 1)]))

@@ -74,7 +74,7 @@ def test_an_impossible_demand_is_refused_by_name(option: str, value: str, capsys
         (["--topics", "bills", "--to", "north"], "Topic bills has no mirror in north (there is one in west)."),
     ],
 )
-def test_a_topic_whose_mirror_is_not_clear_is_not_verified(
+def test_topic_with_an_ambiguous_mirror_is_not_verified(
     options: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = [("orders", "west"), ("orders", "north"), ("bills", "west")]
@@ -91,7 +91,7 @@ def test_a_topic_whose_mirror_is_not_clear_is_not_verified(
 
     assert code == 2
     assert f"error: {why}" in capsys.readouterr().err
-    # And whoever has started the job, and reads its summary, is told so too
+    # And the summary tells the program that started the job
     assert json.loads(summary.read_text())["refused"].startswith(why)
 
 
@@ -102,7 +102,7 @@ def test_a_sample_is_a_share(value: str, capsys: pytest.CaptureFixture[str]) -> 
     assert "above 0, and 1 or less" in capsys.readouterr().err
 
 
-def test_a_file_tells_what_the_store_would_tell_each_operation_as_its_kind(tmp_path: Path) -> None:
+def test_inputs_from_a_file_equal_those_from_the_store(tmp_path: Path) -> None:
     ended = a_migration("orders", state="succeeded", ended="1970-01-01T00:00:07Z")
     (tmp_path / "told.json").write_text(
         json.dumps(

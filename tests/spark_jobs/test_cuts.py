@@ -33,7 +33,7 @@ def test_a_steady_rate_gives_the_cut_of_the_example() -> None:
 
 
 def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
-    # Given 99 windows, of which one was busy
+    # Given 99 windows, one of which was busy
     rates = (*([10.0] * 98), 500.0)
     # When one in a hundred cuts may be passed too early, the busiest window counts; when two may, it does not
     assert upper_rate(spread(rates, 0.01), Demand(chance=0.01)) == (500.0, "rank")
@@ -42,7 +42,7 @@ def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
     assert suggest(0, 0, found, Demand(100, 0.01)) == SuggestedCut(50_000, 10.0, 500.0, 49_000, "rank")
 
 
-def test_without_history_the_configured_rate_is_taken_and_it_is_said() -> None:
+def test_configured_rate_is_used_and_reported_without_history() -> None:
     nothing = windows([], [])
 
     assert suggest(50, 0, nothing, Demand(10, default_rate=7)) == SuggestedCut(120, 7, 7, 0, "default")
@@ -55,7 +55,7 @@ def test_one_measured_window_never_loses_to_the_configured_rate(default: int) ->
     assert suggest(900, 0, found, Demand(10, default_rate=default)) == SuggestedCut(18_900, 900, 1_800, 9_000, "few")
 
 
-def test_a_log_that_was_seen_idle_is_not_given_the_configured_rate() -> None:
+def test_idle_log_does_not_get_the_configured_rate() -> None:
     found = windows([0, 1_000], [50, 50])
 
     assert suggest(50, 0, found, Demand(10, default_rate=1_000)) == SuggestedCut(50, 0, 0, 0, "few")
@@ -74,7 +74,7 @@ def test_least_headroom_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("end", "age_s"), [(None, 0), (-1, 0), (5, -1), (5, math.nan), (MAX_OFFSET, 0)])
-def test_what_has_no_end_or_no_room_gets_no_cut(end: int | None, age_s: float) -> None:
+def test_partition_without_end_or_room_gets_no_cut(end: int | None, age_s: float) -> None:
     assert suggest(end, age_s, windows([], []), Demand()) == NO_CUT
 
 
@@ -95,9 +95,7 @@ def test_a_cut_is_never_below_the_end_and_adds_up(
 
 @settings(deadline=None)
 @given(rates, demands, st.floats(0.0001, 0.9999))
-def test_whoever_wants_a_smaller_chance_gets_no_lower_rate(
-    found: tuple[float, ...], demand: Demand, other: float
-) -> None:
+def test_smaller_chance_gives_no_lower_rate(found: tuple[float, ...], demand: Demand, other: float) -> None:
     chances = sorted((demand.chance, other))
     strict, loose = (upper_rate(spread(found, chance), demand._replace(chance=chance)) for chance in chances)
 
@@ -116,5 +114,5 @@ def test_the_rank_keeps_its_promise_for_a_heavy_tailed_load(chance: float) -> No
         assert how == "rank"
         # When the next window comes, ten times
         passed += sum(rate > upper for rate in load[count:])
-    # Then it is faster in no more cases than stated, but for the luck of the draw
+    # Then it is faster in no more cases than stated, within random variation
     assert passed / rounds < chance + 4 * math.sqrt(chance / rounds * 10)

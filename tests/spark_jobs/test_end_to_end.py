@@ -43,12 +43,12 @@ SETTINGS = (
     "spark.sql.codegen.wholeStage=false",
 )
 WRITTEN_MS = time.time_ns() // 1_000_000 - 3_600_000
-"""The timestamp of each topic's first record; the others follow by the millisecond."""
+"""Timestamp of each topic's first record; the others follow by the millisecond."""
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """East has 30 records in `orders` and in `bills`, and a group that has read five; west has the topics alone."""
+    """East has 30 records in `orders` and in `bills`, and a group that has read five; west has empty topics."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, spark=True, spark_connect=True) as running:
@@ -67,7 +67,7 @@ def stack() -> Iterator[Stack]:
 
 
 def _commit(consumer: Any, offset: Any) -> None:
-    """The first commit of a cluster's life finds a coordinator that is still coming up."""
+    """Retries, because a cluster's first commit finds its coordinator still starting."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + 60
@@ -99,7 +99,7 @@ def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> FactHistory:
-    """What one run of `facts` has recorded of both clusters."""
+    """Facts of both clusters from one run of `facts`."""
     recorded = FactHistory(str(tmp_path_factory.mktemp("history")))
     with Questions(spark, reached(stack), recorded.root) as ask:
         outcome = facts.record(ask, recorded, time.time_ns() // 1_000_000)
@@ -173,15 +173,15 @@ def test_cuts_are_suggested_through_spark_submit_while_a_cluster_is_dead(
     assert found["clusters"]["west"]["last_known_only"] == 4
     assert "cannot be reached" in found["clusters"]["west"]["error"]
     assert (found["clusters"]["east"]["partitions"], found["clusters"]["east"]["last_known_only"]) == (4, 0)
-    # and only measured rates are handed on: of the dead one there is one look, and between two there is a rate
+    # and only measured rates are exported: the dead one has one look only, and a rate needs two
     assert [row["cluster"] for row in json.loads(rates.read_text())["partitions"]] == ["east"] * 4
     written = {
         (row["cluster"], row["topic"], row["partition"]): row for row in spark.read.parquet(found["path"]).collect()
     }
     assert all(row["cut"] >= row["end"] + 10 for row in written.values() if row["cluster"] == "west")
-    # and the live one, in which nobody wrote between the two looks, has its cuts where its logs end
+    # and the live one, without writes between its two looks, has its cuts at its log ends
     assert all(row["cut"] == row["end"] for row in written.values() if row["cluster"] == "east")
-    # and the live one has told when its records were written
+    # and the live one has the timestamps of its records
     times = {key: (row["first_record_ms"], row["newest_record_ms"]) for key, row in written.items()}
     assert times.pop(("east", "bills", 0)) == (WRITTEN_MS, WRITTEN_MS + CUT - 1)
     assert set(times.values()) == {(None, None)}
@@ -228,8 +228,8 @@ except Exception as error:
 """
 
 
-def test_a_connect_server_that_goes_away_is_named_and_so_is_one_that_has_lost_the_session(stack: Stack) -> None:
-    # Given what the mirror's job runs its tasks by, on a server; in a process that has no other session
+def test_lost_or_restarted_connect_server_is_named(stack: Stack) -> None:
+    # Given a server that runs a mirror's tasks; in a process without another session
     assert stack.spark is not None
     remote = str(stack.spark["connect"])
     program = [sys.executable, "-c", ON_A_SERVER, stack.zookeeper, remote]
@@ -240,10 +240,10 @@ def test_a_connect_server_that_goes_away_is_named_and_so_is_one_that_has_lost_th
             # When the server is killed, and a slot's task is run there, and one is to be cancelled
             stack.kill("spark/connect")
             there.stdin.write("\n")
-            # Then both end soon, and say why
+            # Then both end soon, with the reason
             for _ in range(2):
                 assert f"at {remote} does not answer any more" in there.stdout.readline()
-            # When it is there again, then the session is another one's, and a new one has errors of its own
+            # When it is restarted, then the session is lost, and a new one has errors of its own
             stack.restart("spark/connect")
             there.stdin.write("\n")
             assert f"at {remote} has lost the session" in there.stdout.readline()

@@ -53,7 +53,7 @@ def test_a_run_records_ends_specs_and_commits_and_a_dead_cluster_stays_known_wit
     second = record(
         Questions(spark, fleet({"east": smaller, "west": {"down": True}}), history.root), history, NOON_MS + 60_000
     )
-    # Then the dead one is a row with an error, and all of it is still known
+    # Then the dead one is a row with an error, and all its facts are still known
     assert second.summary["not_reached"] == ["west"]
     assert second.summary["clusters"]["west"]["last_known_age_s"] == 60.0
     assert "cannot be reached" in second.summary["clusters"]["west"]["error"]
@@ -84,7 +84,7 @@ def test_a_run_records_ends_specs_and_commits_and_a_dead_cluster_stays_known_wit
     ]
 
 
-def test_thinning_keeps_the_first_and_last_of_what_stood_still(spark: SparkSession) -> None:
+def test_thinning_keeps_the_first_and_last_of_equal_rows(spark: SparkSession) -> None:
     ends = [5, 5, 5, 5, 7, 7, 5, 5, 5]
     rows = [EndRow("east", "t", 0, 0, end, at_ms) for at_ms, end in enumerate(ends)]
     alone = EndRow("east", "t", 1, 0, 5, 3)
@@ -95,9 +95,7 @@ def test_thinning_keeps_the_first_and_last_of_what_stood_still(spark: SparkSessi
     assert kept.where("partition = 1").count() == 1
 
 
-def test_runs_are_merged_old_days_thinned_and_older_ones_deleted_without_a_moment_of_absence(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_history_is_merged_thinned_and_deleted_without_gaps_for_readers(spark: SparkSession, tmp_path: Path) -> None:
     history = FactHistory(str(tmp_path))
     now_ms = NOON_MS
 
@@ -117,7 +115,7 @@ def test_runs_are_merged_old_days_thinned_and_older_ones_deleted_without_a_momen
     # When the history is compacted
     keep = Keep(days=30, whole_days=2, parts=2)
     done = compact(spark, history, now_ms, keep)
-    # Then runs stand beside what they were merged into, for those who read right now
+    # Then runs still exist beside the merged part, for current readers
     assert done == {"parts_merged": 6, "parts_deleted": 0, "days_deleted": 1}
     assert state() == {day_of(now_ms - 7 * DAY_MS): "rrrt", day_of(now_ms): "crrr"}
     # and are gone a run later

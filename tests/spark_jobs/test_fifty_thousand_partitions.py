@@ -1,6 +1,6 @@
-"""The jobs over a fleet of fifty thousand partitions: clusters that exist only here, a real Spark session.
+"""The jobs over a fleet of fifty thousand partitions: fake clusters, a real Spark session.
 
-That all of them are there once is shown by a tenth of them; that so many fit is `soak`.
+A tenth of them shows that each is handled once; the marker `soak` runs all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEMAND = Demand(preparation_s=300, default_rate=10)
 
 
 def held(cluster: str, topics: int, starts: tuple[int, ...]) -> dict[str, Any]:
-    """Each partition begins at one of `starts`, in turns, and ends behind the cut by its number."""
+    """Partitions begin at one of `starts` in turns, and end above the cut by their number."""
     parts = [[starts[p % len(starts)], CUT + p] for p in range(PARTITIONS)]
     return {"topics": {f"{cluster}-t{number}": parts for number in range(topics)}}
 
@@ -78,7 +78,7 @@ def test_each_of_very_many_partitions_gets_one_cut_above_its_end(
 @sizes
 def test_each_of_very_many_extents_is_judged_once(spark: SparkSession, tmp_path: Path, topics: int) -> None:
     everything = len(CLUSTERS) * topics * PARTITIONS
-    # Given clusters of whose partitions every other one has nothing below the cut any more
+    # Given clusters in which every other partition has nothing below the cut any more
     reach = fleet({cluster: held(cluster, topics, (CUT, CUT // 2)) for cluster in CLUSTERS})
     maps = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(topics))}
 

@@ -47,7 +47,7 @@ def steady(cluster: str, topic: str, partition: int, rate: int, end: int) -> lis
 
 
 def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
-    # Given a steady partition, one without history, one whose topic was made anew, and a cluster that is dead
+    # Given a steady partition, one without history, one whose topic was re-created, and a cluster that is dead
     history = recorded(
         spark,
         tmp_path,
@@ -73,7 +73,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     # When cuts are suggested for all of them
     rows, troubles = pipeline(Questions(spark, reach, history.root), history, (), DEMAND, NOW_MS, window_s=3600)
     outcome = report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
-    # Then each says how it was chosen
+    # Then each has its method
     written = spark.read.parquet(outcome.summary["path"]).collect()
     found = {(one.cluster, one.topic, one.partition): one for one in written}
     assert set(found) == {
@@ -88,7 +88,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     assert round(steady_one.rate * steady_one.span_s) == 60_000, "the last window ends when the executor looks"
     assert (found["east", "orders", 1].how, found["east", "orders", 1].cut) == ("default", 3_000)
     assert (found["east", "anew", 0].how, found["east", "anew", 0].cut) == ("default", 3_007)
-    # and when its records were written as far as anybody told: an empty one, an old broker, a dead cluster
+    # and the timestamps of its records if known: an empty one, an old broker, a dead cluster
     assert {key: (one.first_record_ms, one.newest_record_ms) for key, one in found.items()} == {
         ("east", "orders", 0): (NOW_MS - 90 * DAY_MS, NOW_MS + 10 * HOUR_MS),
         ("east", "orders", 1): (None, None),
@@ -97,7 +97,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     }
     dead = found["dead", "orders", 0]
     assert (dead.fresh, dead.end, dead.cut) == (False, 94_000, 94_000 + 100 * 360)
-    # and the summary says who could not be asked
+    # and the summary lists clusters that could not be asked
     assert outcome.summary["how"] == {"deviation": 2, "default": 2}
     assert "cannot be reached" in outcome.summary["clusters"]["dead"]["error"]
     assert "not asked: Cluster dead" in outcome.text
@@ -106,20 +106,20 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     since_s = time.time() - NOW_MS / 1000 + 1  # whenever this file was read
     assert 0 <= east["oldest_record_age_s"] - 90 * 24 * 3600 < since_s
     assert 0 <= east["newest_record_age_s"] + 36_000 < since_s, "a clock that is ahead gives an age below zero"
-    # and people read how long ago that was
+    # and people read the age
     shown = {tuple(line.split()[:3]): line for line in outcome.text.splitlines()}
     assert shown["east", "orders", "0"].endswith("fresh       90 d ago      in 9 h")
     assert shown["east", "orders", "1"].endswith("fresh       -             -")
     assert shown["east", "anew", "0"].endswith("fresh       3 h ago       -")
     assert shown["dead", "orders", "0"].endswith("last known  -             -")
-    # and its rates are what a migration reads
+    # and its rates are those that a migration reads
     write_rates(spark.read.parquet(outcome.summary["path"]), tmp_path / "rates.json", DEMAND)
     rates = from_summary(tmp_path / "rates.json", "dead")
     assert {key: rate.highest for key, rate in rates.known.items()} == {("orders", 0): 100.0}
     assert "chance of 0.01" in rates.words
 
 
-def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+def test_timestamps_are_reported_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     # Given times since 1970, before any, and beyond all (micro- for milliseconds is a common mistake)
     held = [[0, 9, 0, 2**63 - 1], [0, 9, None, 5], [0, 9]]
     reach, history = fleet({"east": {"topics": {"t": held}}}), FactHistory(str(tmp_path))
@@ -171,7 +171,7 @@ def test_rows_with_holes_give_an_answer_too() -> None:
     assert [one.cut for one in found] == [None, None, 3_005]
 
 
-def test_of_earlier_results_so_many_stay_as_was_asked_for(tmp_path: Path) -> None:
+def test_requested_number_of_earlier_results_is_kept(tmp_path: Path) -> None:
     for run_ms in (1_795_000_000_001, 1_795_000_000_002, 1_795_000_000_003):
         (tmp_path / "offsets" / f"part=r{run_ms}").mkdir(parents=True)
 
@@ -197,6 +197,6 @@ AT_MS = 20_000 * DAY_MS
         (-1, f"{AT_MS // DAY_MS:,} d ago"),
     ],
 )
-def test_a_time_is_told_in_the_largest_unit_that_it_fills(then_ms: int | None, words: str | None) -> None:
+def test_relative_time_uses_the_largest_unit_that_it_fills(then_ms: int | None, words: str | None) -> None:
     assert ago(then_ms, AT_MS) == words
     assert ago(then_ms, None) is None

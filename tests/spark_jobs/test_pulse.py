@@ -1,4 +1,4 @@
-"""A job whose Java process has ended, or stands still, says so and ends, in place of waiting for ever."""
+"""A job whose Java process has ended, or hangs, reports it and ends instead of waiting forever."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_the_last_answer_is_given_at_once() -> None:
     pulse.stop()
 
 
-def test_who_does_not_answer_is_given_up_after_a_while() -> None:
+def test_silent_driver_is_given_up_after_a_while() -> None:
     hangs, first = threading.Event(), iter((4,))
     pulse = DriverWatchdog(lambda: next(first, None) or int(not hangs.wait()), patience_s=0.3, every_s=0.01)
     assert "has not answered for" in until_it_is_gone(pulse)
-    # And is there again as soon as it has
+    # And it counts as alive again as soon as it answers
     hangs.set()
     until = time.monotonic() + 10
     while True:
@@ -68,12 +68,12 @@ def test_who_does_not_answer_is_given_up_after_a_while() -> None:
     pulse.stop()
 
 
-def test_who_is_not_there_any_more_is_named_with_what_was_said() -> None:
+def test_ended_driver_is_reported_with_its_error() -> None:
     pulse = DriverWatchdog(iter((4,)).__next__, every_s=0.01)
     assert "has ended (" in until_it_is_gone(pulse)
 
 
-def test_a_call_that_does_not_come_back_is_not_waited_for() -> None:
+def test_hanging_call_is_abandoned() -> None:
     assert within(5, lambda: None)
     assert not within(0.05, threading.Event().wait)
 
@@ -86,7 +86,7 @@ def test_a_call_that_does_not_come_back_is_not_waited_for() -> None:
         ("", "Exception('')"),
     ],
 )
-def test_of_what_java_throws_its_own_words_are_told(said: str, first: str) -> None:
+def test_error_of_java_is_reported_without_the_call(said: str, first: str) -> None:
     assert first_line(Exception(said)).endswith(first)
 
 
@@ -106,7 +106,7 @@ def test_a_job_without_its_java_process_ends_and_leaves_none(number: signal.Sign
         java = int(job.stdout.readline())
         # When its Java process stops, or ends
         os.kill(java, number)
-        # Then the job ends, and says why
+        # Then the job ends, with the reason
         _, said = job.communicate(timeout=60)
     assert job.returncode
     assert "SparkGoneError: Spark's driver (the Java process of this job) has " in said

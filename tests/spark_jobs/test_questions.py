@@ -1,4 +1,4 @@
-"""Answers of brokers: written before they are read, and gone with the run."""
+"""Answers of brokers are written before they are read, and deleted with the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_answers_are_read_from_files_that_go_with_the_run_and_those_of_a_killed_
     with Questions(spark, reach, Folder(str(tmp_path))) as ask:
         listed = ask.list_clusters()
         files = listed.inputFiles()
-        # Then its answers are files, from which they are read as often as anybody likes
+        # Then its answers are files, which may be read any number of times
         assert not left_behind.exists()
         assert files
         assert all(str(tmp_path / "asked") in file for file in files)

@@ -28,7 +28,7 @@ class Read(NamedTuple):
 
 
 def found_of(spark: SparkSession, logs: list[Reads], chance: float = 0.01) -> list[Windows]:
-    """What Spark finds of each log."""
+    """Spark's windows of each log."""
     rows = [Read("east", "t", number, *read) for number, reads in enumerate(logs) for read in reads]
     found = {
         row["partition"]: Windows(*(row[name] for name in Windows._fields))
@@ -37,13 +37,13 @@ def found_of(spark: SparkSession, logs: list[Reads], chance: float = 0.01) -> li
     return [found.get(number, Windows()) for number in range(len(logs))]
 
 
-def test_a_log_that_was_made_anew_starts_a_history_of_its_own(spark: SparkSession) -> None:
+def test_recreated_log_starts_a_new_history(spark: SparkSession) -> None:
     (found,) = found_of(spark, [[(0, 0), (10_000, 100_000), (20_000, 5), (30_000, 25)]])
 
     assert found == Windows(1, 2.0, 10.0, 30_000, 2.0, 2.0, 0.0, None)
 
 
-def test_reads_with_holes_doubles_and_disorder_are_put_right(spark: SparkSession) -> None:
+def test_missing_duplicate_and_unordered_reads_are_handled(spark: SparkSession) -> None:
     reads: Reads = [(20_000, 40), (None, 3), (0, 0), (10_000, 40), (10_000, 40), (10_400, 40), (5, -7)]
 
     (found,) = found_of(spark, [reads])
@@ -52,8 +52,8 @@ def test_reads_with_holes_doubles_and_disorder_are_put_right(spark: SparkSession
 
 
 @pytest.mark.parametrize("chance", [0.01, 0.2])
-def test_windows_are_those_that_are_found_read_by_read(spark: SparkSession, chance: float) -> None:
-    # Given logs that grow, stand still, are made anew and are read twice, with holes and in disorder
+def test_windows_equal_the_reference(spark: SparkSession, chance: float) -> None:
+    # Given logs that grow, stand still, are re-created and are read twice, with missing and unordered reads
     draw = random.Random(11)
 
     def log() -> Reads:

@@ -1,4 +1,4 @@
-"""Rows, their schema, and the way to Arrow and back."""
+"""Rows, their schema, and their conversion to Arrow and back."""
 
 from __future__ import annotations
 

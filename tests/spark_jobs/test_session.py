@@ -1,4 +1,4 @@
-"""The session of a job: whose settings hold, and what becomes of a Spark Connect server that is not there."""
+"""The session of a job: whose settings apply, and a missing Spark Connect server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ with open_session() as spark:
 
 
 @pytest.mark.stack
-def test_no_setting_in_code_stands_above_the_operators(tmp_path: Path) -> None:
-    # Given what an operator says
+def test_code_overrides_no_setting_of_the_operator(tmp_path: Path) -> None:
+    # Given an operator's settings
     said = {"spark.app.name": "mine", "spark.executorEnv.PYTHONPATH": "/theirs", "spark.ui.enabled": "false"}
     quick = {"spark.driver.memory": "512m", "spark.driver.extraJavaOptions": " ".join(SHORT_LIVED)}
     options = [text for key, value in (said | quick).items() for text in ("--conf", f"{key}='{value}'")]
@@ -45,31 +45,31 @@ def test_no_setting_in_code_stands_above_the_operators(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    # Then that is what holds, and of the executors nothing else is said
+    # Then they apply, and nothing else is set for the executors
     assert done.returncode == 0, done.stderr
     holds = json.loads(done.stdout.splitlines()[-1])
     assert {key: holds.get(key) for key in said} == said
     assert [key for key in holds if key.startswith("spark.executorEnv.PY")] == ["spark.executorEnv.PYTHONPATH"]
 
 
-def nobody() -> str:
+def unused_address() -> str:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"sc://127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_server_that_is_not_there_is_waited_for_and_named(
+def test_missing_server_is_waited_for_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Given
     monkeypatch.setattr(session, "WAIT_S", 2.5)
-    remote = nobody()
+    remote = unused_address()
     # When
     with (
-        pytest.raises(SparkConnectError, match=f"at {remote} does not answer .* Start it, or give") as error,
+        pytest.raises(SparkConnectError, match=f"at {remote} has not answered for .* Start it, or give") as error,
         open_session(remote),
     ):
         pass
-    # Then each look is told
+        # Then each attempt is logged
     assert "--remote" in str(error.value)
     looks = [record for record in caplog.records if record.name == session.__name__]
     assert [remote in look.getMessage() for look in looks] == [True] * 2
@@ -77,7 +77,7 @@ def test_a_server_that_is_not_there_is_waited_for_and_named(
 
 
 @pytest.mark.parametrize("remote", ["127.0.0.1:15002", "spark://127.0.0.1:7077", "sc://", "sc://host:port"])
-def test_what_is_no_address_is_refused_at_once(remote: str) -> None:
+def test_invalid_address_is_refused_at_once(remote: str) -> None:
     with pytest.raises(SparkConnectError, match="sc://HOST:PORT is expected"), open_session(remote):
         pass
 
@@ -86,7 +86,7 @@ def test_a_job_without_its_server_ends_with_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(session, "WAIT_S", 0.0)
-    clusters, remote = tmp_path / "clusters.json", nobody()
+    clusters, remote = tmp_path / "clusters.json", unused_address()
     clusters.write_text('{"clusters": [{"name": "east", "bootstrap": "east:9092"}]}')
     summary = tmp_path / "summary.json"
     files = ["--clusters", str(clusters), "--history", str(tmp_path / "history"), "--summary", str(summary)]
@@ -97,9 +97,9 @@ def test_a_job_without_its_server_ends_with_one_line(
 
 
 def test_an_answer_of_another_session_names_the_server_that_lost_it() -> None:
-    # Given a server that was started again, which opens a session of its own for a name that it does not know
+    # Given a restarted server, which opens a new session for an unknown name
     with socket.create_server(("127.0.0.1", 0)) as again:
         remote = f"sc://127.0.0.1:{again.getsockname()[1]}"
-        # When Spark's client sees that it is another one
+        # When Spark's client notices that the session is another one
         with pytest.raises(SparkConnectError, match="has lost the session"), session.naming(remote):
             raise PySparkAssertionError("Received incorrect server side session identifier for request.")

@@ -1,4 +1,4 @@
-"""The job `verify`, and the command that does the same, on two real clusters."""
+"""The job `verify`, and the equivalent command, on two real clusters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def clusters() -> Iterator[dict[str, Cluster]]:
 
 @pytest.fixture(scope="module")
 def mirrors(clusters: dict[str, Cluster]) -> list[Mirror]:
-    """Copies as a copier has left them; somebody else has written to that of `bills`."""
+    """Copies left by a copier; that of `bills` has foreign records."""
     made = [Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test") for topic in TOPICS]
     with Admin(clusters["east"], timeout_s=20) as east, Admin(clusters["west"], timeout_s=20) as west:
         for admin in (east, west):
@@ -61,7 +61,7 @@ def mirrors(clusters: dict[str, Cluster]) -> list[Mirror]:
         job = Copying(east, west, copies, dict.fromkeys(ends, 0))
         thread = threading.Thread(target=job.run)
         thread.start()
-        wait_until(lambda: caught_up(job, ends), job.standing)
+        wait_until(lambda: caught_up(job, ends), job.statuses)
         job.stop()
         thread.join(30)
     foreign = Producer({"bootstrap.servers": clusters["west"].bootstrap})
@@ -83,7 +83,7 @@ def test_the_job_compares_every_range_and_names_the_first_difference_of_each_par
 ) -> None:
     # When all mirrors are compared in ranges of 200
     found = outcome(spark, clusters, mirrors, tmp_path, Coverage(records=200))
-    # Then the one that was written to differs there, and the others are equal
+    # Then the one with foreign records differs there, and the others are equal
     summary = found.summary
     assert (summary["equal"], summary["partitions"], summary["differing"], summary["failed"]) == (False, 4, 1, 0)
     assert (summary["compared"], summary["ranges"], summary["of_ranges"]) == (2 * RECORDS, 16, 16)
@@ -98,20 +98,20 @@ def test_the_job_compares_every_range_and_names_the_first_difference_of_each_par
     }
 
 
-def test_a_sample_of_mirrors_that_are_equal_and_a_cluster_that_is_away(
+def test_sample_of_equal_mirrors_and_an_unreachable_cluster(
     spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], tmp_path: Path
 ) -> None:
     # When a sample of one is compared
     orders = [mirror for mirror in mirrors if mirror.topic == "orders"]
     found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20)).summary
-    # Then it is equal, and says how it was chosen
+    # Then it is equal, and reports the sample's seed
     assert (found["equal"], found["sample"], found["ranges"], found["of_ranges"]) == (
         True,
         {"share": 0.25, "seed": 7},
         20,
         76,
     )
-    # When the source is away, then nothing is called equal
+    # When the source is away, then nothing is reported as equal
     away = {**clusters, "east": Cluster(name="east", bootstrap="127.0.0.1:1")}
     failed = outcome(spark, away, orders, tmp_path / "away", Coverage()).summary
     assert (failed["equal"], failed["failed"], failed["partitions"]) == (False, 1, 0)
@@ -140,14 +140,14 @@ def test_the_command_reports_the_same_comparison() -> None:
         ("empty", 0, 0),
     ]
     assert {one["first_difference"] for one in document["partitions"]} == {None}
-    # and one that somebody else has written to is not, in a sample, too
+    # and one with foreign records is not, in a sample, too
     code, document = run("mirror", "verify", "bills", "--sample", "--seed", "3")
     assert (code, document["equal"], document["sample"]) == (ATTENTION, False, {"share": 0.1, "seed": 3})
     assert document["partitions"][0]["first_difference"] == RECORDS
 
 
 @pytest.mark.usefixtures("command")
-def test_a_copy_that_has_deleted_records_of_its_source_is_not_equal(
+def test_copy_that_deleted_records_of_its_source_is_not_equal(
     spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], tmp_path: Path
 ) -> None:
     # Given a copy whose first 100 records, after its copier's marker, were deleted

@@ -1,4 +1,4 @@
-"""Messages, batches and broken bytes that several tests of the wire package need."""
+"""Messages, batches and broken bytes for several tests of the wire package."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ha_core.wire.tables import FIXED, WIDTH, Field
 def batch(
     base: int, count: int, *, producer: int = -1, sequence: int = -1, epoch: int = 3, body: bytes = b"records" * 9
 ) -> bytes:
-    """A batch of magic 2 with a right checksum; its records are not looked at by anything here."""
+    """A batch of magic 2 with a valid checksum; nothing here reads its records."""
     covered = pack(">hiqqqhii", 0, count - 1, 11, 12, producer, 0 if producer >= 0 else -1, sequence, count) + body
     return pack(">qiibI", base, 9 + len(covered), epoch, 2, google_crc32c.value(covered)) + covered
 

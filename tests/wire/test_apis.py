@@ -1,4 +1,4 @@
-"""The table of APIs: complete, in step with schemas and handlers, and honest in what it advertises."""
+"""The table of APIs is complete, consistent with schemas and handlers, and correct in what it advertises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.wire.samples import seeds
 
 EVERYTHING = {int(key): (0, 20) for key in ApiKey}
 FIRST_FIELD = {Route.GROUP: "group_id", Route.TRANSACTION: "transactional_id"}
-"""By which a request is routed: found without decoding the rest of it."""
+"""The first field, which routes a request without decoding the rest."""
 GENERATIONS = {"generation_id", "generation_id_or_member_epoch"}
 SESSION_KEYS = frozenset(requests.HANDLERS) | {ApiKey.API_VERSIONS}
 TRANSACTION_KEYS = frozenset(transactions.HANDLERS)
@@ -31,7 +31,7 @@ TRANSACTION_KEYS = frozenset(transactions.HANDLERS)
 
 @dataclass(frozen=True)
 class Table:
-    """Everything that has to fit together for an API to be served."""
+    """Everything that has to fit together to serve an API."""
 
     rows: tuple[Api, ...] = ROWS
     schemas: Mapping[int, Schema] = field(default_factory=lambda: SCHEMAS)
@@ -48,7 +48,7 @@ class Table:
 
 
 def faults(table: Table) -> list[str]:
-    """What is missing from the table, or does not fit; one text for each fault."""
+    """Missing and inconsistent parts of the table; one text for each fault."""
     keys = [row.key for row in table.rows]
     found = [f"{key.name}: {keys.count(key)} rows" for key in ApiKey if keys.count(key) != 1]
     found += [f"{ApiKey(key).name}: a schema without a row" for key in table.schemas if key not in keys]
@@ -58,7 +58,7 @@ def faults(table: Table) -> list[str]:
 
 
 def _faults(row: Api, table: Table) -> Iterable[str]:
-    # A transaction that began in another cluster is ended there, the others by the coordinator that the client is at.
+    # A transaction that began in another cluster is ended there, the others by the client's own coordinator.
     composed = row.route is Route.COMPOSED or row.key is ApiKey.END_TXN
     if composed != (row.key in table.composed):
         yield "composed without a handler" if composed else "a handler of what is not composed"
@@ -102,7 +102,7 @@ def _faults(row: Api, table: Table) -> Iterable[str]:
 
 
 def _unsaid(row: Api, schema: Schema) -> Iterable[str]:
-    """Whether a refusal can be written, and is read as one, in every version."""
+    """Checks that a refusal can be encoded, and is decoded as one, in every version."""
     asked, code = _asked(schema), ErrorCode.NOT_COORDINATOR
     for version in range(row.min_version, row.max_version + 1):
         try:
@@ -116,7 +116,7 @@ def _unsaid(row: Api, schema: Schema) -> Iterable[str]:
 
 
 def _asked(schema: Schema) -> dict[str, Any]:
-    """A request that names one partition in each list of partitions that it has."""
+    """A request that names one partition in each of its lists of partitions."""
     topics = next((part for part in schema.fields("request") if part.name == "topics"), None)
     lists = {
         part.name: [3] if part.type == "[]int32" else [{"partition_index": 3}]
@@ -241,7 +241,7 @@ def test_an_api_that_one_cluster_lacks_is_left_out_unless_the_gateway_answers_it
 
 
 def test_without_a_known_cluster_everything_the_gateway_serves_is_advertised() -> None:
-    # A Java client that finds no METADATA ends with UnsupportedVersionException, where it should wait for the clusters
+    # A Java client that finds no METADATA exits with UnsupportedVersionException; it should wait for the clusters
     assert offered() == offered(EVERYTHING)
 
 

@@ -1,4 +1,4 @@
-"""What a connection speaks, by its first bytes."""
+"""Detection of a connection's protocol by its first bytes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ha_core.wire.protocol_detection import LEAST, WITH_TLS, WITHOUT_TLS, Speech
         (b"\xff\xff\xff\xff", Speech.OTHER),
     ],
 )
-def test_a_beginning_tells_what_is_spoken(head: bytes, spoken: Speech) -> None:
+def test_first_bytes_reveal_the_protocol(head: bytes, spoken: Speech) -> None:
     assert speech(head) is spoken
 
 
 @given(st.binary(min_size=4, max_size=4))
-def test_every_beginning_has_words_where_it_does_not_belong(head: bytes) -> None:
+def test_misplaced_protocols_are_explained(head: bytes) -> None:
     spoken = speech(head)
     assert (spoken in WITH_TLS) is (spoken is not Speech.TLS)
     if spoken in WITHOUT_TLS:
@@ -41,7 +41,7 @@ def test_every_beginning_has_words_where_it_does_not_belong(head: bytes) -> None
 
 
 @given(st.integers(0, 2**31 - 1))
-def test_a_size_within_its_bounds_is_one_unless_it_is_the_beginning_of_something_else(size: int) -> None:
+def test_valid_size_is_accepted_unless_it_begins_another_protocol(size: int) -> None:
     head = size.to_bytes(4, "big")
     if speech(head) not in WITHOUT_TLS:
         assert frame_size(head, 0, 2**31 - 1, 0) == size

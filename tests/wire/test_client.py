@@ -1,4 +1,4 @@
-"""The client's side of a connection, against a server's side that is played by the test: no sockets."""
+"""The client's side of a connection against a scripted server's side, without sockets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFERED = {ApiKey.METADATA: (0, 9), ApiKey.SASL_AUTHENTICATE: (0, 2)}
 
 
 class Broker:
-    """Answers as a broker does; `said` holds the requests."""
+    """Answers like a broker; `said` holds the requests."""
 
     def __init__(self, user: str = "svc", newest_api_versions: int = 3, lifetime_ms: int = 0) -> None:
         self.user, self.newest, self.lifetime_ms = user, newest_api_versions, lifetime_ms
@@ -96,13 +96,13 @@ def test_each_answer_belongs_to_the_oldest_request_however_its_bytes_arrive(size
     stream = b"".join(broker.answer(client.request(ApiKey.METADATA, {}, version)) for version in (1, 9, 4))
     # When their answers arrive in pieces
     found = events(client, [stream[at : at + size] for at in range(0, len(stream), size)])
-    # Then each is read in the version of its request
+    # Then each is decoded in the version of its request
     assert [answer.version for answer in found] == [1, 9, 4]
     assert [answer.message()["controller_id"] for answer in found] == [7, 7, 7]
     assert client.idle
 
 
-def test_reading_as_many_bytes_as_are_wanted_never_reads_past_an_answer() -> None:
+def test_reading_the_wanted_bytes_never_passes_an_answer() -> None:
     client, broker = Client("me"), Broker()
     stream = BytesIO(broker.answer(client.request(ApiKey.METADATA, {}, 9)) + b"of somebody else")
     while (event := client.next_event()) is NEED_DATA:
@@ -130,7 +130,7 @@ def test_a_request_without_a_version_that_both_sides_speak_is_refused() -> None:
 
 @pytest.mark.parametrize(("lifetime_ms", "good_for_s"), [(0, None), (3_600_000, 3600)])
 @pytest.mark.parametrize("learnt", [True, False])
-def test_logging_in_tells_how_long_the_login_is_valid(lifetime_ms: int, good_for_s: float | None, learnt: bool) -> None:
+def test_login_returns_its_lifetime(lifetime_ms: int, good_for_s: float | None, learnt: bool) -> None:
     client, broker = Client("me"), Broker(lifetime_ms=lifetime_ms)
     if learnt:
         drive(client, broker, learn_versions(client))

@@ -1,4 +1,4 @@
-"""The codec against what peers may send and callers may hand it."""
+"""The codec against input of peers and callers."""
 
 import random
 import tracemalloc
@@ -45,7 +45,7 @@ def test_a_damaged_body_is_read_or_refused_as_a_remote_error(case: Any, seed: in
 
 
 def without_views(value: Any) -> Any:
-    """With copies of all that are views."""
+    """Replaces all views by copies."""
     if isinstance(value, dict):
         return {name: without_views(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def without_views(value: Any) -> Any:
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """What is read, or why it is refused."""
+    """The decoded message, or the error."""
     try:
         return read()
     except RemoteProtocolError as error:
@@ -76,19 +76,19 @@ def test_a_message_read_in_place_or_written_in_pieces_is_the_same(case: Any, see
     )
 
 
-def test_records_that_are_read_in_place_and_written_in_pieces_are_copied_nowhere() -> None:
+def test_records_read_in_place_and_written_in_pieces_are_not_copied() -> None:
     # Given an answer with records of two partitions
     topic_id, texts = bytes(range(16)), (b"a" * 5000, b"b" * 9000)
     parts = [{"partition_index": index, "records": text} for index, text in enumerate(texts)]
     answer = {"responses": [{"topic_id": topic_id, "partitions": parts}]}
     buffer = bytearray(encode(ApiKey.FETCH, 13, "response", answer))
-    # When it is read, and written to another cluster
+    # When it is decoded, and encoded for another cluster
     (topic,) = decode_in_place(ApiKey.FETCH, 13, "response", memoryview(buffer))["responses"]
     assert topic["topic_id"] == topic_id
     partitions = [{"index": part["partition_index"], "records": part["records"]} for part in topic["partitions"]]
     request = {"acks": -1, "timeout_ms": 1, "topic_data": [{"name": "orders", "partition_data": partitions}]}
     pieces = encode_in_pieces(ApiKey.PRODUCE, 9, "request", request)
-    # Then what changes where they were received changes what is sent
+    # Then a change in the receive buffer changes the sent bytes
     for text in texts:
         at = buffer.index(text)
         buffer[at : at + len(text)] = text.upper()
@@ -143,7 +143,7 @@ def test_a_count_above_the_bytes_left_is_refused_before_anything_is_allocated() 
         decode(ApiKey.METADATA, version, "request", encode(ApiKey.METADATA, version, "request", {}))
     tracemalloc.start()
     try:
-        # When a count claims more than there is, in either form
+        # When a count claims more than there is, in either encoding
         # Then it is refused, and next to nothing was allocated
         for body in (pack(">i", 0x7FFFFFFF), pack(">i", 900_000) + bytes(100)):
             with pytest.raises(RemoteProtocolError, match="topics: "):
@@ -195,7 +195,7 @@ def test_unknown_tags_survive_at_every_level() -> None:
     # When it is written and read
     body = encode(ApiKey.METADATA, 9, "request", given_message)
     read = decode(ApiKey.METADATA, 9, "request", body)
-    # Then it has them, where its version has tags at all
+    # Then it has them, if its version has tags at all
     assert read["topics"][0]["_tags"] == {0: b"zero", 300: b"x" * 200}
     assert read["_tags"] == {5: b""}
     assert encode(ApiKey.METADATA, 9, "request", read) == body

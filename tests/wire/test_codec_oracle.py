@@ -1,4 +1,4 @@
-"""Bodies against kio's codec, which was made from the same protocol by other hands."""
+"""Bodies against kio's codec, an independent implementation of the protocol."""
 
 import importlib
 import io
@@ -24,7 +24,7 @@ CASES = [
     for kind in ("request", "response")
 ]
 INTEGER_BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
-# Where this package's names say less than Kafka's.
+# Where this package's names are shorter than Kafka's.
 RENAMED = {"results_by_topic_v3_and_below": "results_by_topic"}
 
 
@@ -82,7 +82,7 @@ def scalar(kind: str, rnd: random.Random) -> Any:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Compares by field name, so that two neighbours of one type in the wrong order are found too."""
+    """Compares by field name, so that two neighbours of one type in the wrong order are found."""
     if is_dataclass(theirs):
         for field in fields(theirs):
             name = RENAMED.get(field.name, field.name).removeprefix("v3_and_below_")
@@ -98,7 +98,7 @@ def same(ours: Any, theirs: Any) -> bool:
         return bool(ours == theirs.bytes)
     if isinstance(theirs, datetime):
         return bool(ours == round(theirs.timestamp() * 1000))
-    if theirs is None:  # kio has None for "no time" and "no id" as well, which are -1 and zeros on the wire
+    if theirs is None:  # kio uses None for "no time" and "no id" as well, which are -1 and zeros on the wire
         return ours in (None, -1, bytes(16))
     return bool(ours == theirs)
 

@@ -1,4 +1,4 @@
-"""Batches as a mirror appends them: another producer, the same records, a checksum as right as before."""
+"""Batches as a mirror appends them: another producer, unchanged records, and a checksum as valid as before."""
 
 from struct import pack, unpack_from
 
@@ -34,7 +34,7 @@ def real(codec: int, transactional: bool = False) -> bytes:
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4], ids=["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_copied_batch_has_the_same_records_and_another_producer(codec: int, transactional: bool) -> None:
-    # Given a batch that lies at offset 500 of its log
+    # Given a batch at offset 500 of its log
     source = pack(">q", 500) + real(codec, transactional)[8:]
     copy = bytearray(source)
     # When it is claimed
@@ -57,7 +57,7 @@ def test_a_copied_batch_has_the_same_records_and_another_producer(codec: int, tr
     body=st.binary(max_size=300),
     ids=st.tuples(st.integers(0, 1 << 62), st.integers(0, 32_767), st.integers(0, (1 << 31) - 1)),
 )
-def test_the_checksum_follows_whatever_the_batch_holds(attributes: int, body: bytes, ids: tuple[int, int, int]) -> None:
+def test_checksum_is_updated_for_any_batch(attributes: int, body: bytes, ids: tuple[int, int, int]) -> None:
     copy = bytearray(with_attributes(batch(100, 10, producer=7, sequence=5, body=body), attributes))
     claim(copy, 0, *ids)
     assert unpack_from(">I", copy, 17)[0] == google_crc32c.value(bytes(copy[21:]))
@@ -89,12 +89,12 @@ def test_other_bytes_of_the_buffer_stay() -> None:
     ],
     ids=["control batch", "time of the append", "old format", "gaps inside"],
 )
-def test_what_a_broker_would_refuse_or_show_otherwise_is_not_copied_as_it_is(data: bytes) -> None:
+def test_batches_that_a_broker_refuses_or_alters_are_not_copied_raw(data: bytes) -> None:
     assert not raw(only(data))
     assert raw(only(batch(5, 3)))
 
 
 @pytest.mark.parametrize("data", [b"", batch(0, 1)[:40], batch(0, 1)[:-1], legacy(0, 1, body=b"x" * 99)])
-def test_what_is_no_whole_batch_is_refused(data: bytes) -> None:
+def test_incomplete_batch_is_refused(data: bytes) -> None:
     with pytest.raises(LocalProtocolError):
         claim(bytearray(data), 0, 1, 0, 0)

@@ -31,7 +31,7 @@ def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: in
     buf = b"123" + body + b"\xff" * 9
     # When it is scanned
     scan = scan_fetch_request(buf, 3, 3 + len(body), version)
-    # Then the scan has what the codec reads
+    # Then the scan equals the codec's result
     assert scan[:3] == tuple(found[name] for name in ("replica_id", "session_id", "session_epoch"))
     assert buf[scan.rack_at : scan.rack_at + scan.rack_bytes] == found["rack_id"].encode()
     assert scan.topics == [t["topic"].encode() for t in found["topics"]]
@@ -39,24 +39,24 @@ def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: in
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=200, deadline=None)
-def test_the_partitions_of_a_fetch_request_are_read_and_written_where_they_stand(version: int, seed: int) -> None:
+def test_partitions_of_a_fetch_request_are_read_and_patched_in_place(version: int, seed: int) -> None:
     # Given a request without tags
     found = message(SCHEMAS[1].fields("request"), version, random.Random(seed))
     body = bytearray(encode(ApiKey.FETCH, version, "request", {k: v for k, v in found.items() if k != "_tags"}))
     scan, asked = scan_fetch_request(body, 0, len(body), version), decode(ApiKey.FETCH, version, "request", body)
     if scan.entries is None:
         return
-    # When its partitions are read where the scan has found them
+    # When its partitions are read at the scanned positions
     entries = FetchEntries(version)
     read = [list(entries.read(body, at, partitions)) for at, partitions in scan.entries]
-    # Then they are what the codec reads
+    # Then they equal the codec's result
     assert read == [[(p["partition"], p["fetch_offset"]) for p in t["partitions"]] for t in asked["topics"]]
-    # And when other offsets are written there, and it is to be outside of any session
+    # And when other offsets are written there, and the request leaves its session
     for at, partitions in scan.entries:
         for number in range(partitions):
             entries.write(body, at + number * entries.bytes, 1_000 + number)
     leave_session(body, 0, version)
-    # Then nothing else has changed, and the session that it names is the one that ends
+    # Then nothing else has changed, and the named session ends
     for topic in asked["topics"]:
         for number, partition in enumerate(topic["partitions"]):
             partition |= {"fetch_offset": 1_000 + number, "current_leader_epoch": -1, "last_fetched_epoch": -1}
@@ -144,14 +144,14 @@ def patched_by_codec(version: int, answer: dict[str, Any], shifts: Shifts) -> by
             if "_tags" in p:
                 p["diverging_epoch"]["end_offset"] = moved(p["diverging_epoch"]["end_offset"], shift.delta)
                 p["snapshot_id"]["end_offset"] = moved(p["snapshot_id"]["end_offset"], shift.delta)
-                # In place a tagged field cannot vanish, so what is written says -1 instead of being left out.
+                # In place a tagged field cannot vanish, so -1 is written instead of leaving it out.
                 p["_tags"][1] = pack(">ii", -1, -1) + b"\0"
                 p["current_leader"] = {"leader_id": -1, "leader_epoch": -1}
     return encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
 
 
 def stream(patcher: FetchPatcher, frame: bytes, cuts: list[int], after: bytes = b"") -> tuple[bytes, int]:
-    """Feeds a frame as a relay does: one buffer with stale bytes behind, carry in front. (forwarded, longest carry)"""
+    """Feeds a frame like a relay: one buffer with stale bytes after it, carry in front. (forwarded, longest carry)"""
     out, carry, longest, at = bytearray(), b"", 0, 0
     data = frame + after
     for cut in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
@@ -250,7 +250,7 @@ def test_huge_records_pass_the_patcher_without_being_buffered() -> None:
         while patcher.left > len(chunk):
             assert patcher.feed(chunk, 0, len(chunk)) == len(chunk)
         assert patcher.feed(chunk, 0, len(chunk)) < len(chunk)
-        # Then next to nothing is kept of it
+        # Then next to nothing of it is buffered
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
@@ -266,7 +266,7 @@ def test_other_versions_are_refused() -> None:
 
 
 def usual(rnd: random.Random) -> bytearray:
-    """A frame, with its size, as a broker nearly always answers a reader of one topic."""
+    """A frame, with its size: a broker's usual answer to a reader of one topic."""
     high = rnd.choice([9] * 20 + [0, -1, 1 << 62])
     records = b"".join(batch(rnd.choice([7] * 9 + [1 << 62]), 1) for _ in range(rnd.choice([0, 1, 1, 3])))
     partition = {
@@ -285,7 +285,7 @@ def usual(rnd: random.Random) -> bytearray:
 
 @given(seeds, st.sampled_from([0, 5, -7, -100]), st.booleans(), st.floats(0, 1))
 @settings(deadline=None, max_examples=600)
-def test_a_usual_answer_is_patched_as_any_other(seed: int, delta: int, unknown: bool, damage: float) -> None:
+def test_usual_answer_is_patched_like_any_other(seed: int, delta: int, unknown: bool, damage: float) -> None:
     # Given an answer, which may be damaged, with more behind it
     rnd = random.Random(seed)
     frame, shifts = usual(rnd), {(b"orders", 0): FetchShift(delta, unknown)}
@@ -296,10 +296,10 @@ def test_a_usual_answer_is_patched_as_any_other(seed: int, delta: int, unknown: 
     frame += b"\1" * 40
     # When it is patched as a usual one
     if patch_usual(frame, 0, end, b"orders", shifts):
-        # Then that is what reading it makes of it
+        # Then the result equals the full decoder's
         patcher = FetchPatcher(12, end - 4, shifts)
         assert patcher.feed(as_it_was, 4, end) == end
-    # else it stands as it did
+    # else it is unchanged
     assert frame == as_it_was + b"\1" * 40
 
 

@@ -1,7 +1,7 @@
-"""What the rows of APIs say, against Kafka's own words.
+"""The rows of APIs, against Kafka's own definitions.
 
-Those are its message definitions, as kafka-python ships them, the table of authorizations in its documentation
-("Operations and Resources on Protocols"), and how its errors are handled, as kafka-python's classes say.
+These are its message definitions, as shipped with kafka-python, the table of authorizations in its documentation
+("Operations and Resources on Protocols"), and the handling of its errors in kafka-python's classes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ha_core.wire import APIS, ApiKey, ErrorCode, Route, decode, encode
 from ha_core.wire.apis import GROUPS, LOGS, NEVER, ROWS, TOPICS, Api, BrokerPace, Effect, ErrorShape
 
 UNDEFINED = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
-"""Offered, and not among the definitions that kafka-python has."""
+"""Offered, but missing in kafka-python's definitions."""
 DEFINED = [row for row in ROWS if row.route is not Route.HIDDEN and row.key not in UNDEFINED]
 LOOKED_FOR_ANEW = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-"""After which clients look for the coordinator, whom nobody names under a fence."""
+"""Errors after which clients look for the coordinator, which gateways do not name under a fence."""
 EVERYTHING = LOGS | GROUPS | TOPICS
 NOTHING = 0
 
@@ -67,7 +67,7 @@ AUTHORIZED: Mapping[ApiKey, tuple[str, str]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: ("Describe", "TransactionalId"),
     ApiKey.LIST_TRANSACTIONS: ("Describe", "TransactionalId"),
 }
-"""The operation and the resource that an account needs; of several the one that the request is about."""
+"""The operation and the resource that an account needs; with several, the one that the request is about."""
 
 
 @cache
@@ -84,7 +84,7 @@ def definitions() -> dict[int, tuple[str, Mapping[str, Any], Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a definition, and how deep it lies."""
+    """A field of a definition, and its depth."""
 
     depth: int
     name: str
@@ -110,7 +110,7 @@ def walk(fields: list[Mapping[str, Any]], version: int, depth: int = 0) -> Itera
 
 @dataclass(frozen=True)
 class Said:
-    """What the definitions say of one row, in the last version that it offers."""
+    """The definitions of one row, in the last version that it offers."""
 
     request: tuple[Field, ...]
     response: tuple[Field, ...]
@@ -122,7 +122,7 @@ class Said:
 
     @property
     def subject(self) -> str | None:
-        """The one group or transactional id by which the request begins, for which one coordinator answers."""
+        """The single group or transactional id that begins the request, for which one coordinator answers."""
         first = self.request[0] if self.request else None
         return first.entity if first and first.type == "string" else None
 
@@ -136,12 +136,12 @@ class Said:
         return any(field.entity == entity for field in (*self.request, *self.response))
 
     def asks_for_partitions(self) -> bool:
-        """Whether the request names partitions of topics."""
+        """True if the request names partitions of topics."""
         return any(field.depth and "Partition" in field.name and "int32" in field.type for field in self.request)
 
 
 def faults(row: Api) -> list[str]:
-    """What of a row Kafka says otherwise; one text for each."""
+    """Contradictions between a row and Kafka's definitions; one text for each."""
     return [f"{row.key.name}: {fault}" for fault in _faults(row)]
 
 
@@ -154,7 +154,7 @@ def _faults(row: Api) -> Iterator[str]:
         yield "its first flexible version is another one"
     if row.route is Route.LOCAL:
         bare = Api(row.key, row.min_version, row.max_version, row.flexible_from, row.why, Route.LOCAL, Effect(0, 0))
-        if row != replace(bare, asks=row.asks):  # who may ask is looked at with the rights
+        if row != replace(bare, asks=row.asks):  # rights are checked elsewhere
             yield "says something of clusters, from which nothing is asked"
         return
     yield from _route(row, said)
@@ -165,7 +165,7 @@ def _faults(row: Api) -> Iterator[str]:
 
 
 def _route(row: Api, said: Said) -> Iterator[str]:
-    # Offsets are deleted by whoever administers a group: all clusters that hold offsets of it are asked.
+    # A group's administrator deletes offsets: all clusters with offsets of the group are asked.
     coordinators = {Route.GROUP: "groupId", Route.TRANSACTION: "transactionalId"}
     # A produce names its transaction, and goes where its records do.
     wanted = None if row.key is ApiKey.OFFSET_DELETE or said.names("Records") else said.subject
@@ -205,13 +205,13 @@ def _effect(row: Api, said: Said) -> Iterator[str]:
 
 
 def _promises(row: Api, said: Said) -> Iterator[str]:
-    """What is recorded of a group or a log, which an operation takes along, and what has to hold for it."""
+    """Effects on a group or a log that an operation carries over, and their conditions."""
     names_group = said.subject in ("groupId", "transactionalId") or (row.changes and said.about("groupId"))
     if row.vouched != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
         yield "answers of coordinators, of the written log, or by the topic map count only under a lease"
     if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
-    # A member that never commits is seen to be still there by its heartbeats.
+    # A member that never commits is seen to be alive by its heartbeats.
     commits, joins = said.names("CommittedOffset"), said.names("SessionTimeoutMs") or row.key is ApiKey.HEARTBEAT
     use = ("commit" if commits else "join" if joins else None) if row.route is Route.GROUP else None
     if row.use != use:
@@ -219,13 +219,13 @@ def _promises(row: Api, said: Said) -> Iterator[str]:
 
 
 def _waits(row: Api, said: Said) -> Iterator[str]:
-    agreed = said.answers("Leader", "Assignment")  # what all members have to have asked for
+    agreed = said.answers("Leader", "Assignment")  # needs requests of all members
     asks = said.names("MemberId") and row.route is Route.GROUP and not said.names("CommittedOffset", "RequireStable")
     if row.rebalance != (("waits" if agreed else "follows") if asks else None):
         yield f"{row.rebalance} with the other members of its group"
-    # The controller is waited for up to a timeout, and while configurations are validated; disks are gone through.
+    # The controller is waited for up to a timeout, also to validate configurations; disks are scanned.
     slow = (row.by_map and said.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or said.answers("LogDir")
-    found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, of which everybody asks
+    found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, which every client needs
     long = said.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
     if row.pace is not (
         BrokerPace.SLOW if slow else BrokerPace.QUICK if found else BrokerPace.LONG if long else BrokerPace.USUAL
@@ -234,7 +234,7 @@ def _waits(row: Api, said: Said) -> Iterator[str]:
 
 
 def _refused(row: Api, said: Said) -> Iterator[str]:
-    """The answer under a fence, and what the other fields of a refusal are."""
+    """The answer under a fence, and the other fields of a refusal."""
     held = row.route is Route.GROUP or (row.route is Route.TRANSACTION and said.about("topicName"))
     if (row.fenced is not None) != held:
         yield "a fence stands before a group, and before the topics of a transaction"
@@ -258,9 +258,9 @@ def _fenced(row: Api, said: Said) -> Iterator[str]:
     error: Any = for_code(int(row.fenced or 0))
     begins_again = error.retriable and row.fenced is not ErrorCode.CONCURRENT_TRANSACTIONS  # which only producers know
     if row.rebalance == "waits" and not said.names("SessionTimeoutMs"):
-        wanted = row.fenced is ErrorCode.REBALANCE_IN_PROGRESS  # ends the round: nothing else has the member join again
+        wanted = row.fenced is ErrorCode.REBALANCE_IN_PROGRESS  # ends the round: only this error makes members rejoin
     elif row.rebalance == "follows" and said.names("GenerationId"):
-        wanted = row.fenced is ErrorCode.NONE  # any error, and the member gives up what it has
+        wanted = row.fenced is ErrorCode.NONE  # after any error the member gives up its partitions
     elif row.rebalance == "follows":
         wanted = begins_again  # a member that leaves asks once
     elif said.subject == "transactionalId" and not said.names("CommittedOffset"):
@@ -281,7 +281,7 @@ def leaves(message: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("row", DEFINED, ids=lambda row: row.key.name)
-def test_a_row_says_what_kafka_says(row: Api) -> None:
+def test_row_agrees_with_kafkas_definitions(row: Api) -> None:
     assert faults(row) == []
 
 

@@ -31,10 +31,10 @@ def test_a_request_header_is_read_as_soon_as_it_is_whole(
 ) -> None:
     # Given a request in a shared buffer
     frame = encode_request(key, version, correlation, client_id, body)
-    shared = frame + b"\xee" * 64  # what a shared buffer holds behind the bytes that have arrived
+    shared = frame + b"\xee" * 64  # other bytes after those that have arrived
     body_at = len(frame) - len(body)
     # When more and more of it has arrived
-    # Then its header is read once it is whole, and not before
+    # Then its header is read once it is complete, and not before
     for end in range(4, len(frame) + 1):
         header = read_request_header(shared, 4, end)
         if end < body_at:
@@ -128,7 +128,7 @@ def test_frames_are_the_same_however_their_bytes_arrive(bodies: list[bytes], cut
     assert out == bodies
 
 
-def test_a_frame_that_comes_whole_behind_its_size_is_not_copied() -> None:
+def test_complete_frame_after_its_size_is_not_copied() -> None:
     reader, memory = FrameReader(), bytearray(b"12345678")
     reader.receive_data(pack(">i", 8))
     reader.receive_frame(memoryview(memory))
@@ -140,12 +140,12 @@ def test_a_frame_that_comes_whole_behind_its_size_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("before", [b"", pack(">i", 8)[:3], pack(">i", 9), pack(">i", 8) + b"1"])
-def test_what_is_not_all_of_a_frame_is_taken_as_any_other_bytes(before: bytes) -> None:
-    # Given bytes in memory that is written to again
+def test_incomplete_frame_is_copied(before: bytes) -> None:
+    # Given bytes in reused memory
     stream = pack(">i", 8) + b"12345678" if len(before) < 4 else pack(">i", before[3]) + b"123456789"[: before[3]]
     reader, memory = FrameReader(), bytearray(stream[len(before) :])
     reader.receive_data(before)
-    # When they come in place of a frame, without its last byte
+    # When they arrive in place of a frame, without its last byte
     last = memory.pop() if len(before) == 4 and before[3] == 9 else None
     reader.receive_frame(memoryview(memory))
     memory[:] = bytes(len(memory))
@@ -165,7 +165,7 @@ def test_a_frame_too_large_is_refused_before_its_bytes_arrive() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, -(2**31)])
-def test_a_size_that_holds_no_answer_is_refused(size: int) -> None:
+def test_size_too_small_for_an_answer_is_refused(size: int) -> None:
     reader = FrameReader()
     reader.receive_data(pack(">i", size))
     with pytest.raises(RemoteProtocolError, match="frame of"):
@@ -206,12 +206,12 @@ def test_a_close_inside_a_frame_differs_from_one_between_frames() -> None:
         reader.next_event()
 
 
-def test_frames_that_are_received_before_the_first_is_taken_all_come_in_their_order() -> None:
-    # Given a long frame that came apart from its size
+def test_frames_received_before_the_first_is_taken_keep_their_order() -> None:
+    # Given a long frame that arrived separately from its size
     reader = FrameReader()
     reader.receive_data(b"\0\0\0\4")
     reader.receive_data(b"1234")
-    # When more comes before it is taken
+    # When more arrives before it is taken
     reader.receive_data(b"\0\0\0\5")
     reader.receive_data(b"abcde")
     # Then nothing is lost

@@ -1,4 +1,4 @@
-"""A pattern finds only requests of which reading them would say the same as of the one that it is made of."""
+"""A template matches only requests that decode like the one that it was made from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.wire.samples import damaged, seeds
 
 SIZE = Struct(">i")
 TOO_LONG = b"\x80\x80\x80\x80\x80\x01"
-"""No number: it has more than five bytes."""
+"""An invalid number: it has more than five bytes."""
 
 
 def written(version: int, *records: bytes, **more: Any) -> bytearray:
@@ -60,61 +60,61 @@ def of_fetch(frame: bytearray) -> FetchTemplate | None:
 
 
 def sized(frame: bytes | bytearray) -> bytearray:
-    """The same with its true size in front."""
+    """The frame with its true size in front."""
     return bytearray(SIZE.pack(len(frame) - 4)) + frame[4:]
 
 
-def test_a_length_that_is_no_number_is_like_nothing() -> None:
-    # Given a pattern of a produce, and one of a fetch
+def test_invalid_length_matches_no_template() -> None:
+    # Given a template of a produce, and one of a fetch
     like, reader = of_produce(written(9, b"r" * 30)), of_fetch(read(12, 0))
     assert like is not None
     assert reader is not None
-    # When a length of records, or a count of partitions, is one that never ends
+    # When a length of records, or a count of partitions, never ends
     begin = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.begin
     torn = sized(begin + b"\2" + SIZE.pack(0) + TOO_LONG + bytes(30))
     endless = sized(begin + TOO_LONG + bytes(32))
     start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.begin
     countless = sized(start + SIZE.pack(-1) + reader.topic + TOO_LONG + bytes(32) + reader.tail)
-    # Then whoever reads it refuses it
+    # Then the decoder refuses it
     assert not like.partitions(torn, 0, len(torn), len(torn))
     assert not like.partitions(endless, 0, len(endless), len(endless))
     assert reader.entries(countless, 0, len(countless)) is None
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 9])
-def test_a_produce_behind_whose_partition_more_has_to_come_makes_no_pattern(version: int) -> None:
-    # Given one that names a second topic, without partitions
+def test_produce_with_a_second_empty_topic_makes_no_template(version: int) -> None:
+    # Given a produce with a second topic, without partitions
     more = [{"name": "orders", "partition_data": [{"index": 0, "records": b"r" * 30}]}]
     frame = written(version, topic_data=[*more, {"name": "other", "partition_data": []}])
-    # Then there is no pattern of it: one that ends behind the records would be like it, and names too few topics
+    # Then it makes no template: that would match one that ends after the records, and name too few topics
     assert of_produce(frame) is None
     assert of_produce(written(version, b"r" * 30)) is not None
 
 
 @pytest.mark.parametrize("version", [3, 7, 8, 9])
-def test_a_request_behind_which_the_next_one_has_come_is_like_one_that_came_alone(version: int) -> None:
-    # Given a pattern, and two requests that were sent at once
+def test_request_followed_by_the_next_one_still_matches(version: int) -> None:
+    # Given a template, and two requests that were sent at once
     frame = written(version, b"r" * 30)
     like, both = of_produce(frame), frame + frame
     assert like is not None
-    # Then the first is like it though bytes of the second follow, and so is the second
+    # Then the first matches although bytes of the second follow, and so does the second
     (first,), (second,) = (like.partitions(both, at, len(both), at + len(frame)) for at in (0, len(frame)))
     assert second == tuple(len(frame) + at for at in first)
 
 
-def test_of_what_is_long_no_pattern_is_kept() -> None:
-    # Given names that are as long as the wire allows, and a session that forgets many topics
+def test_long_requests_make_no_template() -> None:
+    # Given names of maximum length, and a session that forgets many topics
     named = [{"name": "n" * 32_000, "partition_data": [{"index": 0, "records": b"r"}]}]
     forgets = [{"topic": f"topic-{number}", "partitions": [0]} for number in range(1000)]
-    # Then nothing of them is kept for the time of a connection
+    # Then nothing of them is kept with the connection
     assert of_produce(written(9, topic_data=named)) is None
     assert of_fetch(read(12, epoch=(5, 2), forgotten_topics_data=forgets)) is None
     assert of_fetch(read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)) is None
     assert of_fetch(read(12, *range(3), epoch=(5, 2), forgotten_topics_data=forgets[:3])) is not None
 
 
-def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
-    # Given one that was read, with nearly as many elements as are read of one
+def test_matching_fetch_stays_within_the_bound_of_partitions() -> None:
+    # Given a fetch with nearly as many elements as are read of one
     forgets = [{"topic": "t", "partitions": []} for _ in range(39_000)]
     frame = read(12, 0, epoch=(5, 2), forgotten_topics_data=forgets)
     like = of_fetch(frame)
@@ -124,26 +124,26 @@ def test_what_is_like_a_fetch_names_no_more_than_a_fetch_may() -> None:
     assert body is not None
     with pytest.raises(RemoteProtocolError, match="elements"):
         scan_fetch_request(more, body.body_at, len(more), 12)
-    # Then it is not like that one
+    # Then it does not match
     assert like is None or like.entries(more, 0, len(more)) is None
 
 
 def damaged_frame(frame: bytearray, chance: random.Random) -> bytearray:
-    """The same request with some of its bytes changed behind the correlation id, under its true size."""
+    """The request with some bytes changed after the correlation id, under its true size."""
     return sized(frame[:12] + damaged(bytes(frame[12:]), chance))
 
 
 @pytest.mark.parametrize("version", [3, 8, 9])
 @pytest.mark.parametrize("count", [1, 2, 126, 127, 300])
-def test_produces_are_alike_whatever_partitions_they_name(version: int, count: int) -> None:
-    # Given one that names so many partitions, and is followed by another
+def test_template_matches_produces_to_any_partitions(version: int, count: int) -> None:
+    # Given a produce to this number of partitions, followed by another request
     frame = written(version, *(b"r" * (number + 20) for number in range(count)))
     both = frame + written(version, b"r" * 30)
-    # When it is compared with one that was made of one partition, or of two
+    # When it is compared with a template made from one partition, or from two
     for like in (of_produce(written(version, b"x" * 30)), of_produce(written(version, b"x" * 30, b"y" * 300))):
         assert like is not None
         places = like.partitions(both, 0, len(both), len(frame))
-        # Then it is like it, and each partition is where it is
+        # Then it matches, and each partition is at its position
         numbers = [int.from_bytes(frame[at : at + 4], "big") for at, _, _ in places]
         records = [bytes(frame[at:stop]) for _, at, stop in places]
         assert numbers == list(range(count))
@@ -151,22 +151,20 @@ def test_produces_are_alike_whatever_partitions_they_name(version: int, count: i
 
 
 @pytest.mark.parametrize("version", [3, 8, 9])
-def test_of_a_produce_of_several_partitions_all_has_to_have_come(version: int) -> None:
-    # Given all but the last byte of one that names one partition, and of one that names two
+def test_produce_to_several_partitions_matches_only_when_complete(version: int) -> None:
+    # Given all but the last byte of a produce to one partition, and of one to two
     one, two = written(version, b"r" * 30), written(version, b"r" * 30, b"r" * 30)
     like = of_produce(one)
     assert like is not None
-    # Then what comes of the records of the one is known, and of the two nothing
+    # Then the records of the first are recognised, and nothing of the second
     assert like.partitions(one, 0, len(one) - 1, len(one))
     assert not like.partitions(two, 0, len(two) - 1, len(two))
 
 
 @given(seeds, st.sampled_from([3, 8, 9]), st.lists(st.integers(1, 40), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=400)
-def test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic(
-    seed: int, version: int, sizes: list[int]
-) -> None:
-    # Given a request that is like one before, but for damage
+def test_damaged_produce_that_matches_a_template_decodes_alike(seed: int, version: int, sizes: list[int]) -> None:
+    # Given a request that matches an earlier one except for damage
     chance = random.Random(seed)
     like = of_produce(written(version, b"r" * 30))
     assert like is not None
@@ -175,7 +173,7 @@ def test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic
         return
     places = like.partitions(frame, 0, len(frame), len(frame))
     if places:
-        # When it is taken for that, then reading it says the same
+        # When it matches, then decoding it gives the same result
         header = read_request_header(frame, 4, len(frame))
         assert header is not None
         scan = scan_produce(frame, 0, len(frame), version, header.body_at, len(frame))
@@ -188,7 +186,7 @@ def test_a_damaged_produce_that_is_like_another_is_read_as_one_of_the_same_topic
 
 @given(seeds, st.sampled_from([9, 11, 12]), st.sampled_from([(0, -1), (77, 3)]), st.integers(0, 3))
 @settings(deadline=None, max_examples=400)
-def test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic(
+def test_damaged_fetch_that_matches_a_template_decodes_alike(
     seed: int, version: int, epoch: tuple[int, int], partitions: int
 ) -> None:
     chance = random.Random(seed)
@@ -202,13 +200,13 @@ def test_a_damaged_fetch_that_is_like_another_is_read_as_one_of_the_same_topic(
         assert scan.topics == [b"orders"] * min(partitions, 1)
         assert (scan.session_id, scan.session_epoch > 0) == (epoch[0], epoch[1] > 0)
         assert scan.replica_id == -1
-        # and finds the partitions where the pattern does
+        # and finds the partitions where the template does
         assert scan.entries is not None
         assert scan.entries == [found] * min(partitions, 1)
 
 
 def answered(version: int, chance: random.Random) -> bytearray:
-    """What a broker says to a produce, nearly always of partitions that were written."""
+    """A broker's answer to a produce, mostly for successful partitions."""
     entries: list[dict[str, Any]] = []
     for _ in range(chance.choice([1, 1, 2, 5, 200])):
         entry: dict[str, Any] = {"index": chance.randrange(3), "error_code": 0}
@@ -225,8 +223,8 @@ def answered(version: int, chance: random.Random) -> bytearray:
 
 @given(seeds, st.integers(3, 9), st.sampled_from([0, 3, -7, 1 << 62]))
 @settings(deadline=None, max_examples=400)
-def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version: int, delta: int) -> None:
-    # Given how answers look that say that batches were written, and one that may be damaged
+def test_usual_produce_answer_is_shifted_like_any_other(seed: int, version: int, delta: int) -> None:
+    # Given a template of successful answers, and one that may be damaged
     chance = random.Random(seed)
     like = ProduceAnswerTemplate.of(b"orders", version)
     frame = answered(version, chance)
@@ -234,10 +232,10 @@ def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version:
         frame = sized(frame[:8] + damaged(bytes(frame[8:]), chance))
     as_it_was, behind = bytearray(frame), answered(version, chance)
     frame += behind
-    # When it is shifted as one of them, with another behind it
+    # When it is shifted by the template, with another one after it
     shifts = {(b"orders", 0): delta, (b"orders", 2): 11} if delta else {}
     shifted = like is not None and like.shift(frame, 0, len(as_it_was), shifts)
-    # Then either it is what reading it makes of it, or it stands as it did
+    # Then the result equals the full decoder's, or the answer is unchanged
     if shifted:
         patch_produce_response(as_it_was, version, shifts, 4)
     assert frame == as_it_was + behind
@@ -245,8 +243,8 @@ def test_an_answer_of_the_usual_kind_is_shifted_as_any_other(seed: int, version:
 
 @pytest.mark.parametrize("version", range(5, 10))
 @pytest.mark.parametrize("count", [1, 2, 126, 127, 300])
-def test_the_usual_answer_is_of_the_usual_kind(version: int, count: int) -> None:
-    # Given what a broker says to a request of so many partitions, in an order of its own
+def test_answers_of_brokers_are_usual(version: int, count: int) -> None:
+    # Given a broker's answer to a request of this number of partitions, in an order of its own
     entry = {"error_code": 0, "base_offset": 7, "log_append_time_ms": -1, "log_start_offset": 0}
     said = [{"index": number, **entry} for number in reversed(range(count))]
     body = {"responses": [{"name": "orders", "partition_responses": said}], "throttle_time_ms": 3}
@@ -255,7 +253,7 @@ def test_the_usual_answer_is_of_the_usual_kind(version: int, count: int) -> None
     assert like is not None
     # When the offsets of two are shifted
     assert like.shift(frame, 0, len(frame), {(b"orders", 0): 93, (b"orders", count - 1): 3})
-    # Then those of the others stand
+    # Then those of the others are unchanged
     at = response_body_at(PRODUCE, version, frame, 4)
     (topic,) = decode(PRODUCE, version, "response", frame[at:])["responses"]
     offsets = {one["index"]: one["base_offset"] for one in topic["partition_responses"]}

@@ -1,4 +1,4 @@
-"""The produce scan and the response patch against the codec, which reads the same bytes another way."""
+"""The produce scan and the response patch against the codec, which decodes the same bytes in another way."""
 
 import random
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: 
     buf = b"12345" + body + b"\xff" * 20
     # When it is scanned
     scan = scan_produce(buf, 0, len(buf), version, 5, 5 + len(body))
-    # Then the scan has what the codec reads
+    # Then the scan equals the codec's result
     assert scan is not None
     assert scan.complete
     assert entries(scan, buf) == expected(found)
@@ -59,7 +59,7 @@ def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(v
     assert whole is not None
     last = 0
     # When less of it has arrived
-    # Then its scan is a beginning of the whole one
+    # Then its scan is a prefix of the whole one
     for end in range(len(body)):
         shared = body[:end] + b"\xff" * 20
         part = scan_produce(shared, 0, end, version, 0, len(body))
@@ -92,7 +92,7 @@ def test_a_produce_request_of_one_partition_is_complete_once_its_header_has_arri
     name = None if transactional_id is None else transactional_id.encode()
     wanted = ProduceScan(-1, 30, name, [(b"orders", 3, at, 5000)], True)
     # When it has arrived up to its records
-    # Then the scan is whole, and not before
+    # Then the scan is complete, and not before
     assert scan_produce(body, 0, at - 1, version, 0, len(body)) is None
     for end in (at, at + 1, at + 4999, at + 5000, len(body)):
         assert scan_produce(body, 0, end, version, 0, len(body)) == wanted
@@ -111,7 +111,7 @@ def test_a_damaged_produce_request_is_scanned_or_refused(version: int, seed: int
             with pytest.raises(RemoteProtocolError):
                 decode(ApiKey.PRODUCE, version, "request", body)
         return
-    # Then it is refused as by the codec, or lies within its frame
+    # Then it is refused like by the codec, or is within its frame
     for _, _, at, size in scan.partitions if scan else ():
         assert at + max(size, 0) <= len(body)
 
@@ -182,5 +182,5 @@ def test_a_damaged_produce_response_is_patched_or_refused(version: int, seed: in
         patch_produce_response(broken, version, {(b"t", 0): 5})
     except RemoteProtocolError:
         return
-    # Then it is refused, or has its length
+    # Then it is refused, or keeps its length
     assert len(broken) == size

@@ -1,4 +1,4 @@
-"""A pattern of produces to several topics finds only those of which reading them would say the same."""
+"""A template of produces to several topics matches only requests that decode alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def frame_of(version: int, *topics: tuple[str, Sequence[bytes | None]], **more: 
 
 
 def scanned(frame: bytearray, end: int | None = None) -> tuple[int, int, ProduceScan]:
-    """Where its body begins, its version, and what it says as far as it has come."""
+    """Position of its body, its version, and its contents as far as it has arrived."""
     header = read_request_header(frame, 4, len(frame))
     assert header is not None
     come = len(frame) if end is None else end
@@ -58,11 +58,11 @@ def found(like: SeveralTopicsProduceTemplate, frame: bytearray) -> set[bytes] | 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_producer_writes_now_to_these_topics_and_now_to_those(version: int) -> None:
-    # Given a pattern of three topics
+def test_template_matches_any_subset_of_its_topics(version: int) -> None:
+    # Given a template of three topics
     like = pattern(frame_of(version, ("a", [b"r" * 30]), ("b", [b"r" * 30, b"r" * 300]), ("cc", [b"r"])))
     assert like is not None
-    # Then those to any of them are like it, in any order, to any partitions
+    # Then it matches produces to any of them, in any order, to any partitions
     for topics in ([("a", [b"x"])], [("cc", [b"x"] * 126), ("a", [b"x" * 70_000])]):
         frame = frame_of(version, *topics)
         assert found(like, frame) == {name.encode() for name, _ in topics}
@@ -81,19 +81,19 @@ def test_a_producer_writes_now_to_these_topics_and_now_to_those(version: int) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_of_one_that_names_several_topics_has_to_have_come(version: int) -> None:
+def test_produce_to_several_topics_matches_only_when_complete(version: int) -> None:
     frame = frame_of(version, ("a", [b"r" * 30]), ("b", [b"r" * 30]))
     like = pattern(frame)
     assert like is not None
     assert like.topics(frame, 0, len(frame) - 1, len(frame)) is None
     assert pattern(frame, len(frame) - 1) is None
-    # and the next one may have come behind it
+    # and the next one may follow it
     both = frame + frame
     assert [like.topics(both, at, len(both), at + len(frame)) for at in (0, len(frame))] == [{b"a", b"b"}] * 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_of_many_long_or_unusual_ones_no_pattern_is_kept(version: int) -> None:
+def test_many_long_or_unusual_requests_make_no_template(version: int) -> None:
     assert pattern(frame_of(version, *((f"t{number}", [b"r"]) for number in range(126)))) is not None
     for unusual in (
         frame_of(version, *((f"t{number}", [b"r"]) for number in range(127))),
@@ -112,23 +112,21 @@ def test_of_many_long_or_unusual_ones_no_pattern_is_kept(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_pattern_of_more_topics_stands_for_one_of_fewer_and_for_none_that_finds_beginnings(version: int) -> None:
+def test_larger_template_replaces_smaller_ones_but_not_single_topic_ones(version: int) -> None:
     two, one = pattern(frame_of(version, ("a", [b"r"]), ("b", [b"r"]))), single(frame_of(version, ("a", [b"r" * 9])))
     assert two is not None
     assert two.same(pattern(frame_of(version, ("b", [b"r"]), ("a", [b"r"]))))
     assert two.joined([b"c"]).same(two)
     assert not two.same(two.joined([b"c"]))
     assert not two.same(one)
-    assert two.alike_but_for_topics(one)
-    assert not two.alike_but_for_topics(single(frame_of(version, ("a", [b"r" * 9]), acks=1)))
+    assert two.differs_only_in_topics(one)
+    assert not two.differs_only_in_topics(single(frame_of(version, ("a", [b"r" * 9]), acks=1)))
 
 
 @given(seeds, st.sampled_from(VERSIONS), st.lists(st.lists(st.integers(1, 40), max_size=3), max_size=4))
 @settings(deadline=None, max_examples=600)
-def test_a_damaged_produce_that_is_like_another_is_read_as_the_pattern_says(
-    seed: int, version: int, sizes: list[list[int]]
-) -> None:
-    # Given a pattern, and a request that is like it but for damage
+def test_damaged_produce_that_matches_a_template_decodes_alike(seed: int, version: int, sizes: list[list[int]]) -> None:
+    # Given a template, and a request that matches it except for damage
     chance = random.Random(seed)
     like = pattern(frame_of(version, ("a", [b"r"]), ("bb", [b"r"]), ("c" * 100, [b"r"])))
     assert like is not None
@@ -137,7 +135,7 @@ def test_a_damaged_produce_that_is_like_another_is_read_as_the_pattern_says(
     torn = whole[:12] + (damaged(bytes(whole[12:]), chance) if chance.random() < 0.9 else whole[12:])
     frame = bytearray(SIZE.pack(len(torn) - 4)) + torn[4:]
     if len(frame) >= 12 and (names := found(like, frame)) is not None:
-        # When it is taken for that, then reading it says the same
+        # When it matches, then decoding it gives the same result
         _, _, scan = scanned(frame)
         assert (scan.complete, scan.acks, scan.transactional_id) == (True, -1, None)
         assert names == {name for name, _, _, _ in scan.partitions}
@@ -146,7 +144,7 @@ def test_a_damaged_produce_that_is_like_another_is_read_as_the_pattern_says(
 
 LONG, SHORT = b"a-aaaaz" + b"a" * 40, b"0a"
 """Read one byte too early, the first one's length (48, a "0") and its first letter are the second one, and the rest of
-it says that there are 44 partitions, of which the first has 121 bytes."""
+it means 44 partitions, the first with 121 bytes."""
 
 
 def partition(records: bytes) -> bytes:
@@ -164,16 +162,16 @@ def ambiguous(second: bytes) -> bytearray:
     hidden = b"\0\0" + rest[:-2]
     begins = LONG.join((write_uvarint(len(LONG) + 1), write_uvarint(2) + bytes(4) + write_uvarint(len(hidden) + 1)))
     first = named(LONG, b"r" * 74 + b"\0" + partition(b"r") * 43 + b"\0" + begins)
-    # No transactional id, in two bytes; acks, a time-out whose last byte counts two topics, and the same count again.
+    # No transactional id, in two bytes; acks, a timeout whose last byte counts two topics, and the same count again.
     body = b"\x80\0" + b"\xff\xff" + b"\0\0\x75\3" + b"\3" + first + rest + b"\0"
     return bytearray(encode_request(PRODUCE, 9, 7, "app", body))
 
 
-def test_a_missing_transactional_id_that_is_said_in_more_bytes_than_it_need_be_hides_no_topic() -> None:
-    # Given two requests that name a topic which both of two readings find, and one which they do not
+def test_overlong_null_transactional_id_hides_no_topic() -> None:
+    # Given two requests that name a topic which both readings find, and one which they do not
     first, second = ambiguous(SHORT), ambiguous(b"secret")
     for frame, other in ((first, SHORT), (second, b"secret")):
         assert [name for name, _, _, _ in scanned(frame)[2].partitions] == [LONG, other]
-    # Then what the first one leaves does not take the second for the like of it
+    # Then the first one's template does not match the second
     like = pattern(first)
     assert like is None or found(like, second) in (None, {LONG, b"secret"})

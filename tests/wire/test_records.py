@@ -1,4 +1,4 @@
-"""Record batches: walked, shifted, given another producer id, trimmed. Batches by hand, checksums by google_crc32c."""
+"""Record batches: listed, shifted, given another producer id, trimmed. Batches by hand, checksums by google_crc32c."""
 
 import random
 from struct import pack, unpack_from
@@ -18,10 +18,10 @@ from tests.wire.samples import batch, damaged, legacy, seeds
 THREE = batch(100, 10, producer=7, sequence=5) + batch(110, 5) + batch(115, 1)
 
 
-def test_batches_are_listed_with_what_their_headers_say() -> None:
+def test_batches_are_listed_with_the_fields_of_their_headers() -> None:
     # When the batches of a log are listed
     found = list(batches(b"xx" + THREE, 2, 2 + len(THREE)))
-    # Then each has what its header says
+    # Then each has the fields of its header
     assert [(b.base_offset, b.last_offset, b.records_count) for b in found] == [
         (100, 109, 10),
         (110, 114, 5),
@@ -65,7 +65,7 @@ def test_shifting_batches_changes_offsets_and_epochs_and_keeps_the_checksum_vali
     assert {unpack_from(">i", buf, b.at + 12)[0] for b in found} == {-1}
     for b in found:
         assert google_crc32c.value(bytes(buf[b.at + 21 : b.end])) == unpack_from(">I", buf, b.at + 17)[0]
-    # And shifting them back gives what was there, but for the epochs
+    # And shifting them back restores all but the epochs
     shift_batches(buf, 0, len(buf), 100)
     assert buf == batch(100, 10, producer=7, sequence=5, epoch=-1) + batch(110, 5, epoch=-1) + batch(115, 1, epoch=-1)
 
@@ -90,7 +90,7 @@ def test_shifting_old_messages_changes_only_their_offsets() -> None:
     assert [b.base_offset for b in found] == [1050, 1051, 1059]
     assert [b.magic for b in found] == [0, 1, 1]
     assert found[2].attributes == 1
-    # And shifting them back gives what was there
+    # And shifting them back restores them
     shift_batches(buf, 0, len(buf), -1000)
     assert buf == old
 

@@ -59,7 +59,7 @@ def test_a_client_authenticates_and_re_authenticates() -> None:
 @pytest.mark.parametrize(
     ("authzid", "verdict"),
     [("", LoginVerdict(None, "wrong")), ("other", LoginVerdict("u"))],
-    ids=["the wrong password", "the right one, to act for somebody else"],
+    ids=["the wrong password", "the right one, to act for another user"],
 )
 def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: LoginVerdict) -> None:
     server = SaslServer()
@@ -70,7 +70,7 @@ def test_a_refused_client_cannot_start_another_handshake(authzid: str, verdict: 
     assert server.handshake("PLAIN", 1) is ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_a_claim_that_nobody_could_judge_is_told_apart_from_a_wrong_one() -> None:
+def test_unverifiable_claim_differs_from_a_wrong_one() -> None:
     server = SaslServer()
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p"))
@@ -97,7 +97,7 @@ def test_tokens_out_of_turn_or_too_long_are_refused() -> None:
         server.reply(LoginVerdict("u"))
 
 
-def test_a_token_while_a_claim_is_judged_is_out_of_turn() -> None:
+def test_token_during_verification_is_out_of_turn() -> None:
     server = SaslServer()
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p"))

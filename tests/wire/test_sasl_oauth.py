@@ -1,4 +1,4 @@
-"""OAUTHBEARER without a socket: its messages, and the round in which a refusal is told."""
+"""OAUTHBEARER without a socket: its messages, and the round that reports a refusal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_first_message_is_read_as_written(authzid: str) -> None:
     assert parse_initial(initial(TOKEN, authzid)) == Initial(authzid, TOKEN, {})
 
 
-def test_what_clients_say_besides_the_token_is_read() -> None:
+def test_extensions_beside_the_token_are_read() -> None:
     message = f"n,,\1auth=bearer  {TOKEN}\1logicalCluster=lkc-1\1traceId=a b\1\1".encode()
     assert parse_initial(message) == Initial("", TOKEN, {"logicalCluster": "lkc-1", "traceId": "a b"})
     assert TOKEN not in repr(parse_initial(message))
@@ -57,7 +57,7 @@ def test_what_clients_say_besides_the_token_is_read() -> None:
         b"\x00user\x00" + TOKEN.encode(),
     ],
 )
-def test_a_first_message_that_is_none_is_refused_without_being_repeated(message: bytes) -> None:
+def test_invalid_first_message_is_refused_without_being_repeated(message: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as refused:
         parse_initial(message)
     assert TOKEN not in str(refused.value)
@@ -65,7 +65,7 @@ def test_a_first_message_that_is_none_is_refused_without_being_repeated(message:
 
 @given(st.binary(max_size=80) | st.text("np,a=\1uthBer x.", max_size=80).map(str.encode))
 @settings(deadline=None)
-def test_no_message_makes_the_parser_fail_otherwise_than_by_its_error(message: bytes) -> None:
+def test_parser_raises_only_its_own_error(message: bytes) -> None:
     try:
         found = parse_initial(message)
     except RemoteProtocolError:
@@ -74,12 +74,12 @@ def test_no_message_makes_the_parser_fail_otherwise_than_by_its_error(message: b
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\n", "a\1b", "ümlaut"])
-def test_what_is_no_token_is_not_sent(token: str) -> None:
+def test_invalid_token_is_not_sent(token: str) -> None:
     with pytest.raises(LocalProtocolError):
         initial(token)
 
 
-def test_a_good_token_is_let_in_for_as_long_as_it_is_good() -> None:
+def test_valid_token_is_accepted_for_its_lifetime() -> None:
     assert asked("alice").reply(LoginVerdict("alice", good_for_s=60.0)) == Proved("alice", b"", 60.0)
 
 
@@ -88,23 +88,23 @@ def test_a_good_token_is_let_in_for_as_long_as_it_is_good() -> None:
     [("", LoginVerdict(None, "it has expired")), ("root", LoginVerdict("alice"))],
     ids=["bad", "other"],
 )
-def test_a_refusal_is_told_as_json_and_ends_the_login_in_the_next_round(authzid: str, verdict: LoginVerdict) -> None:
+def test_refusal_is_sent_as_json_and_ends_the_login_in_the_next_round(authzid: str, verdict: LoginVerdict) -> None:
     server = asked(authzid)
     told = server.reply(verdict)
     assert isinstance(told, Challenge)
     assert json.loads(told.data) == {"status": "invalid_token"}
-    with pytest.raises(RemoteProtocolError, match=r"it has expired|asks to be somebody else"):
+    with pytest.raises(RemoteProtocolError, match=r"it has expired|asks to act for another user"):
         server.receive(b"\1")
 
 
-def test_a_refusal_cannot_be_passed_over_by_another_token() -> None:
+def test_another_token_does_not_override_a_refusal() -> None:
     server = asked()
     server.reply(LoginVerdict(None, "bad"))
     with pytest.raises(RemoteProtocolError, match="not followed by the end"):
         server.receive(initial(TOKEN))
 
 
-def test_the_client_ends_where_the_server_tells_what_is_wrong() -> None:
+def test_client_ends_after_an_error_of_the_server() -> None:
     ours = oauth_client(TOKEN)
     assert next(ours) == initial(TOKEN)
     assert ours.send(b'{"status":"invalid_token"}') == b"\1"

@@ -1,4 +1,4 @@
-"""SCRAM: the RFC's own exchange, both sides against each other, and what attackers do to it."""
+"""SCRAM: the RFC's own exchange, both sides against each other, and attacks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 @given(st.sampled_from(sorted(HASHES)), names, names)
 @settings(deadline=None, max_examples=15)
-def test_whoever_knows_the_password_gets_in_and_nobody_else(mechanism: str, user: str, password: str) -> None:
+def test_only_the_correct_password_is_accepted(mechanism: str, user: str, password: str) -> None:
     # Given a key, made once
     key = scram_key(mechanism, password, b"salt", 4096)
     for said, right in ((password, True), (password + "x", False)):
@@ -118,7 +118,7 @@ def test_clients_that_could_bind_channels_and_those_that_act_for_themselves_are_
 
 
 def proof(key: ScramKey, bare: bytes, said: bytes, unproved: bytes) -> bytes:
-    """A client's final message, whatever it says, rightly proved."""
+    """A client's final message with any content, correctly proved."""
     salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), key.salt, key.iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     signature = hmac.digest(key.stored_key, b",".join((bare, said, unproved)), "sha256")
@@ -134,7 +134,7 @@ DOWNGRADED = b"c=" + b64encode(b"y,,") + b",r=" + (NONCE + MORE).encode()
     [OTHER_NONCE, b"c=biws,r=" + NONCE.encode(), DOWNGRADED],
     ids=["other", "own alone", "beginning"],
 )
-def test_a_nonce_or_a_beginning_that_is_not_the_one_that_was_said_is_refused_though_it_is_proved(
+def test_proved_message_with_another_nonce_or_beginning_is_refused(
     unproved: bytes,
 ) -> None:
     theirs = server()
@@ -151,7 +151,7 @@ def test_a_recorded_proof_fits_no_other_nonce() -> None:
         theirs.final(FINAL)
 
 
-def test_one_may_not_log_in_to_act_for_somebody_else() -> None:
+def test_login_on_behalf_of_another_user_is_refused() -> None:
     theirs = server()
     said = theirs.first(b"n,a=root," + FIRST[3:])
     unproved = b"c=" + b64encode(b"n,a=root,") + b",r=" + (NONCE + MORE).encode()
@@ -183,7 +183,7 @@ def test_one_may_not_log_in_to_act_for_somebody_else() -> None:
         (FINAL, "not the client's first message"),
     ],
 )
-def test_a_first_message_that_is_none_is_refused_without_being_repeated(token: bytes, why: str) -> None:
+def test_invalid_first_message_is_refused_without_being_repeated(token: bytes, why: str) -> None:
     with pytest.raises(RemoteProtocolError, match=why) as refused:
         server().sasl.receive(token)
     assert "pencil" not in str(refused.value)
@@ -207,7 +207,7 @@ def test_a_first_message_that_is_none_is_refused_without_being_repeated(token: b
         b"a" * 100_000,
     ],
 )
-def test_a_final_message_that_is_none_or_proves_nothing_is_refused(final: bytes) -> None:
+def test_invalid_or_unproved_final_message_is_refused(final: bytes) -> None:
     theirs = server()
     theirs.first(FIRST)
     with pytest.raises(RemoteProtocolError) as refused:
@@ -223,8 +223,8 @@ def test_names_with_commas_and_equals_signs_come_through() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"r=" + NONCE.encode() + b",s=c2FsdA==,i=4096", "somebody replays"),
-        (b"r=another,s=c2FsdA==,i=4096", "somebody replays"),
+        (b"r=" + NONCE.encode() + b",s=c2FsdA==,i=4096", "messages are replayed"),
+        (b"r=another,s=c2FsdA==,i=4096", "messages are replayed"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=1", "asks for 1 iterations"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=4095", "asks for 4095 iterations"),
         (b"r=" + NONCE.encode() + b"x,s=c2FsdA==,i=2147483648", "asks for 2147483648 iterations"),
@@ -237,7 +237,7 @@ def test_names_with_commas_and_equals_signs_come_through() -> None:
         (b"", "0 bytes"),
     ],
 )
-def test_a_server_that_replays_weakens_or_overloads_is_left(said: bytes, why: str) -> None:
+def test_server_that_replays_weakens_or_overloads_is_refused(said: bytes, why: str) -> None:
     ours = client()
     next(ours)
     with pytest.raises(RemoteProtocolError, match=why):
@@ -247,7 +247,7 @@ def test_a_server_that_replays_weakens_or_overloads_is_left(said: bytes, why: st
 @pytest.mark.parametrize(
     "last", [b"v=" + b64encode(bytes(32)), b"e=invalid-proof", b"", b"v=AAAA", SERVER_FINAL + b",v=AAAA"]
 )
-def test_a_server_that_does_not_know_the_account_is_left(last: bytes) -> None:
+def test_server_that_does_not_know_the_account_is_refused(last: bytes) -> None:
     ours = client()
     next(ours)
     ours.send(SERVER_FIRST)
@@ -260,7 +260,7 @@ PARSERS = (parse_client_first, parse_server_first, parse_client_final, parse_ser
 
 @given(st.sampled_from(PARSERS), st.binary(max_size=60) | st.text("nyp=,acrsiv+/A09 \0", max_size=60).map(str.encode))
 @settings(deadline=None)
-def test_no_message_makes_a_parser_fail_otherwise_than_by_its_error(parser: object, message: bytes) -> None:
+def test_parsers_raise_only_their_own_error(parser: object, message: bytes) -> None:
     assert callable(parser)
     said = ""
     try:
@@ -272,7 +272,7 @@ def test_no_message_makes_a_parser_fail_otherwise_than_by_its_error(parser: obje
 
 @given(st.sampled_from(list(zip(PARSERS, (FIRST, SERVER_FIRST, FINAL, SERVER_FINAL), strict=True))), st.data())
 @settings(deadline=None)
-def test_a_message_of_which_one_byte_was_changed_is_another_one_or_none(
+def test_message_with_one_changed_byte_is_refused_or_differs(
     case: tuple[Callable[[bytes], Any], bytes], data: st.DataObject
 ) -> None:
     parser, message = case
@@ -282,7 +282,7 @@ def test_a_message_of_which_one_byte_was_changed_is_another_one_or_none(
         same = parser(changed) == parser(message)
     except RemoteProtocolError:
         return
-    # Two texts of base64 may stand for the same bytes: the unused bits at its end.
+    # Two base64 texts may stand for the same bytes, because of unused bits at the end.
     assert same is (changed == message) or re.search(rb"[A-Za-z0-9+/]=*$", changed)
 
 
@@ -294,7 +294,7 @@ def test_parsers_take_time_in_proportion_to_a_message_only() -> None:
 
 
 @pytest.mark.parametrize(("password", "iterations"), [("", 4096), ("x", 4095), ("x", 1_000_001)])
-def test_a_key_that_would_be_worth_nothing_is_not_made(password: str, iterations: int) -> None:
+def test_weak_key_is_not_made(password: str, iterations: int) -> None:
     with pytest.raises(LocalProtocolError):
         scram_key(SCRAM_SHA_256, password, b"salt", iterations)
 
@@ -335,7 +335,7 @@ def test_salts_are_written_as_kafkas_tools_write_them() -> None:
     assert [salt_text(number) for number in (0, 35, 36, (1 << 130) + 36)] == [b"0", b"z", b"10", b"10"]
 
 
-def test_the_client_does_not_compute_for_each_login_what_it_has_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_caches_its_keys_between_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = itertools.count()
     slow = hashlib.pbkdf2_hmac
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda *args: (next(computed), slow(*args))[1])

@@ -79,7 +79,7 @@ class CachedDecision(NamedTuple):
         like = self.like
         if not isinstance(like, SeveralTopicsTemplate) or self.begins is not None:
             return False
-        return not like.worn and like.alike_but_for_topics(other.like) and not like.takes(other.names)
+        return not like.stale and like.differs_only_in_topics(other.like) and not like.takes(other.names)
 
 
 class Remembering(Protocol):
@@ -100,7 +100,7 @@ def remember(session: Remembering, flow: CachedDecision) -> None:
         known.sort(key=lambda one: not one.leaves_out(flow))
         stays = known[0]
         if isinstance(stays.like, SeveralTopicsTemplate) and stays.leaves_out(flow):
-            stays.like.wear()
+            stays.like.note_miss()
     session.flows = flow, *known[: MAX_FLOWS - 1]
 
 
@@ -114,10 +114,10 @@ def leave_out(
     """
     for flow in flows:
         like = flow.like
-        if isinstance(like, SeveralTopicsTemplate) and like.has_no_room_for(request.buf, request.start, topics):
+        if isinstance(like, SeveralTopicsTemplate) and like.would_match_if_larger(request.buf, request.start, topics):
             if len(topics) > 1:  # a request that names one topic is cached beside it
-                like.wear()
-            if not like.worn:
+                like.note_miss()
+            if not like.stale:
                 return True
             session.flows = tuple(one for one in session.flows if one is not flow)
     return False

@@ -189,7 +189,7 @@ def _pattern(
     several = SeveralTopicsFetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
     if several is None:
         return one
-    others = (flow.names for flow in akin if several.alike_but_for_topics(flow.like))
+    others = (flow.names for flow in akin if several.differs_only_in_topics(flow.like))
     more = several.joined(*sorted(others, key=len, reverse=True))
     return one if one is not None and len(more.names) == len(topics) else more
 

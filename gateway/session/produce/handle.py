@@ -175,7 +175,7 @@ def _pattern(
     )
     if like is None:
         return None
-    passed = (flow.names for flow in session.flows if flow.mapped is None and like.alike_but_for_topics(flow.like))
+    passed = (flow.names for flow in session.flows if flow.mapped is None and like.differs_only_in_topics(flow.like))
     return like.joined(*sorted(passed, key=len, reverse=True))
 
 

@@ -1,7 +1,7 @@
-"""The target: notes go to the copy log, and what an acknowledged intent says is appended to the copy.
+"""The target side: writes notes to the copy log, and appends batches with an acknowledged intent to the copy.
 
-Both are one producer's, in sequence. So what is acknowledged was preceded by all that was sent before: an intent by the
-progress that its writer took over with, a progress by the pages that it does not hold any more.
+One producer writes both, in sequence. So an acknowledgement implies that everything sent before has arrived: before an
+intent, the progress that its writer took over with; before a progress, the pages that it no longer holds.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.sequences import MODULUS
 
 _PRODUCE = 9
-"""Version: the last without addresses of brokers in answers."""
+"""The last version without broker addresses in answers."""
 _REQUEST_BYTES = 4 << 20
 _TIMEOUT_MS = 30_000
 _ANSWER_S = 45.0
 _IDLE_PROGRESS_S = 5.0
-"""A copy that has caught up says so after a while: who reads the copy log finds nothing left to add up."""
+"""An idle copy writes its progress after this time, so that readers of the copy log have no intents left to add up."""
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 KEYLESS = name_of(ErrorCode.INVALID_RECORD)
-"""Part of the reason where a compacted copy takes no record without a key: it must not be compacted yet."""
+"""Part of the reason when a compacted copy takes no record without a key: it must not be compacted yet."""
 _BY_THE_SYNC = "the sync mends that within a minute, unless the mirror leaves {} alone or the target refuses it"
 _REFUSALS = {
     ErrorCode.MESSAGE_TOO_LARGE: _BY_THE_SYNC.format("max.message.bytes") + ": then raise it in the target",
@@ -48,7 +48,7 @@ _REFUSALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the account the right to write to the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the account the right IdempotentWrite",
 }
-"""What is mended by somebody, and tried again."""
+"""Errors that an operator or the sync can fix, with the fix; then the copier retries."""
 _WHY: dict[int, str] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ": too few replicas are in sync",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ": too few replicas are in sync",
@@ -58,9 +58,9 @@ Entry = tuple[str, dict[str, Any]]
 
 class Appending:
     """
-    :param leave: a partition is to be taken over again, and why.
-    :param stop: a partition for good, and why.
-    :param refuse: a partition until somebody has mended what the target refuses, and why.
+    :param leave: takes a partition over again, for a reason.
+    :param stop: stops a partition for good, for a reason.
+    :param refuse: suspends a partition until the target's refusal is fixed.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Appending:
         self._look_at = 0.0
 
     def add(self, lane: CopyLane) -> None:
-        """Its progress is written first, so that whoever comes next knows the writer."""
+        """Writes the progress first, so that the next copier learns of this writer."""
         self._lanes.add(lane)
         self.note(lane, lane.partition.notes())
 
@@ -91,19 +91,19 @@ class Appending:
         self._active.pop(lane, None)
 
     def lost(self, line: Line, reason: str) -> None:
-        """A connection to the target: nobody knows what was written."""
+        """A connection to the target was lost: the result of its requests is unknown."""
         for lane in [lane for lane in self._lanes if line.node in (lane.target_node, lane.log_node)]:
             self._leave(lane, reason)
 
     def stood_still(self) -> bool:
-        """Whether this process did, and has left all it had: others may have taken it over meanwhile."""
+        """True if this process stood still. It has then left all partitions: others may have taken them over."""
         if stood_still_s := self._standstill.found_s():
             for lane in list(self._lanes):
                 self._leave(lane, f"this process stood still for {stood_still_s:.0f} s")
         return bool(stood_still_s)
 
     def note(self, lane: CopyLane, notes: Iterable[Note]) -> None:
-        """To be written, in this order."""
+        """Queues notes, in this order."""
         for note in notes:
             lane.to_note.append(note)
             if isinstance(note, Progress):
@@ -156,7 +156,7 @@ class Appending:
     # Batches
 
     def _append(self, now: float) -> bool:
-        """A request to each broker for which there is something; whether there was."""
+        """Sends one request to each broker that has batches waiting; True if any was sent."""
         by_line: dict[Line, list[CopyLane]] = {}
         size: dict[Line, int] = {}
         now_ms = int(time.time() * 1000)
@@ -172,7 +172,7 @@ class Appending:
             if self.stood_still():
                 return False
             entries: list[Entry] = []
-            # Some may have left with the connection that was just lost.
+            # Some lanes may have left with the connection that was just lost.
             there = [lane for lane in lanes if lane in self._lanes]
             for lane in there:
                 claimed = lane.to_append.popleft()
@@ -218,7 +218,7 @@ class Appending:
         return self._connections.send(line, ApiKey.PRODUCE, message, _PRODUCE, then, now + _ANSWER_S)
 
     def _refused(self, lane: CopyLane, topic: str, code: int) -> None:
-        """Whoever was fenced must not fence back: two that believe in themselves would do so for ever."""
+        """A fenced copier must not fence back: two copiers of one partition would fence each other endlessly."""
         if code in _FENCED:
             self._stop(lane, TAKEN_OVER)
         elif code in _REFUSALS:
@@ -227,14 +227,16 @@ class Appending:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 
 
-def _produced(answer: Answer, asked: Set[Partition]) -> list[tuple[Partition, dict[str, Any]]]:
-    """:raises RemoteProtocolError: not of each partition once: nobody knows what of the others was written."""
+def _produced(answer: Answer, requested: Set[Partition]) -> list[tuple[Partition, dict[str, Any]]]:
+    """:raises RemoteProtocolError: a partition is missing or repeated: the fate of its records is unknown."""
     message = answer.message(LIMITS)
     found = [
         ((topic["name"], part["index"]), part)
         for topic in message["responses"]
         for part in topic["partition_responses"]
     ]
-    if len(found) != len(asked) or {key for key, _ in found} != asked:
-        raise RemoteProtocolError(f"answered a produce of {len(asked)} partitions with {len(found)}, or with others")
+    if len(found) != len(requested) or {key for key, _ in found} != requested:
+        raise RemoteProtocolError(
+            f"answered a produce of {len(requested)} partitions with {len(found)}, or with others"
+        )
     return found

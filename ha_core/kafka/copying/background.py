@@ -1,4 +1,4 @@
-"""Work that waits, done beside a loop that never does. What comes of it is handed over in the loop."""
+"""Runs blocking work in threads beside the copy loop; results are delivered in the loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ha_core.mirror.progress import CopyDamagedError
 T = TypeVar("T")
 _EXPECTED = (KafkaAdminError, CopyDamagedError)
 Outcome: TypeAlias = T | KafkaAdminError | CopyDamagedError
-"""What came of it, or why nothing did."""
+"""The result, or the error."""
 
 
 class BackgroundWork:
-    """For selectors: readable when something is done."""
+    """For selectors: readable when work has finished."""
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, "copying")
@@ -32,7 +32,7 @@ class BackgroundWork:
         return self._woken.fileno()
 
     def start(self, work: Callable[[], T], then: Callable[[Outcome[T]], None]) -> None:
-        """`then` is called by `finish`; any error but those of clusters and copies comes out there."""
+        """`finish` calls `then`, and raises any error other than those of clusters and copies."""
 
         def over(future: Future[T]) -> None:
             if not future.cancelled():
@@ -42,12 +42,12 @@ class BackgroundWork:
         self._pool.submit(work).add_done_callback(over)
 
     def wake(self) -> None:
-        """From any thread: who waits for this to be readable waits no longer."""
+        """From any thread: wakes the selector that waits for this to be readable."""
         with suppress(OSError):  # full, so it is readable; or closed
             self._waker.send(b"\0")
 
     def finish(self) -> None:
-        """Hands over what is done."""
+        """Delivers finished work."""
         with suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass

@@ -1,8 +1,8 @@
-"""What is kept of answers of the source until it is appended: how much that is, for whom, and where it lies.
+"""How many bytes of the source's answers are held until they are appended, per target broker, and in which memory.
 
-A long answer lies in one buffer (`kafka.rooms`), of which partitions take their parts without a copy. It is there until
-the last of its batches is appended, so one broker of the target that stands still keeps all of it. Where that would be
-more than its share, each partition gets a copy of its part instead.
+A long answer is one buffer (`kafka.buffer_pool`), of which partitions take views. It stays until the last of its
+batches is appended, so one stalled broker of the target holds all of it. Where that would exceed the broker's share,
+each partition copies its part instead.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ha_core.kafka.copying.states import CopyLane
 
 class BufferedBytes(NamedTuple):
     by_target: dict[int, int]
-    """By the broker that they go to, of all for which there is anything to copy: bytes that are there until it has
-    taken its part of them. What several have a part of counts whole for each."""
+    """Bytes held per target broker, for all brokers with partitions here, until it has taken its part of them. A buffer
+    counts in full for each broker with a part of it."""
     in_all: int
 
 
@@ -28,41 +28,41 @@ def held_for(lanes: Iterable[CopyLane]) -> BufferedBytes:
     for lane in lanes:
         by_target.setdefault(lane.target_node, 0)
         if not lane.partition.held:
-            continue  # of thousands most have nothing
+            continue  # most of thousands of partitions hold nothing
         made = lane.partition.made
         by_target[lane.target_node] += made
         in_all += made
         for buffer in lane.partition.buffers:
-            it = lane.target_node, id(buffer)
-            if it not in counted:
-                counted.add(it)
+            counted_key = lane.target_node, id(buffer)
+            if counted_key not in counted:
+                counted.add(counted_key)
                 by_target[lane.target_node] += len(buffer)
                 sizes[id(buffer)] = len(buffer)
     return BufferedBytes(by_target, in_all + sum(sizes.values()))
 
 
 class Places:
-    """Decides whether records stay where they were received."""
+    """Decides whether records stay in the receive buffer or are copied out."""
 
     def __init__(self) -> None:
         self._longest: int | None = None
-        """No longer buffer stays for what is left in it; None: any does."""
+        """Longest buffer that may be kept for parts of it; None: no limit."""
 
     def judge(self, brokers: int, share: int, may_come: int, all_bytes: int) -> None:
-        """:param brokers: of the target.
-        :param share: what one of them may keep of `all_bytes` when it stands still.
-        :param may_come: with answers that are waited for or to be asked for now, before its share is known to be full.
+        """:param brokers: number of the target's brokers.
+        :param share: bytes of `all_bytes` that one stalled broker may hold.
+        :param may_come: bytes of answers in flight or about to be requested, before its share is known to be full.
         """
         if brokers <= 1:
             self._longest = None
         elif share + may_come > all_bytes:
             self._longest = 0
         else:
-            # Brokers that could not keep two answers would wait for each other's last batch.
+            # Brokers that could not hold two answers would wait for each other's last batch.
             self._longest = share // 2
 
     def own(self, records: bytes | memoryview) -> bytearray | memoryview:
-        """These, in memory that is theirs."""
+        """The records, copied into memory of their own if their buffer must not be kept."""
         if isinstance(records, memoryview):
             buffer = records.obj
             if isinstance(buffer, bytearray) and (self._longest is None or len(buffer) <= self._longest):

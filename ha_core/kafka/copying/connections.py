@@ -1,7 +1,7 @@
-"""Connections to brokers of two clusters: opened beside the loop, lost with all that was asked over them.
+"""Connections to the brokers of two clusters: opened beside the loop, and lost with all their outstanding requests.
 
-A broker works on one request of a connection at a time, and a fetch that waits for records keeps it: so partitions that
-have more to copy have a connection of their own (`ConnectionUse`).
+A broker works on one request of a connection at a time, and a fetch that waits for records occupies it. So partitions
+that have more to copy use a connection of their own (`ConnectionUse`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ha_core.wire.errors import WireError
 
 _OPEN_S = 10.0
 _AGAIN_S = 1.0
-"""A broker that could not be reached is not tried before."""
+"""Pause before another attempt at a broker that could not be reached."""
 
 
 class ConnectionUse(Enum):
@@ -36,7 +36,7 @@ class ConnectionUse(Enum):
 
 
 class Line(NamedTuple):
-    """To whom a connection leads, and what for."""
+    """The broker that a connection leads to, and its use."""
 
     channel: ConnectionUse
     node: int
@@ -48,13 +48,13 @@ class _OpenConnection:
     stream: Stream
     interest: int
     waiting: deque[tuple[Callable[[Answer], None], float]] = field(default_factory=deque)
-    """What is to be done with each answer, and by when it has to be there."""
+    """The handler of each outstanding answer, with its deadline."""
 
 
 class Connections:
     """
-    :param lost: told of each line that is not there any more, or cannot be opened, and why.
-    :param rooms: for long answers.
+    :param lost: called with each line that broke or could not be opened, and the reason.
+    :param rooms: buffers for long answers.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Connections:
         self._rooms = rooms
 
     def ready(self, line: Line, now: float) -> bool:
-        """Whether something can be sent; where not, the connection is being opened."""
+        """True if the connection is ready to send; otherwise it is being opened."""
         if line in self._open:
             return True
         if line not in self._opening and self._refused.get(line, 0.0) <= now:
@@ -88,36 +88,37 @@ class Connections:
         then: Callable[[Answer], None],
         until: float,
     ) -> bool:
-        """Over a line that is ready; False: it was lost, and everybody knows.
+        """Sends over a line that is ready; False if it was lost, which `lost` has reported.
 
-        :param until: when an answer has to be there.
+        :param until: deadline of the answer.
         """
-        one = self._open[line]
-        one.waiting.append((then, until))
+        connection = self._open[line]
+        connection.waiting.append((then, until))
         try:
-            one.stream.send(api, message, most)
+            connection.stream.send(api, message, most)
         except (KafkaAdminError, WireError) as error:
-            self._lose(one, str(error))
+            self._lose(connection, str(error))
             return False
-        self._watch(one)
+        self._watch(connection)
         return True
 
     def step(self, now: float, wait_s: float) -> None:
-        """What has come is taken, what should have come is missed: in this order, for a long round keeps answers
-        waiting here."""
+        """Handles received answers first, then missed deadlines: during a long round answers wait here."""
         for key, events in self._selector.select(wait_s):
             if key.fileobj is self._beside:
                 self._beside.finish()
             else:
-                one: _OpenConnection = key.data
-                if self._open.get(one.line) is one:
-                    self._take(one, events)
-        for late in [one for one in self._open.values() if one.waiting and one.waiting[0][1] < now]:
+                connection: _OpenConnection = key.data
+                if self._open.get(connection.line) is connection:
+                    self._take(connection, events)
+        for late in [
+            connection for connection in self._open.values() if connection.waiting and connection.waiting[0][1] < now
+        ]:
             self._lose(late, f"broker {late.line.node} does not answer")
 
     def close(self) -> None:
-        for one in self._open.values():
-            one.stream.close()
+        for connection in self._open.values():
+            connection.stream.close()
         self._open.clear()
         self._selector.close()
 
@@ -129,32 +130,32 @@ class Connections:
             return
         self._refused.pop(line, None)
         stream = Stream(found, self._rooms)
-        one = self._open[line] = _OpenConnection(line, stream, stream.interest)
-        self._selector.register(stream, one.interest, one)
+        connection = self._open[line] = _OpenConnection(line, stream, stream.interest)
+        self._selector.register(stream, connection.interest, connection)
 
-    def _take(self, one: _OpenConnection, events: int) -> None:
+    def _take(self, connection: _OpenConnection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
-                one.stream.write()
+                connection.stream.write()
             if events & selectors.EVENT_READ:
-                for answer in one.stream.read():
-                    one.waiting.popleft()[0](answer)
-                    if self._open.get(one.line) is not one:
+                for answer in connection.stream.read():
+                    connection.waiting.popleft()[0](answer)
+                    if self._open.get(connection.line) is not connection:
                         return
         except (KafkaAdminError, WireError) as error:
-            self._lose(one, str(error))
+            self._lose(connection, str(error))
             return
-        self._watch(one)
+        self._watch(connection)
 
-    def _watch(self, one: _OpenConnection) -> None:
-        if self._open.get(one.line) is one and one.interest != one.stream.interest:
-            one.interest = one.stream.interest
-            self._selector.modify(one.stream, one.interest, one)
+    def _watch(self, connection: _OpenConnection) -> None:
+        if self._open.get(connection.line) is connection and connection.interest != connection.stream.interest:
+            connection.interest = connection.stream.interest
+            self._selector.modify(connection.stream, connection.interest, connection)
 
-    def _lose(self, one: _OpenConnection, reason: str) -> None:
-        if self._open.get(one.line) is not one:
+    def _lose(self, connection: _OpenConnection, reason: str) -> None:
+        if self._open.get(connection.line) is not connection:
             return
-        del self._open[one.line]
-        self._selector.unregister(one.stream)
-        one.stream.close()
-        self._lost(one.line, reason)
+        del self._open[connection.line]
+        self._selector.unregister(connection.stream)
+        connection.stream.close()
+        self._lost(connection.line, reason)

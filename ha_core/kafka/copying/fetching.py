@@ -1,8 +1,8 @@
-"""The source: leaders are found, records are fetched, and what is wrong with a source is found out.
+"""The source side: finds leaders, fetches records, and diagnoses faults of the source.
 
-A partition that has more is fetched over the busy channel of its leader, which answers at once; the others share a
-request that waits for records. What is served last comes first in the next request, for a broker answers a batch that
-is larger than what was asked for only to the first partition of it.
+A partition that has more to copy is fetched over its leader's busy connection, which answers at once; the others share
+a request that waits for records. The most recently served partition comes last in the next request, because a broker
+returns a batch larger than the requested size only for the first partition.
 """
 
 from __future__ import annotations
@@ -33,32 +33,31 @@ from ha_core.wire.limits import WireLimits
 
 LIMITS = WireLimits(max_response_bytes=128 << 20)
 _FETCH = 13
-"""Version with topic ids: a topic that was made again is another one. Brokers before 3.1 take names (12)."""
+"""The version with topic ids, which tell a re-created topic apart. Brokers before 3.1 take names (12)."""
 _COMMITTED = 1
 _IDLE_WAIT_MS = 250
 _BUSY_WAIT_MS = 5
-"""Not 0: where a partition has less than it seemed to, the broker is left alone for a moment."""
+"""Not 0, to spare the broker when a partition has less than expected."""
 _PARTITION_BYTES = 1 << 20
-"""At least; a partition that has a request for itself gets more, for the way to the source may be long."""
+"""Minimum per partition; the only partition of a request gets more, because the source may be far away."""
 _FETCH_BYTES = 8 << 20
-"""Of an answer, which lies in one buffer until the last of it is appended."""
+"""Maximum of an answer, which stays in one buffer until its last batch is appended."""
 _ANSWER_S = 15.0
 _LOCATE_S = 5.0
-"""The broker that is asked where leaders are may be the one that stands still; the next question goes to another."""
+"""The broker that is asked for leaders may be the one that hangs; the next request goes to another."""
 _LOOK_EVERY_S = 0.005
-"""Whether a partition has room again, where nothing came from the source meanwhile: with thousands of partitions a look
-costs."""
+"""Pause between checks for free buffer space while the source sends nothing: with thousands of partitions each check
+is expensive."""
 _TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
-"""What is on its way, of all partitions of a task together, however many they are: the buffers of what was fetched and
-is not appended, and what the answers that are waited for may bring. A batch larger than what was asked for comes on
-top."""
+"""Limit for all partitions of a task together: buffers fetched and not yet appended, plus the maximum of all answers in
+flight. A single batch larger than the requested size comes on top."""
 _MOST_BYTES = 8 << 20
-"""Of a partition."""
+"""Maximum per partition."""
 _HEAD_BYTES = 128
-"""Of an answer that are no records, for each partition."""
+"""Bytes of an answer per partition besides the records."""
 _ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
@@ -69,14 +68,14 @@ _MOVED = {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-"""After which the leader is looked for anew."""
+"""Errors that require finding the leader again."""
 
 
 class Fetching:
     """
-    :param stop: a partition for good, and why.
-    :param refuse: a partition until somebody has given the right to read it.
-    :param take: what is to be noted of a partition.
+    :param stop: stops a partition for good, for a reason.
+    :param refuse: suspends a partition until the account may read it.
+    :param take: receives the intents to note for a partition.
     """
 
     def __init__(
@@ -97,9 +96,9 @@ class Fetching:
         self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
-        """What was served last comes last."""
-        self._asked: dict[Line, int] = {}
-        """With how many bytes the answer may bring: its buffer."""
+        """In order of service, the most recently served partition at the end."""
+        self._outstanding: dict[Line, int] = {}
+        """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
         self._locating = self._asking_ends = False
         self._times_at = self._look_again_at = 0.0
@@ -115,8 +114,8 @@ class Fetching:
         self._lanes.pop(lane, None)
 
     def lost(self, line: Line, reason: str) -> None:
-        """A connection to the source: leaders may have moved."""
-        self._asked.pop(line, None)
+        """A connection to the source was lost: leaders may have moved."""
+        self._outstanding.pop(line, None)
         for lane in self._lanes:
             if lane.leader is not None and lane.leader.node == line.node:
                 self._look(lane, reason)
@@ -130,30 +129,30 @@ class Fetching:
         wanted: dict[Line, list[CopyLane]] = {}
         held = held_for(self._lanes)
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
-        # A broker of the target that takes nothing fills its share, and the others go on.
+        # A broker of the target that takes nothing fills its own share only.
         share = self._buffer_bytes // max(len(held.by_target), 1)
         for lane in self._lanes:
             if lane.leader is None or held.by_target[lane.target_node] >= share:
                 continue
             line = Line(ConnectionUse.BUSY if lane.lags else ConnectionUse.IDLE, lane.leader.node)
-            if line in self._asked or lane.partition.held >= room or not lane.partition.has_slots:
+            if line in self._outstanding or lane.partition.held >= room or not lane.partition.has_slots:
                 continue
             if not self._throttle.wait_s(lane.copy.id.mirror, now):
                 wanted.setdefault(line, []).append(lane)
-        free = self._buffer_bytes - held.in_all - sum(self._asked.values())
-        # Many small answers would cost more: a request names all partitions that have more.
+        free = self._buffer_bytes - held.in_all - sum(self._outstanding.values())
+        # Many small answers would cost more, so one request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
-        # Requests that wait for something new keep most of it free, however many brokers the source has.
-        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._asked), 1)))
+        # Waiting requests leave most of the buffer free, however many brokers the source has.
+        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._outstanding), 1)))
         for line, lanes in wanted.items():
-            # Some may have lost their leader with the other connection to it.
+            # Some lanes may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
             least, most = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
             if there and free >= least and self._connections.ready(line, now):
                 most = min(most, free)
                 free -= most
                 self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
-        may_come = worth + sum(self._asked.values())
+        may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
             self._times_at = now + _TIMES_EVERY_S
@@ -162,7 +161,7 @@ class Fetching:
 
     @property
     def held(self) -> int:
-        """Bytes of all buffers in which something lies that was fetched and is not appended."""
+        """Bytes of all buffers with fetched records that are not appended yet."""
         return held_for(self._lanes).in_all
 
     def limit(self, buffer_bytes: int) -> None:
@@ -243,32 +242,32 @@ class Fetching:
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
-        asked = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
+        requested = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
         ids = {topic["topic_id"]: name for name, topic in topics.items()}
         without_id = _NO_ID in ids
-        self._asked[line] = most
+        self._outstanding[line] = most
         self._connections.send(
             line,
             ApiKey.FETCH,
             message,
             _FETCH - 1 if without_id else _FETCH,
-            partial(self._fetched, line, asked, ids, now),
+            partial(self._fetched, line, requested, ids, now),
             now + _ANSWER_S,
         )
 
     def _fetched(
         self,
         line: Line,
-        asked: Mapping[Partition, tuple[CopyLane, int]],
+        requested: Mapping[Partition, tuple[CopyLane, int]],
         ids: Mapping[bytes, str],
         asked_at: float,
         answer: Answer,
     ) -> None:
-        self._asked.pop(line, None)
+        self._outstanding.pop(line, None)
         self._look_again_at = 0.0
         message = answer.message(LIMITS)
         if message["error_code"]:
-            for lane, _ in asked.values():
+            for lane, _ in requested.values():
                 if lane in self:
                     self._look(lane, f"the source answers {name_of(message['error_code'])}")
             return
@@ -276,10 +275,10 @@ class Fetching:
             name = topic["topic"] or ids.get(topic["topic_id"], "")
             for part in topic["partitions"]:
                 key = name, part["partition_index"]
-                if key not in asked:
+                if key not in requested:
                     raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
-                lane, offset = asked[key]
-                # It may have left meanwhile, or come again.
+                lane, offset = requested[key]
+                # The lane may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
@@ -310,15 +309,15 @@ class Fetching:
             self._lanes.pop(lane)
             self._lanes[lane] = None
             self._take(lane, intents)
-        lane.behind.fetched(lane.partition.next_offset - before, len(records or b""))
+        lane.lag_tracker.fetched(lane.partition.next_offset - before, len(records or b""))
         lane.hear(SourceEnds(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
 
-    # What is wrong
+    # Faults
 
     def _diagnose(self, lane: CopyLane, diverging: Mapping[str, int]) -> None:
-        """Nothing is fetched until it is known."""
+        """Stops fetching the partition until the fault is diagnosed."""
         assert lane.leader is not None
         lane.leader, lane.look_at = None, float("inf")
         at = lane.partition.next_offset
@@ -364,7 +363,7 @@ class Fetching:
     # Times
 
     def _ask_times(self) -> None:
-        """Of those that have more: what was fetched last says nothing of what is to come."""
+        """Asks for the newest times of lagging partitions: the last fetch does not show how new the rest is."""
         by_node: dict[int, dict[Partition, CopyLane]] = {}
         for lane in self._lanes:
             if lane.leader is not None and lane.lags:
@@ -372,27 +371,27 @@ class Fetching:
         for node, lanes in by_node.items():
             epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
             self._beside.start(
-                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_told_times, lanes)
+                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_received_times, lanes)
             )
 
     # Ends
 
     def _ask_ends(self, now: float) -> None:
-        """Of those from which nothing is fetched: a limit holds them back, or the target. They lag all the more."""
+        """Asks for the ends of partitions that a limit or the target keeps from fetching. Their lag grows meanwhile."""
         unseen = [one for one in self._lanes if one.leader is not None and now - one.seen_at >= _TIMES_EVERY_S]
         if unseen and not self._asking_ends:
             self._asking_ends = True
             lanes = {lane.key: lane for lane in unseen}
             self._beside.start(
-                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._told_ends, lanes, now)
+                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._received_ends, lanes, now)
             )
 
-    def _told_ends(
+    def _received_ends(
         self, lanes: Mapping[Partition, CopyLane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
     ) -> None:
         self._asking_ends = False
         if not isinstance(found, dict):
-            return  # it is asked again soon
+            return  # the next round asks again soon
         for key, ends in found.items():
             lane = lanes[key]
             if lane in self and lane.seen_at < asked_at:
@@ -401,7 +400,7 @@ class Fetching:
                 lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
 
 
-def _told_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
-    if isinstance(found, dict):  # else it is asked again soon
+def _received_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
+    if isinstance(found, dict):  # else the next round asks again soon
         for key, time_ms in found.items():
             lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)

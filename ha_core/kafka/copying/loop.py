@@ -1,12 +1,12 @@
-"""Copies partitions from one cluster to another until it is told to stop: one loop, one thread, no waiting for anybody.
+"""Copies partitions from one cluster to another until stopped: one loop in one thread that never blocks.
 
-Each partition is in one state (`states`). One that waits is taken over (`entering`) and becomes a lane: it is fetched
-from its leader in the source (`fetching`), its intents go to the leader of its part of the copy log, and what an
-acknowledged intent says is appended at its leader in the target (`appending`).
+Each partition is in one state (`states`). A waiting one is taken over (`takeovers`) and becomes a lane: it is fetched
+from its leader in the source (`fetching`), its intents go to the leader of its partition of the copy log, and batches
+with an acknowledged intent are appended at its leader in the target (`appending`).
 
-There is one way on after anything has gone wrong at the target: to take the partition over again. Nothing is ever sent
-a second time by what this process remembers, so nothing has to be right about what it remembers. What goes wrong at
-the source concerns nobody else: the leader is looked for, and the fetch sent again.
+After any failure at the target the partition is taken over again. Nothing is ever re-sent from memory, so the memory
+of this process need not be right. A failure at the source affects only its own partitions: their leader is searched
+again, and the fetch repeated.
 """
 
 from __future__ import annotations
@@ -53,18 +53,19 @@ from ha_core.plan.facts.clusters import Partition
 _PAUSE_S = 0.05
 _THREADS = 24
 _MISSING_TRIES = 8
-"""Some 13 s: a broker that has just started does not know every topic yet."""
+"""About 13 s: a broker that has just started does not know every topic yet."""
 KNOWN_EVERY_S = 0.5
-"""Half a second more for each thousand partitions: it takes some microseconds for each."""
+"""Half a second more per thousand partitions, because each costs some microseconds."""
 MAX_RUNS = 200
-"""Of a partition that are told; a source of small transactions has one for each."""
+"""Runs reported per partition; a source with small transactions has one run for each."""
 MAX_RUNS_IN_ALL = 20_000
 RENEW_S = 6 * 3600.0
-"""A lane takes its own copy over after that: brokers forget a fence that nobody uses, a partition after a day."""
+"""Age after which a lane takes its own copy over: brokers forget an unused fence, per partition after a day."""
 
 
 class Copying:
-    """The partitions of one task. `standing`, `add`, `drop`, `limit`, `hold` and `stop` are for any thread."""
+    """The partitions of one task. `statuses`, `add`, `drop`, `limit`, `hold` and `stop` may be called from any
+    thread."""
 
     def __init__(
         self,
@@ -80,13 +81,15 @@ class Copying:
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         """
-        :param starts: source offsets from which partitions are copied that nobody has begun to copy; others from where
-            the source's log starts.
-        :param still_ours: whether a partition is still to be copied here; asked before each take-over and behind it.
-        :param renew_s: has to be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` there.
+        :param starts: source offsets at which partitions begin that were never copied; others begin at the source's log
+            start.
+        :param still_ours: True while a partition is still to be copied here; called before and after each takeover's
+            fence.
+        :param renew_s: must be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` of the
+            target.
         :param worked: seconds of processor time of this process.
-        :param work: goes on being counted, where there was a loop before.
-        :param buffer_bytes: so much may be on its way, of all partitions together.
+        :param work: totals to continue, if there was a loop before.
+        :param buffer_bytes: limit for fetched and requested bytes of all partitions together.
         """
         monotonic = monotonic or _counting_sleep
         now = monotonic()
@@ -96,10 +99,10 @@ class Copying:
         self._starts: dict[CopyId, int] = {}
         self._states: dict[CopyId, State] = {}
         self._entering_now = set[CopyId]()
-        """Also those that were dropped since: one that comes again must not fence itself."""
+        """Includes partitions dropped since: one that is added again must not fence itself."""
         self._since: dict[CopyId, int] = {}
         self._meters: dict[CopyId, RateMeter] = {}
-        self._behind: dict[CopyId, LagTracker] = {}
+        self._lag_trackers: dict[CopyId, LagTracker] = {}
         self.work = work or CopyTotals()
         self._changes: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._throttle = Throttle(now)
@@ -124,27 +127,27 @@ class Copying:
         self._renew_at = now
         self._known_at = now
         self.known: Mapping[CopyId, CopyCoverage] = {}
-        """What lies in the copies, a moment ago; of those that nobody copies now nothing."""
+        """Recent coverage of the copies; empty for partitions that are not being copied."""
         self._stopped = False
         self._add(copies, starts or {})
 
     @property
     def held_bytes(self) -> int:
-        """What was fetched and is kept. For the thread of the loop."""
+        """Bytes fetched and held. For the loop's thread."""
         return self._fetching.held
 
-    def standing(self) -> dict[CopyId, CopyStatus]:
+    def statuses(self) -> dict[CopyId, CopyStatus]:
         now = self._clock()
         found = dict[CopyId, CopyStatus]()
         for id_, state in list(self._states.items()):
             if isinstance(state, CopyLane):
-                found[id_] = state.standing(now, _now_ms())
+                found[id_] = state.status(now, _now_ms())
             else:
-                found[id_] = not_copied(state, self._behind.get(id_) or LagTracker(), now)
+                found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
         return found
 
     def reached(self, id_: CopyId) -> Reached | None:
-        """None: it is not copied. For whoever has ended the loop: what is read meanwhile may be of two moments."""
+        """None: it is not copied. Call it after the loop has ended; before, values may be of different moments."""
         state = self._states.get(id_)
         if not isinstance(state, CopyLane):
             return None
@@ -152,20 +155,19 @@ class Copying:
         return Reached(partition.source, partition.progress, partition.pages)
 
     def add(self, copies: Iterable[CopyPartition], starts: Mapping[Partition, int] | None = None) -> None:
-        """These are copied as well; of those that are copied already nothing changes but what was stopped, which is
-        tried again."""
+        """Copies these as well; partitions that are already copied are unchanged, and stopped ones are tried again."""
         self._change(lambda: self._add(copies, starts or {}))
 
     def drop(self, copies: Iterable[CopyId]) -> None:
-        """These are not copied here any more."""
+        """Stops copying these here."""
         self._change(lambda: self._drop(copies))
 
     def limit(self, in_all: float | None, mirrors: Mapping[LinkedTopic, float]) -> None:
-        """Bytes per second, in all and of each mirror that is named."""
+        """Limits bytes per second, in total and per named mirror."""
         self._change(lambda: self._throttle.limit(in_all, mirrors, self._clock()))
 
     def hold(self, buffer_bytes: int) -> None:
-        """So much may be on its way from now on."""
+        """Changes the limit of `buffer_bytes`."""
         self._change(lambda: self._hold(buffer_bytes))
 
     def stop(self) -> None:
@@ -185,7 +187,7 @@ class Copying:
         self._beside.close()
 
     def step(self, wait_s: float) -> None:
-        """One round: what is due begins, what has come is taken."""
+        """One round: starts due work, handles what has arrived."""
         try:
             while True:
                 self._changes.get_nowait()()
@@ -232,7 +234,7 @@ class Copying:
             if copy.key in starts:
                 self._starts[copy.id] = starts[copy.key]
             self._meters.setdefault(copy.id, RateMeter(now))
-            self._behind.setdefault(copy.id, LagTracker())
+            self._lag_trackers.setdefault(copy.id, LagTracker())
             if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):
                 self._states[copy.id] = AwaitingTakeover("it has not begun", now)
 
@@ -241,7 +243,7 @@ class Copying:
             state = self._states.pop(id_, None)
             if isinstance(state, CopyLane):
                 self._out(state)
-            for known in (self._copies, self._starts, self._meters, self._behind, self._since):
+            for known in (self._copies, self._starts, self._meters, self._lag_trackers, self._since):
                 known.pop(id_, None)
 
     def _entered(self, id_: CopyId, found: Outcome[TakenOverPartition]) -> None:
@@ -272,7 +274,7 @@ class Copying:
             PartitionCopy(replace(progress, topics=entered.topics)),
             now,
             self._meters[id_],
-            self._behind[id_],
+            self._lag_trackers[id_],
             entered.target_node,
             entered.log_node,
             waited.tries,
@@ -287,19 +289,19 @@ class Copying:
         self._fetching.add(lane)
 
     def _renew(self, now: float) -> None:
-        """Not all of them at once."""
+        """Renews a few lanes at a time."""
         self._renew_at = now + 1.0
         lanes = [state for state in self._states.values() if isinstance(state, CopyLane)]
         old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
         for lane in old[: 1 + len(lanes) // 100]:
             lane.tries = 0
-            self._leave(lane, "it takes itself over, so that brokers do not forget whom they refuse")
+            self._leave(lane, "it takes itself over, so that brokers keep its fence")
 
     def _leave(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             now = self._clock()
-            # What was refused before is not mended because something else is the matter now.
+            # An earlier refusal is not fixed by another failure.
             before = (
                 RefusedByCluster(lane.refused, now, lane.refusals)
                 if lane.refused
@@ -335,5 +337,5 @@ def _counting_sleep() -> float:
 
 
 def _now_ms() -> int:
-    """By the clock on the wall, as the times in records are."""
+    """Wall-clock time, like the timestamps of records."""
     return int(time.time() * 1000)

@@ -1,8 +1,8 @@
-"""Whether this process stood still, as where it was suspended, or its machine was.
+"""Detects that this process stood still, for example because it or its machine was suspended.
 
-Brokers forget a fence by the times of the records that were written, and copies have those of their sources: so a loop
-that stood still for longer than others wait takes over what it has before anything is sent. A loop that works is not
-one that stands still, however long: if it took itself for one it would take over, fetch the same, and so on for ever.
+Brokers expire a fence by the timestamps of records, and copies have those of their sources. So after a standstill
+longer than others wait, the loop takes its partitions over again before it sends anything. A busy loop does not stand
+still, however long a step takes: if it counted as standstill, takeover and refetch would repeat endlessly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STOOD_STILL_S = 10.0
 
 class Standstill:
     """
-    :param clock: seconds, which go on while the process is suspended.
+    :param clock: seconds, which continue while the process is suspended.
     :param worked: seconds of processor time of this process.
     """
 
@@ -24,13 +24,13 @@ class Standstill:
         self._longest_s = 0.0
 
     def look(self) -> None:
-        """Asked between two pieces of work: a machine that is short of processors makes each take longer."""
+        """Called between two pieces of work, because on a machine short of processors each piece takes longer."""
         now, worked = self._clock(), self._worked()
         self._longest_s = max(self._longest_s, now - self._at - (worked - self._worked_at))
         self._at, self._worked_at = now, worked
 
     def found_s(self) -> float:
-        """How long it stood still between two looks since this was asked last; 0.0: not at all, or hardly."""
+        """Longest standstill between two looks since the last call; 0.0 below `STOOD_STILL_S`."""
         self.look()
         longest_s, self._longest_s = self._longest_s, 0.0
         return longest_s if longest_s > STOOD_STILL_S else 0.0

@@ -1,5 +1,5 @@
-"""Partitions are taken over, beside the loop: several at a time, and those that share a part of the copy log read it
-once. A cluster that does not answer holds up nobody else."""
+"""Takes partitions over beside the loop, several at a time. Those that share a partition of the copy log read it once.
+A cluster that does not answer delays only its own partitions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ha_core.plan.facts.clusters import Partition
 
 _AT_ONCE = 8
 _COMPANY_S = 0.5
-"""So long a copy that is fenced waits for others that share its part of the copy log."""
+"""How long a fenced copy waits for others that share its partition of the copy log."""
 
 
 class NotOursError(KafkaAdminError):
-    """Another task copies it now."""
+    """Another task copies the partition now."""
 
 
 class TakenOverPartition(NamedTuple):
@@ -35,7 +35,7 @@ class TakenOverPartition(NamedTuple):
     target_node: int
     log_node: int
     source_start: int
-    """Where the source's log starts, if nobody has begun to copy it; else 0."""
+    """Log start of the source if copying has never begun; else 0."""
 
 
 @dataclass
@@ -49,9 +49,9 @@ class _Entry:
 
 class Takeovers:
     """
-    :param still_ours: whether a partition is still to be copied here; asked beside the loop, before each take-over and
-        once more behind it.
-    :param entered: what came of it.
+    :param still_ours: True while a partition is still to be copied here; called beside the loop, before and after each
+        takeover's fence.
+    :param entered: receives the result.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Takeovers:
 
     def add(self, copy: CopyPartition, since: int) -> None:
         """
-        :param since: what lies below in the copy log does not count; 0: not known.
+        :param since: offset of the copy log below which notes no longer matter; 0: unknown.
         """
         self._waiting[copy.id] = _Entry(copy, since)
 
@@ -88,7 +88,7 @@ class Takeovers:
                 self._read(log, self._fenced.pop(log))
 
     def _fence(self, entry: _Entry) -> tuple[str, Fenced]:
-        """A source that is not there costs the copy no marker, so it is looked at first."""
+        """Checks the source first, so that an unreachable source costs the copy no marker."""
         self._require_ours(entry.copy.id)
         leader = _leader(self._source, entry.copy.key)
         return leader.topic_id, self._target.fence(entry.copy)
@@ -97,8 +97,8 @@ class Takeovers:
         source = self._source.cluster.name
         try:
             ours = self._still_ours(id_)
-        except Exception as error:  # whoever keeps the assignment does not answer
-            raise NotReadyError(source, f"nobody says whether {id_} is still to be copied here: {error}") from error
+        except Exception as error:  # the store of assignments does not answer
+            raise NotReadyError(source, f"cannot tell whether {id_} is still to be copied here: {error}") from error
         if not ours:
             raise NotOursError(source, f"{id_} is copied elsewhere.")
 
@@ -127,8 +127,8 @@ class Takeovers:
     def _settle(self, entry: _Entry, notes: Notes) -> TakenOverPartition:
         assert entry.fenced is not None
         copy = entry.copy
-        # Whoever takes a copy for good says so before he fences. Who fences after him, because he stood still since he
-        # was told that it is his, learns it here, before he has appended anything to what clients write to by now.
+        # A final takeover is announced before its fence. A copier that fences later, after standing still since it was
+        # assigned the copy, learns of it here, before it appends to a log that clients may write to by now.
         self._require_ours(copy.id)
         found = self._target.settle(entry.fenced, notes)
         topics = topic_ids(found.progress, entry.source_id, found.topic_id)

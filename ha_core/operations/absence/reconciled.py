@@ -14,7 +14,7 @@ LOGIN = "LOGIN.properties"
 """Stands for a file with a client's security settings for a cluster that needs one; they are unknown here."""
 Outcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
 """`differs`: below its mirrored end it has other records than the copy; the tail is counted. `less`: its log ends
-below its mirrored end. `gone`: it does not have the topic any more. `other`: the topic was deleted and created again.
+below its mirrored end. `gone`: it does not have the topic any more. `other`: the topic was deleted and re-created.
 `unknown`: its leader does not answer yet, or its replicas have not caught up."""
 
 

@@ -146,7 +146,7 @@ class OwnCopies:
     def _standing(self) -> Mapping[CopyId, CopyStatus]:
         """Copies that a stalled copier has taken over are taken over again. :raises StepFailedError: a copier
         stopped."""
-        standing = self._loop.standing()
+        standing = self._loop.statuses()
         lost = [self._copies[id_] for id_, one in standing.items() if one.reason == TAKEN_OVER]
         if lost:
             self._loop.add(lost)

@@ -16,7 +16,7 @@ from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import Note, Notes
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.mirror.reversing import copied_below, last_mirrored, turned_round
+from ha_core.mirror.reversing import copied_below, last_mirrored, reversed_notes
 from ha_core.model import Mirror
 from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.syncing.topics import make_copies
@@ -74,7 +74,7 @@ def prepare_reversal(
         at = last_mirrored(runs)
         last = (piece.batch for piece in standby.log((old.topic, partition), at, at + 1))
         cleaned = standby.log((old.topic, partition), at + 1, fenced.end, committed=True) if compacted else None
-        pages, begun = turned_round(progress, runs, base, fenced.writer, fenced.end, last, cleaned)
+        pages, begun = reversed_notes(progress, runs, base, fenced.writer, fenced.end, last, cleaned)
         yield from pages
         yield begun
 

@@ -1,4 +1,4 @@
-"""Access rules. `tables` explains the notation."""
+"""ACLs. `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

@@ -1,4 +1,4 @@
-"""What a cluster is made of, and what its brokers can do. `tables` explains the notation."""
+"""Metadata of a cluster, and API versions of its brokers. `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

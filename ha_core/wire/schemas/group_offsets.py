@@ -1,4 +1,4 @@
-"""Offsets that groups commit. `tables` explains the notation."""
+"""Committed offsets of groups. `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

@@ -1,4 +1,4 @@
-"""Consumer groups: the classic ones, and what is answered of those of KIP-848. `tables` explains the notation."""
+"""Classic consumer groups, and descriptions of KIP-848 groups. `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

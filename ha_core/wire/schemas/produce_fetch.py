@@ -1,4 +1,4 @@
-"""The data path. Produce stops at 9; of fetch only copiers use 13 (see `apis`). `tables` explains the notation."""
+"""The data path. Produce stops at 9; only copiers use fetch 13 (see `apis`). `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

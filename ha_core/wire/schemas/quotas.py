@@ -1,4 +1,4 @@
-"""Quotas of clients (KIP-546). `tables` explains the notation."""
+"""Client quotas (KIP-546). `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 

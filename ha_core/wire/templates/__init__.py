@@ -1,1 +1,1 @@
-"""Request templates: a request like an earlier one is recognised by its bytes and not decoded."""
+"""Request templates: requests like an earlier one are recognised by their bytes and not decoded."""

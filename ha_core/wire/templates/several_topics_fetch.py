@@ -1,4 +1,4 @@
-"""Fetches of several topics that are like one before (see `likeness`): each names some of the topics that are known."""
+"""Templates of fetches of several topics (see `single_topic`): each request names some of the template's topics."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ha_core.wire.templates.single_topic import FetchTemplate
 _INT = Struct(">i").unpack_from
 _SHORT = Struct(">h").unpack_from
 _TO_EPOCH = 17 + 4
-"""In the body: what is in front of the epoch of the fetch session."""
+"""Position in the body of the epoch of the fetch session."""
 _LEAST_VERSION, _FLEXIBLE = 9, 12
 
 Named = list[tuple[bytes, TopicEntries]]
-"""Topics in the order of the request, and where their partitions are."""
+"""Topics in the order of the request, with their partition entries."""
 
 
 class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
-    """Fetches of any partitions of any of these topics, with the same header and settings.
+    """Fetches of any partitions of any of these topics, with equal header and settings.
 
-    :ivar epochs: of the fetch session, the least and the highest.
+    :ivar epochs: lowest and highest epoch of the fetch session.
     """
 
     __slots__ = ("body_at", "entry_bytes", "epochs", "tagged", "tail")
@@ -38,8 +38,8 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
         tagged: bool,
         epochs: tuple[int, int],
     ) -> None:
-        """:param begin: from behind the correlation id up to the session's epoch.
-        :param tail: from behind the topics up to the end.
+        """:param begin: bytes after the correlation id, up to the session's epoch.
+        :param tail: bytes after the topics.
         """
         super().__init__(head, begin, names, len(tail))
         self.tail = tail
@@ -47,16 +47,16 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
         self.tagged = tagged
         self.epochs = epochs
         self.body_at = AFTER_CORRELATION + len(begin) - _TO_EPOCH
-        """In the frame."""
+        """Position in the frame."""
 
     @classmethod
     def of(
         cls, buf: bytearray, start: int, body_at: int, end: int, version: int, scan: FetchScan, epochs: tuple[int, int]
     ) -> SeveralTopicsFetchTemplate | None:
-        """What is like the request at `start`, which was read; None where it is of no common kind: of an old version,
-        with tags, with very many or long names, or of topics that it forgets.
+        """The template of the request at `start`, which was decoded; None if it is unusual: of an old version, with
+        tags, with very many or long names, or with forgotten topics.
 
-        :param epochs: of the fetch session that others may have; this one has one of them.
+        :param epochs: allowed epochs of the fetch session, including this request's.
         """
         if version < _LEAST_VERSION or not scan.entries or scan.forgets or len(scan.topics) > MAX_COUNT:
             return None
@@ -68,7 +68,7 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
         pattern = cls(head, begin, frozenset(scan.topics), bytes(buf[tail_at:end]), entry_bytes, tagged, epochs)
         return pattern if pattern.short and pattern.entries(buf, start, end) is not None else None
 
-    def alike_but_for_topics(self, other: object) -> bool:
+    def differs_only_in_topics(self, other: object) -> bool:
         if isinstance(other, FetchTemplate):
             same = (self.head, self.begin, self.epochs) == (other.head, other.begin, other.epochs)
             return same and other.entry_bytes > 0 and other.tail[self.tagged :] == self.tail
@@ -77,22 +77,22 @@ class SeveralTopicsFetchTemplate(SeveralTopicsTemplate):
         )
 
     def joined(self, *others: Collection[bytes]) -> SeveralTopicsFetchTemplate:
-        """The same of these topics as well, as far as they may be kept: the first ones before the others."""
-        names = self.with_room_for(others)
+        """The template extended by these topics, as far as they fit, in order."""
+        names = self.names_that_fit(others)
         return SeveralTopicsFetchTemplate(
             self.head, self.begin, names, self.tail, self.entry_bytes, self.tagged, self.epochs
         )
 
     def same(self, other: object) -> bool:
-        """Whether it finds each request that the other one finds."""
-        if not self.alike_but_for_topics(other):
+        """True if it matches each request that the other one matches."""
+        if not self.differs_only_in_topics(other):
             return False
         if isinstance(other, FetchTemplate):
             return other.name in self.names
         return isinstance(other, SeveralTopicsFetchTemplate) and self.names >= other.names
 
     def entries(self, buf: bytearray, at: int, end: int) -> Named | None:
-        """What the request at `at` names, all of which has come; None: it is not like it."""
+        """Topics of the complete request at `at`; None: no match."""
         epoch_at = at + AFTER_CORRELATION
         tail_at = end - len(self.tail)
         if not (

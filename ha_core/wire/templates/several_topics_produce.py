@@ -1,4 +1,4 @@
-"""Produces to several topics that are like one before (see `likeness`): each names some of those that are known."""
+"""Templates of produces to several topics (see `single_topic`): each request names some of the template's topics."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _INT = Struct(">i").unpack_from
 _SHORT = Struct(">h").unpack_from
 _FLEXIBLE = 9
 _MAX_PARTITIONS = 1_000
-"""Of one request: they are walked while others wait."""
+"""Limit per request: the walk occupies the event loop."""
 
 
 class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
-    """Produces to any partitions of any of these topics, with the same header, acks and time-out."""
+    """Produces to any partitions of any of these topics, with equal header, acks and timeout."""
 
     __slots__ = ("_topics_at", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, names: frozenset[bytes], tagged: bool) -> None:
-        """:param head: API key and version. :param begin: from behind the correlation id up to the count of topics."""
+        """:param head: API key and version. :param begin: bytes after the correlation id, up to the count of topics."""
         super().__init__(head, begin, names)
         self.tagged = tagged
         self._topics_at = AFTER_CORRELATION + len(begin)
@@ -33,13 +33,13 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
     def of(
         cls, buf: bytearray, start: int, body_at: int, end: int, frame_end: int, version: int, scan: ProduceScan
     ) -> SeveralTopicsProduceTemplate | None:
-        """What is like the request at `start`, which was read; None where not all of it has come, it is of a
-        transaction, has partitions without records, or is said in another way."""
+        """The template of the request at `start`, which was decoded; None if it is incomplete, transactional, has
+        partitions without records, or an unusual encoding."""
         tagged = version >= _FLEXIBLE
-        # "None" may be said in up to five bytes: then the topics would be looked for where no broker reads them.
+        # "None" has encodings of up to five bytes: then the topics would be read at a wrong position.
         if scan.transactional_id is not None or (tagged and buf[body_at]):
             return None
-        # No transactional id, acks and time-out.
+        # No transactional id; acks and timeout.
         topics_at = body_at + (1 if tagged else 2) + 2 + 4
         head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + AFTER_CORRELATION : topics_at])
         names = [name for name, _, _, _ in scan.partitions]
@@ -47,25 +47,25 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
         return pattern if pattern.short and pattern.topics(buf, start, end, frame_end) == set(names) else None
 
     def joined(self, *others: Collection[bytes]) -> SeveralTopicsProduceTemplate:
-        """The same of these topics as well, as far as they may be kept: the first ones before the others."""
-        return SeveralTopicsProduceTemplate(self.head, self.begin, self.with_room_for(others), self.tagged)
+        """The template extended by these topics, as far as they fit, in order."""
+        return SeveralTopicsProduceTemplate(self.head, self.begin, self.names_that_fit(others), self.tagged)
 
-    def alike_but_for_topics(self, other: object) -> bool:
+    def differs_only_in_topics(self, other: object) -> bool:
         if isinstance(other, ProduceTemplate):
             return self.head == other.head and other.begin.startswith(self.begin)
         return isinstance(other, SeveralTopicsProduceTemplate) and (self.head, self.begin) == (other.head, other.begin)
 
     def same(self, other: object) -> bool:
-        """Whether it finds each request that the other one finds, and finds it as soon: of one topic's, the beginning
-        may go before the rest has come."""
+        """True if it matches each request that the other one matches, and as early: a single-topic request may be
+        forwarded before it has arrived as a whole."""
         return (
             isinstance(other, SeveralTopicsProduceTemplate)
-            and self.alike_but_for_topics(other)
+            and self.differs_only_in_topics(other)
             and self.names >= other.names
         )
 
     def topics(self, buf: bytearray, at: int, end: int, frame_end: int) -> set[bytes] | None:
-        """What the request at `at` names; None: it is not like it, or has not come as a whole."""
+        """Topics of the request at `at`; None: no match, or incomplete."""
         if (
             end < frame_end
             or not buf.startswith(self.begin, at + AFTER_CORRELATION)
@@ -76,7 +76,7 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
         try:
             return self._walk(buf, p, frame_end) if frame_end - p > 4 else None
         except RemoteProtocolError:
-            return None  # whoever reads it says so
+            return None  # the decoder reports it
 
     def _walk(self, buf: bytearray, p: int, end: int) -> set[bytes] | None:
         tagged, tags, room = self.tagged, 1 if self.tagged else 0, _MAX_PARTITIONS
@@ -89,7 +89,7 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
                 return None
             name_at, name_bytes = (p + 1, buf[p] - 1) if tagged else (p + 2, _SHORT(buf, p)[0])
             p = name_at + name_bytes
-            # Behind it are a count, and of one partition at least its number, and the length of its records.
+            # A count follows, and at least the number and the length of records of one partition.
             if not 0 < name_bytes <= MAX_COUNT or end - p < 4 + 4:
                 return None
             name = bytes(buf[name_at:p])
@@ -109,5 +109,5 @@ class SeveralTopicsProduceTemplate(SeveralTopicsTemplate):
             if tagged and (p >= end or buf[p]):
                 return None
             p += tags
-        # The tags of the request.
+        # Tags of the request.
         return found if p + tags == end and not any(buf[p:end]) else None

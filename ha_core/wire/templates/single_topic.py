@@ -1,8 +1,8 @@
-"""Requests that are like one before: told by comparing bytes, where reading them anew would cost ten times as much.
+"""Request templates: requests like an earlier one, recognised by comparing bytes, ten times cheaper than decoding them.
 
-A client sends the same topics with the same settings again and again; what differs are correlation ids, partitions,
-offsets, and the records. A pattern is made of a request that was read as a whole (`scan_produce`,
-`scan_fetch_request`), and finds others of which that reading would say the same.
+A client sends the same topics with the same settings again and again; only correlation ids, partitions, offsets and
+records differ. A template is made from a decoded request (`scan_produce`, `scan_fetch_request`), and matches requests
+that would decode alike.
 
 Positions are those of the frame: its size is at 0, the API key at 4, the correlation id at 8.
 """
@@ -22,45 +22,45 @@ _INT = Struct(">i").unpack_from
 _THREE_INTS = Struct(">iii").unpack_from
 _THREE_LONGS = Struct(">qqq")
 _BODY = 8
-"""Of an answer, behind its size and correlation id: tags of the header, if there are any, belong to it here."""
+"""Position in an answer after its size and correlation id; tags of the header, if there are any, come after it."""
 _MAX_OFFSET = (1 << 63) - 1
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
 _MAX_PARTITIONS = DEFAULT_LIMITS.max_partitions
 _MAX_BYTES = 2 << 10
-"""Of a pattern. Four are kept for as long as a connection, and names, and what a session forgets, may be long."""
+"""Limit per template. A connection keeps four, and names and forgotten topics of a session may be long."""
 _SHORTEST_PARTITION = 4 + 5
-"""Its number, and the longest count of bytes in front of its records."""
+"""Its number, and the longest length of its records."""
 
 
 Place = tuple[int, int, int]
-"""Of a partition in a produce: where its number is, where its records begin, and where they end."""
+"""A partition of a produce: positions of its number, of the start and of the end of its records."""
 
 
 class ProduceTemplate:
-    """Produce requests of the same topic, of whichever partitions, with the same header, acks and time-out."""
+    """Produce requests to one topic, to any of its partitions, with equal header, acks and timeout."""
 
     __slots__ = ("_count_at", "begin", "head", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, tagged: bool) -> None:
-        """:param head: API key and version. :param begin: from behind the correlation id up to the count of
-        partitions."""
+        """:param head: API key and version.
+        :param begin: bytes after the correlation id, up to the count of partitions."""
         self.head = head
         self.begin = begin
         self.tagged = tagged
         self._count_at = _AFTER_CORRELATION + len(begin)
 
     def same(self, other: object) -> bool:
-        """Whether both find the same requests."""
+        """True if both match the same requests."""
         return type(other) is ProduceTemplate and (self.head, self.begin) == (other.head, other.begin)
 
     @classmethod
     def of(
         cls, buf: bytearray, start: int, end: int, frame_end: int, version: int, scan: ProduceScan
     ) -> ProduceTemplate | None:
-        """What is like the request at `start`; None where it names several topics, or a partition without records.
+        """The template of the request at `start`; None if it has several topics, or a partition without records.
 
-        It has to be like itself: what it says may be said in another way, or more may come behind the partitions.
+        It must match its own request: that may have an unusual encoding, or bytes after the partitions.
         """
         if not scan.complete or not scan.partitions or scan.partitions[0][3] <= 0:
             return None
@@ -75,8 +75,8 @@ class ProduceTemplate:
         return like if found == [at for _, _, at, _ in scan.partitions] else None
 
     def partitions(self, buf: bytearray, at: int, end: int, frame_end: int) -> Sequence[Place]:
-        """The partitions of the request at `at`, which is like it as far as has come; none: it is not, or it is not
-        certain yet. Of one that names several, all has to have come."""
+        """The partitions of the request at `at`, if its available part matches; empty: no match, or undecided. A
+        request with several partitions has to be complete."""
         if not (buf.startswith(self.begin, at + _AFTER_CORRELATION) and buf.startswith(self.head, at + 4)):
             return ()
         tagged, p, end = self.tagged, at + self._count_at, end if end < frame_end else frame_end
@@ -89,7 +89,7 @@ class ProduceTemplate:
                 number_at = p + 1
                 size, records = read_uvarint(buf, p + 5)
                 stop = records + size - 1
-                # The tags of partition, topic and request: there are none, as far as it can be seen.
+                # Tags of partition, topic and request: empty, as far as they have arrived.
                 sound = size > 1 and stop + 3 == frame_end and not any(buf[stop:end])
             else:
                 count, _, size = _THREE_INTS(buf, p)
@@ -99,15 +99,15 @@ class ProduceTemplate:
                 stop = records + size
                 sound = size > 0 and stop == frame_end
         except RemoteProtocolError:
-            return ()  # whoever reads it says so
+            return ()  # the decoder reports it
         return ((number_at, records, stop),) if sound else ()
 
     def _several(self, buf: bytearray, p: int, end: int, frame_end: int) -> Sequence[Place]:
-        """The same where the count of partitions, which is at `p`, is not one."""
+        """Like `partitions`, for a count of partitions at `p` other than one."""
         if end < frame_end:
             return ()
         tagged, tags = self.tagged, 1 if self.tagged else 0
-        # Counts and lengths as compact ones are written: they are one too high.
+        # Compact counts and lengths are encoded plus one.
         count, p = read_uvarint(buf, p) if tagged else (_INT(buf, p)[0] + 1, p + 4)
         if count > PARTITIONS_AT_ONCE + 1:
             return ()
@@ -122,37 +122,36 @@ class ProduceTemplate:
                 return ()
             places.append((number_at, p, stop))
             p = stop + tags
-        # The tags of topic and request.
+        # Tags of topic and request.
         return places if p + 2 * tags == end and not any(buf[p:end]) else ()
 
 
 class ProduceAnswerTemplate:
-    """Answers to produce requests of a topic, of whichever partitions, that were written, and about which nothing more
-    is said."""
+    """Answers to successful produce requests to any partitions of a topic, without further fields."""
 
     __slots__ = ("_begin", "_entry", "_tagged", "_tail", "_topic")
 
     def __init__(self, topic: bytes, begin: bytes, tail: bytes, tagged: bool) -> None:
-        """:param begin: from behind the correlation id up to the count of partitions. :param tail: of a partition, from
-        behind the start of its log."""
+        """:param begin: bytes after the correlation id, up to the count of partitions.
+        :param tail: bytes of a partition after its log start."""
         self._topic, self._begin, self._tail, self._tagged = topic, begin, tail, tagged
         self._entry = Struct(f">ihqqq{len(tail)}s")
-        """What is said of a partition: its number, error, base offset, time, the start of its log, and the tail."""
+        """A partition: number, error, base offset, timestamp, log start, and the tail."""
 
     @classmethod
     def of(cls, topic: bytes, version: int) -> ProduceAnswerTemplate | None:
-        """None for old versions, whose answers do not say where the log starts."""
+        """None for old versions, whose answers have no log start."""
         if version < 5:
             return None
         if version >= _PRODUCE_FLEXIBLE:
             begin = b"\0\2" + write_uvarint(len(topic) + 1) + topic
-            return cls(topic, begin, b"\1\0\0", True)  # no errors of records, no message, no tags
+            return cls(topic, begin, b"\1\0\0", True)  # no record errors, no message, no tags
         begin = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic
         return cls(topic, begin, b"\0\0\0\0\xff\xff" if version >= 8 else b"", False)
 
     def shift(self, buf: bytearray, at: int, end: int, shifts: Mapping[tuple[bytes, int], int]) -> bool:
-        """Does to the answer from `at` to `end` what `patch_produce_response` does. False: it is not like these, and
-        stands as it did."""
+        """Does the work of `patch_produce_response` on the answer from `at` to `end`. False: no match, nothing
+        changed."""
         p, entry = at + _BODY + len(self._begin), self._entry
         if end - p <= entry.size or not buf.startswith(self._begin, at + _BODY):
             return False
@@ -162,7 +161,7 @@ class ProduceAnswerTemplate:
             except RemoteProtocolError:
                 return False
             stop = p + (count - 1) * entry.size
-            # The tags of the topic, the time that the client is to wait, the tags of the answer.
+            # Tags of the topic, the throttle time, tags of the answer.
             sound = count > 1 and stop + 6 == end and not buf[stop] and not buf[end - 1]
         else:
             count, p = _INT(buf, p)[0], p + 4
@@ -188,17 +187,17 @@ class ProduceAnswerTemplate:
 
 
 BEGINNING = 0, 0
-"""Epochs of a fetch session (KIP-227): of the request that begins it."""
+"""Epochs of the request that begins a fetch session (KIP-227)."""
 STANDING = 1, 0x7FFF_FFFF
-"""Of those that follow."""
+"""Epochs of later requests in the session."""
 OUTSIDE = -1, -1
-"""Of a fetch outside of any session."""
+"""Epochs of a fetch outside of any session."""
 
 
 class FetchTemplate:
-    """Fetches of any partitions of one topic, or of none that is named (KIP-227), with the same header and settings.
+    """Fetches of any partitions of one topic, or without topics (KIP-227), with equal header and settings.
 
-    :ivar epochs: of the fetch session, the least and the highest.
+    :ivar epochs: lowest and highest epoch of the fetch session.
     """
 
     __slots__ = ("begin", "body_at", "entry_bytes", "epochs", "head", "tagged", "tail", "topic")
@@ -213,24 +212,24 @@ class FetchTemplate:
         tagged: bool,
         epochs: tuple[int, int],
     ) -> None:
-        """:param begin: from behind the correlation id up to the session's epoch.
-        :param topic: from behind that up to the count of partitions; of none, up to the end.
-        :param tail: from behind the partitions up to the end.
+        """:param begin: bytes after the correlation id, up to the session's epoch.
+        :param topic: bytes after it, up to the count of partitions; without topics, up to the end.
+        :param tail: bytes after the partitions.
         """
         self.head, self.begin, self.topic, self.tail = head, begin, topic, tail
         self.entry_bytes = entry_bytes
         self.tagged = tagged
         self.epochs = epochs
         self.body_at = _AFTER_CORRELATION + len(begin) - 17 - 4
-        """In the frame."""
+        """Position in the frame."""
 
     @property
     def name(self) -> bytes:
-        """The topic's, where there is one."""
+        """Name of the topic, if there is one."""
         return self.topic[read_uvarint(self.topic, 1)[1] :] if self.tagged else self.topic[6:]
 
     def same(self, other: object) -> bool:
-        """Whether both find the same requests."""
+        """True if both match the same requests."""
         return type(other) is FetchTemplate and (
             (self.head, self.begin, self.topic, self.tail, self.epochs)
             == (other.head, other.begin, other.topic, other.tail, other.epochs)
@@ -240,10 +239,10 @@ class FetchTemplate:
     def of(
         cls, buf: bytearray, start: int, body_at: int, end: int, version: int, topics: int, epochs: tuple[int, int]
     ) -> FetchTemplate | None:
-        """What is like the request at `start`, which was read and names so many topics; None where it is of no common
-        kind: of an old version, several topics, tags, or very long.
+        """The template of the request at `start`, which was decoded and has `topics` topics; None if it is unusual: of
+        an old version, with several topics or tags, or very long.
 
-        :param epochs: of the fetch session that others may have; this one has one of them.
+        :param epochs: allowed epochs of the fetch session, including this request's.
         """
         if version < 9 or topics > 1:
             return None
@@ -257,7 +256,7 @@ class FetchTemplate:
                 return None
             return cls(head, begin, bytes(buf[at:end]), b"", 0, tagged, epochs)
         if tagged:
-            if buf[at] != 2:  # one topic, and longer than it need be
+            if buf[at] != 2:  # the count 1 in an overlong encoding
                 return None
             size, name_at = read_uvarint(buf, at + 1)
             count_at = name_at + size - 1
@@ -275,8 +274,7 @@ class FetchTemplate:
         return cls(head, begin, bytes(buf[at:count_at]), tail, entry_bytes, tagged, epochs)
 
     def entries(self, buf: bytearray, at: int, end: int) -> tuple[int, int] | None:
-        """Position and count of the partitions of the request at `at`, all of which has come; None: it is not like
-        it."""
+        """Position and count of the partitions of the complete request at `at`; None: no match."""
         epoch_at = at + _AFTER_CORRELATION
         if not (buf.startswith(self.begin, epoch_at) and buf.startswith(self.head, at + 4)):
             return None

@@ -28,7 +28,7 @@ def account(stack: Stack) -> SecurityProfile:
 
 
 def client(stack: Stack, cluster: str) -> Settings:
-    """How an ordinary client reaches a cluster directly."""
+    """Settings of an ordinary client that reaches a cluster directly."""
     return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], **client_settings(account(stack))}
 
 
@@ -42,7 +42,7 @@ def link(stack: Stack, store: Store, topic: str, partitions: int = PARTITIONS) -
 
 
 class Writer:
-    """Writes to all partitions all the time, each record with its number; all that it was told is acknowledged."""
+    """Writes numbered records to all partitions all the time; `acknowledged` has those that brokers acknowledged."""
 
     def __init__(self, stack: Stack, topic: str, partitions: int = PARTITIONS) -> None:
         self.producer = Producer({**client(stack, "east"), "enable.idempotence": True, "linger.ms": 2})
@@ -83,7 +83,7 @@ def reports(store: Store, topic: str) -> dict[int, PartitionReport]:
 
 
 def ends(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
-    """Log ends, also of partitions that were added a moment ago and have no leader yet."""
+    """Log ends, including those of new partitions that have no leader yet."""
     consumer = Consumer({**client(stack, cluster), "group.id": "ends"})
     until = time.monotonic() + 60
 
@@ -108,14 +108,14 @@ def copied_up_to(store: Store, topic: str, wanted: dict[int, int]) -> bool:
 
 
 def goes_on(stack: Stack, store: Store, topic: str, partitions: int = PARTITIONS, seconds: float = 180) -> float:
-    """Waits until all that is in the source by now is copied; how long that took."""
+    """Waits until the current contents of the source are copied; returns the time it took."""
     wanted, begun = ends(stack, "east", topic, partitions), time.monotonic()
     wait_until(lambda: copied_up_to(store, topic, wanted), lambda: (wanted, store.mirror_reports()), seconds)
     return time.monotonic() - begun
 
 
 def assert_copied_once(stack: Stack, topic: str, writer: Writer) -> None:
-    """Every record is in the copy once, in its place."""
+    """Every record is in the copy once, at its offset."""
     for partition in range(writer.partitions):
         source = content(client(stack, "east"), topic, partition)
         assert content(client(stack, "west"), topic, partition) == source

@@ -1,4 +1,4 @@
-"""The driver and the tasks that it starts, over a store in memory, without Spark and without clusters."""
+"""The driver and its tasks, over a store in memory, without Spark and without clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.store.commits import StateChange
 from spark_jobs.mirror import task as task_module
 from spark_jobs.mirror.driver import Driver, Spark
-from spark_jobs.mirror.progress_log import ProgressLog, behind, states
+from spark_jobs.mirror.progress_log import ProgressLog, lag_text, states
 from spark_jobs.mirror.task import SlotTask, TaskSettings
 from stack.memory_store import MemoryStore
 
@@ -44,11 +44,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakePair:
-    """Copies nothing, and says that it does."""
+    """Copies nothing, and reports that it does."""
 
     made = 0
     limits: ClassVar[dict[threading.Thread, tuple[float | None, int]]] = {}
-    """Of the pair of each task: in all, and what its mirrors may take."""
+    """Limits of each task's pair: in total, and per mirror."""
 
     def __init__(self, source: str, target: str, *_: object) -> None:
         FakePair.made += 1
@@ -91,9 +91,9 @@ class FakeCounts:
 
 
 class Job:
-    """A driver whose tasks are threads with a session each.
+    """A driver whose tasks are threads, each with a store session.
 
-    :ivar tasks: slot → the store of the task that runs there.
+    :ivar tasks: slot → store of the task that runs there.
     """
 
     def __init__(self, store: MemoryStore, slots: int = 2, partitions: int = 4, max_bytes_s: int | None = None) -> None:
@@ -105,7 +105,7 @@ class Job:
         self.sessions, self.open = 0, 0
         self.cancelled: list[int] = []
         self.useless_sessions = 0
-        """Nothing can be started in so many of the first."""
+        """Number of first sessions in which nothing can be started."""
         self.driver = Driver(self.store, self.counts, self._session, max_bytes_s=max_bytes_s)  # type: ignore[arg-type]
         self.thread = threading.Thread(target=self.driver.run, daemon=True)
 
@@ -159,7 +159,7 @@ def unlink(store: MemoryStore, topic: str) -> None:
 
 
 def copied(store: MemoryStore) -> dict[tuple[str, int], int]:
-    """Partition → the slot that says that it copies it."""
+    """Partition → slot that reports copying it."""
     return {
         (one.topic, one.partition): slot for slot, said in store.mirror_reports().items() for one in said.partitions
     }
@@ -176,7 +176,7 @@ def until(true: Callable[[], bool], why: Callable[[], object] = lambda: "") -> N
         time.sleep(0.01)
 
 
-def test_mirrors_come_grow_and_go_and_nobody_is_stopped_who_did_not_move(store: MemoryStore) -> None:
+def test_mirrors_come_grow_and_go_without_stopping_unmoved_partitions(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
         until(lambda: len(copied(store)) == 4, lambda: copied(store))
@@ -195,7 +195,7 @@ def test_mirrors_come_grow_and_go_and_nobody_is_stopped_who_did_not_move(store: 
         until(lambda: {topic for topic, _ in copied(store)} == {"orders"})
         assert {key: copied(store)[key] for key in orders} == orders
         assert sorted(job.started) == [0, 1]
-    # Told to end, it lets go of the slots and of the lead
+    # When stopped, it releases the slots and the lead
     assert store.mirror_reports() == {}
     read = store.read(MirrorTask, "0")
     assert read is not None
@@ -212,12 +212,12 @@ def test_limits_reach_all_tasks_split_by_partitions_and_change_while_they_run(st
         assert found is not None
         limited = found[0].changed(max_bytes_s=40_000)
         store.commit(StateChange(change_id="limit", puts=(limited,), expected={(Mirror, limited.key): found[1]}))
-        # Then each task has its part of both, and none was begun anew for it
+        # Then each task has its part of both limits, without a restart
         until(lambda: sorted(FakePair.limits.values()) == [(500_000, 20_000)] * 2, lambda: FakePair.limits)
         assert sorted(job.started) == [0, 1]
 
 
-def test_what_lies_in_the_copies_is_told_as_long_as_its_task_lives(store: MemoryStore) -> None:
+def test_coverage_of_copies_is_reported_while_the_task_lives(store: MemoryStore) -> None:
     link(store, "orders")
     told = store.follow_mirror_copies().read
 
@@ -233,9 +233,7 @@ def test_what_lies_in_the_copies_is_told_as_long_as_its_task_lives(store: Memory
     assert told() == []
 
 
-def test_a_mirror_that_cannot_be_read_is_left_alone_and_named_and_stops_nothing(
-    store: MemoryStore, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unreadable_mirror_is_left_alone_and_logged(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
     # Given a mirror whose document is damaged from the beginning, and two that are copied
     link(store, "orders", "bills")
     store.plant("/mirrors/broken%40west", b"{")
@@ -245,7 +243,7 @@ def test_a_mirror_that_cannot_be_read_is_left_alone_and_named_and_stops_nothing(
         # When one of them becomes unreadable as well
         store.plant("/mirrors/orders%40west", b'{"schema": 2}')
         until(lambda: "mirror orders@west cannot be read" in caplog.text)
-        # Then another one that comes is copied, and what was copied is so still, by the same tasks
+        # Then a new one is copied, and the others still are, by their old tasks
         link(store, "users")
         until(lambda: len(copied(store)) == 12, lambda: copied(store))
         assert (job.started, FakePair.made) == (started, made)
@@ -253,10 +251,10 @@ def test_a_mirror_that_cannot_be_read_is_left_alone_and_named_and_stops_nothing(
         # When it is ended, then it goes
         unlink(store, "orders")
         until(lambda: len(copied(store)) == 8, lambda: copied(store))
-    # and each was named once, and not once a second
+    # and each was logged once, not once a second
     said = [one.getMessage() for one in caplog.records if "cannot be read" in one.getMessage()]
     assert [words.partition(":")[0] for words in said] == [
-        "mirror broken@west cannot be read and is left alone, nobody copies it",
+        "mirror broken@west cannot be read and is left alone, it is not copied",
         "mirror orders@west cannot be read and is left alone, its tasks go on until they are taken over",
     ]
 
@@ -277,9 +275,7 @@ def test_without_mirrors_no_task_is_started(store: MemoryStore) -> None:
         assert job.started == []
 
 
-def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slot_without_a_running_task_gets_no_partitions(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     link(store, "orders")
     job = Job(store, slots=3)
     run, waits = job._run, threading.Event()
@@ -295,7 +291,7 @@ def test_a_slot_whose_task_has_no_place_to_run_gets_nothing(
         job.driver._ending.set()
 
 
-def test_a_task_that_ends_is_started_again_and_others_copy_meanwhile(store: MemoryStore) -> None:
+def test_ended_task_is_restarted_while_others_copy(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
         until(lambda: len(copied(store)) == 4)
@@ -303,7 +299,7 @@ def test_a_task_that_ends_is_started_again_and_others_copy_meanwhile(store: Memo
         store.uproot("/mirror_reports/1")
         thief = store.client()
         thief.plant("/mirror_reports/1", b"{}")
-        # Then the other task copies all
+        # Then the other task copies all partitions
         until(lambda: set(copied(store).values()) == {0} and len(copied(store)) == 4, lambda: copied(store))
         until(lambda: job.started.count(1) > 1)
         # And once the slot is free, its next task takes a part
@@ -311,7 +307,7 @@ def test_a_task_that_ends_is_started_again_and_others_copy_meanwhile(store: Memo
         until(lambda: sorted(copied(store).values()) == [0, 0, 1, 1], lambda: (copied(store), job.started))
 
 
-def test_who_leads_is_one_and_the_next_one_takes_all_tasks_with_it(store: MemoryStore) -> None:
+def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as first:
         until(lambda: len(copied(store)) == 4)
@@ -319,13 +315,13 @@ def test_who_leads_is_one_and_the_next_one_takes_all_tasks_with_it(store: Memory
         with running(Job(store)) as second:
             time.sleep(0.3)
             assert second.started == []
-            # When the first one's session ends (it stood still), and the second one takes the lead
+            # When the session of the first one ends (it stood still), and the second one takes the lead
             first.store.suspend()
             store.uproot("/mirror_jobs/mirror")
             until(lambda: sorted(second.started) == [0, 1], lambda: second.started)
             until(lambda: leads(store).isdisjoint(before) and len(copied(store)) == 4)
             after = leads(store)
-            # Then the first one, when it goes on, writes nothing and starts nothing
+            # Then the first one, when it continues, writes nothing and starts nothing
             first.store.resume()
             time.sleep(0.5)
             assert leads(store) == after
@@ -335,7 +331,7 @@ def test_who_leads_is_one_and_the_next_one_takes_all_tasks_with_it(store: Memory
         until(lambda: len(first.started) == 4 and len(copied(store)) == 4, lambda: first.started)
 
 
-def test_tasks_go_on_while_the_driver_cannot_reach_the_store(store: MemoryStore) -> None:
+def test_tasks_continue_while_the_driver_cannot_reach_the_store(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
         until(lambda: len(copied(store)) == 4)
@@ -348,7 +344,7 @@ def test_tasks_go_on_while_the_driver_cannot_reach_the_store(store: MemoryStore)
         assert sorted(job.started) == [0, 1]
 
 
-def test_a_task_goes_on_while_it_cannot_reach_the_store(store: MemoryStore) -> None:
+def test_task_continues_while_it_cannot_reach_the_store(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
         until(lambda: len(copied(store)) == 4)
@@ -360,7 +356,7 @@ def test_a_task_goes_on_while_it_cannot_reach_the_store(store: MemoryStore) -> N
         assert sorted(job.started) == [0, 1]
 
 
-def test_a_driver_says_how_a_mirror_stands_in_one_line() -> None:
+def test_driver_logs_the_state_of_a_mirror_in_one_line() -> None:
     mirror = Mirror.of("orders", "east", "west", "link-1", AT, "ann")
     stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", reason="retention")
     copying = stopped.changed(partition=0, state="copying", reason="")
@@ -371,18 +367,18 @@ def test_a_driver_says_how_a_mirror_stands_in_one_line() -> None:
     assert states(mirror, {}, []) == "nothing is known of it yet"
 
 
-def test_a_driver_says_by_how_much_a_mirror_is_behind_and_what_it_cannot_know() -> None:
+def test_driver_logs_the_lag_of_a_mirror_with_unknown_values() -> None:
     lags = {"source_end": 9, "lag_records": 4, "lag_bytes": 400, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 2_000_000}
     stopped = PartitionReport(mirror="m", topic="orders", partition=1, state="stopped", rpo_s=70)
     copying = stopped.changed(state="copying", **lags)
 
-    assert behind(MirrorTotal.of([copying, copying, stopped])) == (
+    assert lag_text(MirrorTotal.of([copying, copying, stopped])) == (
         "8 records (1 of 3 partitions unknown), 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
     )
-    assert behind(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
+    assert lag_text(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
 
 
-def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
+def test_driver_logs_the_worst_partitions_each_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given three partitions, one of which has stopped and one of which lags
@@ -393,12 +389,12 @@ def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
     stopped = PartitionReport(mirror=mirror.key, topic="orders", partition=1, state="stopped", rpo_s=70)
     level = lagging.changed(partition=2, lag_records=0, rpo_s=0)
     reports = {0: MirrorReport(slot=0, job="j", partitions=(lagging, stopped, level))}
-    telling = ProgressLog()
-    # When it tells of them twice within a minute
+    progress_log = ProgressLog()
+    # When changes are logged twice within a minute
     with caplog.at_level(logging.INFO):
-        telling.tell([mirror], {}, reports, 100.0)
-        telling.tell([mirror], {}, reports, 101.0)
-    # Then the two worst are told once, the one of which most would be lost first
+        progress_log.log_changes([mirror], {}, reports, 100.0)
+        progress_log.log_changes([mirror], {}, reports, 101.0)
+    # Then the two worst are logged once, the one with the largest possible loss first
     told = [record.message for record in caplog.records if ": partition " in record.message]
     assert told == [
         "orders@west: partition 1 stopped; ? records, ? bytes, ? s behind, RPO 70 s, 0.0 MB/s",
@@ -406,7 +402,7 @@ def test_a_driver_says_each_minute_how_far_each_of_the_worst_partitions_is(
     ]
 
 
-def test_a_task_whose_session_was_lost_takes_its_partitions_over_anew(store: MemoryStore) -> None:
+def test_task_with_a_lost_session_takes_its_partitions_over_again(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
         until(lambda: len(copied(store)) == 4)
@@ -416,9 +412,7 @@ def test_a_task_whose_session_was_lost_takes_its_partitions_over_anew(store: Mem
         assert sorted(job.started) == [0, 1]
 
 
-def test_who_waits_for_the_lead_holds_no_session_and_who_loses_it_closes_his(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_leading_driver_holds_a_spark_session(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver._END_S", 0.2)
     link(store, "orders")
     with running(Job(store)) as first:
@@ -426,25 +420,23 @@ def test_who_waits_for_the_lead_holds_no_session_and_who_loses_it_closes_his(
         with running(Job(store)) as second:
             time.sleep(0.2)
             assert (first.open, second.sessions) == (1, 0)
-            # When somebody else leads, after a loss of the session in ZooKeeper
+            # When another driver leads, after a loss of the session in ZooKeeper
             store.uproot("/mirror_jobs/mirror")
             store.client().plant("/mirror_jobs/mirror", b"{}")
-            # Then the one that led gives back what it ran on
+            # Then the former leader releases its session
             until(lambda: (first.open, second.open) == (0, 0))
-            # When nobody leads
+            # When no driver leads
             store.uproot("/mirror_jobs/mirror")
             # Then one of them does, and only that one holds a session
             until(lambda: first.open + second.open == 1)
             until(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
 
 
-def test_a_session_in_which_nothing_comes_to_life_is_replaced(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_session_without_live_tasks_is_replaced(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver.FAILING_S", 0.5)
     link(store, "orders")
     job = Job(store)
-    # Given a session whose server has forgotten it
+    # Given a session that its server has forgotten
     job.useless_sessions = 1
     with running(job):
         # Then another one is opened, and tasks copy in it
@@ -452,12 +444,12 @@ def test_a_session_in_which_nothing_comes_to_life_is_replaced(
         assert job.sessions == 2
 
 
-def test_a_task_of_which_nothing_is_heard_is_cancelled(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_task_is_cancelled(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver.SILENT_S", 0.3)
     cancelled = threading.Event()
 
     class Hanging(Job):
-        """The first task of slot 0 stands still once it has reported."""
+        """The first task of slot 0 hangs after its first report."""
 
         def _run(self, job: str, slot: int) -> str:
             if slot or slot in self.started:
@@ -481,7 +473,7 @@ def test_a_task_of_which_nothing_is_heard_is_cancelled(store: MemoryStore, monke
         until(lambda: job.started.count(0) == 2 and len(copied(store)) == 4)
 
 
-def test_slots_beyond_what_is_to_be_copied_are_given_back(store: MemoryStore) -> None:
+def test_unneeded_slots_are_released(store: MemoryStore) -> None:
     link(store, "orders", "bills")
     with running(Job(store, slots=3)) as job:
         until(lambda: len(store.mirror_reports()) == 3)
@@ -497,7 +489,7 @@ def test_slots_beyond_what_is_to_be_copied_are_given_back(store: MemoryStore) ->
         until(lambda: set(copied(store)) == {("again", 0)})
 
 
-def test_a_fleet_whose_documents_are_more_than_a_write_takes_is_given_out(
+def test_documents_of_a_large_fleet_are_written_in_portions(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver._WRITE_BYTES", 200)
@@ -526,16 +518,16 @@ def test_a_second_attempt_at_a_task_neither_returns_nor_copies_while_the_first_o
         second = SlotTask(store.client(), TaskSettings("", "", {}, 1.0, 1.0, lead), 0)
         thread = threading.Thread(target=lambda: ended.append(second.run()), daemon=True)
         thread.start()
-        # Then what Spark would take for the end of the task does not come
+        # Then the task does not return, which Spark would take for its end
         thread.join(1.5)
         assert ended == []
     # When the lead is over
     thread.join(10)
-    # Then it ends, without having had anything
+    # Then it ends, without ever having copied
     assert ended == [task_module.NOT_OURS]
 
 
-def test_a_node_that_is_no_slot_keeps_nobody_from_leading(store: MemoryStore) -> None:
+def test_foreign_node_does_not_prevent_leading(store: MemoryStore) -> None:
     store.plant("/mirror_tasks/old-slot", b"{}")
     link(store, "orders")
     with running(Job(store)):

@@ -1,4 +1,4 @@
-"""The job on two real clusters, while it is killed, stands still, and is led by another one."""
+"""The job on two real clusters, while it is killed, stalls, and another one leads."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def shows_that_it_copies(port: int) -> bool:
     return leads and all(found is not None and float(found[1]) > 0 for found in (copying, copied))
 
 
-def test_every_record_is_copied_once_by_a_job_that_is_killed_and_so_are_its_tasks(stack: Stack, store: Store) -> None:
+def test_every_record_is_copied_once_while_the_job_and_its_tasks_are_killed(stack: Stack, store: Store) -> None:
     link(stack, store, "orders")
     with Writer(stack, "orders") as writer:
         print(f"first: {goes_on(stack, store, 'orders'):.1f} s")
@@ -109,18 +109,18 @@ def test_every_record_is_copied_once_by_a_job_that_is_killed_and_so_are_its_task
         stack.kill("mirror")
         stack.restart("mirror")
         print(f"after a kill: {goes_on(stack, store, 'orders'):.1f} s")
-        # And what copies is killed, driver and JVM left alone
+        # And the copying processes are killed, driver and JVM left alone
         stack.kill("mirror/executor")
         time.sleep(1)
         print(f"after a killed executor: {goes_on(stack, store, 'orders'):.1f} s")
         assert writer.written > 1_000
-    # Then every record is in the copy once, in its place
+    # Then every record is in the copy once, at its offset
     goes_on(stack, store, "orders")
     assert_copied_once(stack, "orders", writer)
 
 
 @pytest.mark.soak
-def test_every_record_is_copied_once_by_jobs_that_stand_still_and_take_over(
+def test_every_record_is_copied_once_by_jobs_that_stall_and_take_over(
     stack: Stack, store: Store, tmp_path: Path
 ) -> None:
     link(stack, store, "parcels")
@@ -136,31 +136,31 @@ def test_every_record_is_copied_once_by_jobs_that_stand_still_and_take_over(
             stack.pause("mirror")
             print(f"behind a pause: {goes_on(stack, store, 'parcels'):.1f} s")
             wait_until(lambda: shows_that_it_copies(metrics_port), lambda: metrics(metrics_port), 20)
-            # And then goes on
+            # And then continues
             stack.resume("mirror")
             time.sleep(5)
             print(f"after the pause: {goes_on(stack, store, 'parcels'):.1f} s")
             assert before.isdisjoint(report.job for report in store.mirror_reports().values())
             assert "another driver leads" in stack.logs("mirror")
-            # And takes over when the other one is told to end
+            # And takes over when the other one is stopped
             second.terminate()
             assert second.wait(30) == 0
             print(f"after an orderly end: {goes_on(stack, store, 'parcels'):.1f} s")
         assert writer.written > 1_000
-    # Then every record is in the copy once, in its place
+    # Then every record is in the copy once, at its offset
     goes_on(stack, store, "parcels")
     assert_copied_once(stack, "parcels", writer)
 
 
 def workers(stack: Stack) -> list[int]:
-    """The Python processes that copy, one for each slot."""
+    """The Python processes that copy, one per slot."""
     (pid,) = [one["pid"] for one in stack.status() if one["part"] == "mirror"]
     found = [one for one in members(pid) if "pyspark.daemon" in command_line(one)]
     return [one for one in found if len(os.listdir(f"/proc/{one}/task")) > 3]
 
 
 @pytest.mark.parametrize("tasks", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["one", "one after the other"])
-def test_a_task_that_stands_still_is_taken_over_and_copies_nothing_more_when_it_goes_on(
+def test_stalled_task_is_taken_over_and_copies_nothing_when_it_continues(
     stack: Stack, store: Store, tasks: int
 ) -> None:
     topic = f"bills-{tasks}"
@@ -170,12 +170,12 @@ def test_a_task_that_stands_still_is_taken_over_and_copies_nothing_more_when_it_
         slots = store.mirror_reports().keys()
         assert len(slots) == len(workers(stack)) == 2
         for worker in workers(stack)[:tasks]:
-            # When one of the tasks stands still for longer than its session
+            # When one of the tasks stalls for longer than its session
             os.kill(worker, signal.SIGSTOP)
             wait_until(lambda: len(store.mirror_reports()) == 1, store.mirror_reports)
             # Then the other one copies its partitions too
             print(f"behind a stalled task: {goes_on(stack, store, topic):.1f} s")
-            # And when it goes on it takes its part again, from the driver and not by itself
+            # And when it continues it gets partitions from the driver, and not by itself
             os.kill(worker, signal.SIGCONT)
             wait_until(lambda: store.mirror_reports().keys() == slots, store.mirror_reports)
             time.sleep(3)
@@ -185,9 +185,7 @@ def test_a_task_that_stands_still_is_taken_over_and_copies_nothing_more_when_it_
     assert_copied_once(stack, topic, writer)
 
 
-def test_mirrors_and_partitions_that_are_added_are_copied_without_a_stop_of_the_others(
-    stack: Stack, store: Store
-) -> None:
+def test_added_mirrors_and_partitions_are_copied_without_stopping_others(stack: Stack, store: Store) -> None:
     link(stack, store, "old", 2)
     with Writer(stack, "old", 2):
         goes_on(stack, store, "old", 2)
@@ -195,7 +193,7 @@ def test_mirrors_and_partitions_that_are_added_are_copied_without_a_stop_of_the_
         link(stack, store, "new", 2)
         with Writer(stack, "new", 2):
             goes_on(stack, store, "new", 2)
-        # The standby grows with its source, and groups' offsets are brought there
+        # The standby grows with its source, and groups' offsets are copied
         admin = AdminClient(client(stack, "east"))
         admin.create_partitions([NewPartitions("new", 5)])["new"].result(30)
         east_group = Consumer({**client(stack, "east"), "group.id": "reads-new"})
@@ -216,7 +214,7 @@ def test_mirrors_and_partitions_that_are_added_are_copied_without_a_stop_of_the_
         assert content(west, "new", partition) == content(east, "new", partition) != []
 
 
-def test_a_limit_is_kept_over_all_tasks_and_lifted_without_a_stop_of_what_copies(stack: Stack, store: Store) -> None:
+def test_limit_is_kept_over_all_tasks_and_lifted_without_a_restart(stack: Stack, store: Store) -> None:
     # Given a mirror that may copy 400 kB a second, over two tasks
     link(stack, store, "slow")
     goes_on(stack, store, "slow")
@@ -232,16 +230,16 @@ def test_a_limit_is_kept_over_all_tasks_and_lifted_without_a_stop_of_what_copies
         producer.produce("slow", bytes(10_000), partition=number % PARTITIONS)
     assert producer.flush(60) == 0
     begun = time.monotonic()
-    # Then what is copied stays within it, and the lag is told in records, bytes and seconds
+    # Then copying stays within it, and the lag is reported in records, bytes and seconds
     time.sleep(5)
     lags = reports(store, "slow").values()
     took_s = time.monotonic() - begun + 1  # a report is a second old
     left, known_bytes = sum(one.lag_records or 0 for one in lags), sum(one.lag_bytes or 0 for one in lags)
-    # but for an answer in each task: what a broker sends at least is a batch, of up to a megabyte
+    # except for one answer per task: a broker sends at least a batch, of up to a megabyte
     assert 10_000 * (800 - left) <= 400_000 * took_s + 2 * 1_000_000, lags
     assert 0 < known_bytes < 11_000 * left, lags
     assert max(one.rpo_s or 0 for one in lags) >= 2, lags
-    # And when it is free again the rest comes at once, from the same tasks, which took nothing over
+    # And when the limit is lifted the rest comes at once, from the same tasks, without takeovers
     with connect_environment(settings, by="test") as environment:
         throttle(environment, ["slow"], "", None, "a test")
     assert goes_on(stack, store, "slow") < 8

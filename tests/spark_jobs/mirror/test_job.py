@@ -1,4 +1,4 @@
-"""The job of a slot on Spark: it can be ended from outside, by whoever leads."""
+"""The Spark job of a slot: the lead can cancel it from outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stands_still(file: str, _settings: TaskSettings, slots: Iterator[Slot]) -> I
         yield TaskEnded(one.slot, "it went on")
 
 
-def test_a_task_that_stands_still_is_ended_by_another_thread_than_its_own(
+def test_stalled_task_is_cancelled_from_another_thread(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "pid"
@@ -40,14 +40,14 @@ def test_a_task_that_stands_still_is_ended_by_another_thread_than_its_own(
         except Exception as error:
             said.append(str(error))
 
-    # When a task stands still
+    # When a task stalls
     thread = threading.Thread(target=keep, daemon=True)
     thread.start()
     try:
         wait_until(lambda: file.exists() and bool(file.read_text()), lambda: said, 60)
-        # And the lead cancels it, which runs in a thread of its own
+        # And the lead cancels it, from a thread of its own
         job._tags(spark).cancel(job._tag("lead", 3))
-        # Then its Spark job is over, and so is what ran it
+        # Then its Spark job is over, and so is the process that ran it
         wait_until(lambda: bool(said), lambda: said, 20)
         wait_until(lambda: not Path(f"/proc/{file.read_text()}").exists(), file.read_text, 20)
         assert "cancelled" in said[0]

@@ -1,4 +1,4 @@
-"""What the job that copies mirrors shows to Prometheus."""
+"""Prometheus metrics of the job that copies mirrors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def report(*parts: PartitionReport, slot: int = 0, task: str = "a", copied: int 
     return MirrorReport(slot=slot, job="j", partitions=parts, work=(work,), left_out=left_out)
 
 
-def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_to_another() -> None:
+def test_lags_are_shown_per_partition_and_per_pair_of_clusters() -> None:
     metrics = MirrorMetrics()
     stopped = part(1).changed(
         state="stopped", source_end=None, lag_records=None, lag_bytes=None, lag_ms=None, rpo_s=70, reason="why"
@@ -62,30 +62,30 @@ def test_lags_are_shown_of_each_partition_and_of_all_that_goes_from_one_cluster_
     assert (value(metrics, "leads"), value(metrics, "mirrors")) == (1, 1)
 
 
-def test_counters_are_the_sums_of_all_tasks_and_never_fall_or_count_twice() -> None:
+def test_counters_sum_up_all_tasks_and_never_fall_or_count_twice() -> None:
     metrics = MirrorMetrics()
     metrics.follow([ORDERS], {0: report(copied=5), 1: report(slot=1, task="b", copied=7)})
     assert value(metrics, "copied_records_total", **PAIR) == 12
-    # When a task dies, the next one of its slot begins at nothing, and a report is away for a moment
+    # When a task dies, the next one of its slot begins at zero, and a report is missing for a moment
     metrics.follow([ORDERS], {0: report(task="c", copied=2)})
     metrics.follow([ORDERS], {0: report(task="c", copied=3), 1: report(slot=1, task="b", copied=9)})
     assert value(metrics, "copied_records_total", **PAIR) == 5 + 9 + 3
     assert value(metrics, "copied_bytes_total", **PAIR) == 170
     assert value(metrics, "takeovers_total", **PAIR) == 3
-    # And where the lead is lost, lags are another driver's to tell
+    # And when the lead is lost, another driver shows the lags
     metrics.leave()
     assert (value(metrics, "leads"), value(metrics, "copied_records_total", **PAIR)) == (0, 17)
     assert value(metrics, "partitions", **PAIR, state="copying") is None
 
 
-def test_a_mirror_that_nobody_has_copied_yet_has_counters_at_nothing() -> None:
+def test_new_mirror_has_counters_at_zero() -> None:
     metrics = MirrorMetrics()
     metrics.follow([ORDERS], {})
     assert value(metrics, "copied_records_total", **PAIR) == 0
     assert value(metrics, "partitions", **PAIR, state="copying") == 0
 
 
-def test_there_is_an_end_to_partitions_that_are_shown_and_the_worst_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_shown_partitions_is_bounded_and_the_worst_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "MOST_PARTITIONS", 2)
     metrics = MirrorMetrics()
 
@@ -117,7 +117,7 @@ def test_without_a_port_nothing_is_served() -> None:
         pass
 
 
-def test_the_text_is_what_prometheus_takes() -> None:
+def test_prometheus_accepts_the_text() -> None:
     from ha_core.metrics.http import HttpServer
 
     server = HttpServer("127.0.0.1", 0, MirrorMetrics().render, tuple, "a port")

@@ -1,4 +1,4 @@
-"""The loop of one pair of clusters: what is in it, and what becomes of what others have taken."""
+"""The loop of one pair of clusters: its partitions, and those that other tasks have taken."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FakeCopying:
     def hold(self, buffer_bytes: int) -> None:
         self.buffer_bytes = buffer_bytes
 
-    def standing(self) -> dict[CopyId, CopyStatus]:
+    def statuses(self) -> dict[CopyId, CopyStatus]:
         return self.states
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class FakeCopying:
 
 @pytest.fixture(autouse=True)
 def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The copy logs that were made sure of."""
+    """The copy logs that were ensured."""
     made: list[tuple[str, int]] = []
     monkeypatch.setattr(pair_module, "Copying", FakeCopying)
     monkeypatch.setattr(pair_module, "ensure_copy_log", lambda _, name, partitions: made.append((name, partitions)))
@@ -116,7 +116,7 @@ def id_of(partition: int) -> CopyId:
     return CopyId("l1", "orders", partition)
 
 
-def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> None:
+def test_new_partitions_are_added_missing_ones_dropped_and_others_left_alone() -> None:
     pair, copying = started()
 
     pair.follow((SHARE.changed(partitions=(1, 2)),))
@@ -129,7 +129,7 @@ def test_what_is_new_is_added_what_is_gone_dropped_and_the_rest_let_alone() -> N
     pair.join()
 
 
-def test_a_report_says_how_a_partition_stands() -> None:
+def test_report_has_the_status_of_a_partition() -> None:
     pair, copying = started()
     copying.states[id_of(0)] = CopyStatus(
         "copying", 5, SourceEnds(8, 9), lag_ms=20, lag_bytes=40, rpo_s=0.3, bytes_s=1_000.4
@@ -171,7 +171,7 @@ def test_reports_of_earlier_versions_that_say_minus_one_are_read_as_unknown() ->
     assert known.lag_records == 0
 
 
-def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
+def test_coverage_is_reported_for_partitions_that_are_copied_here() -> None:
     pair, copying = started()
     assert list(pair.copied()) == []
     elsewhere, nothing = id_of(7), CopyCoverage(3, True, ())
@@ -190,11 +190,11 @@ def test_what_lies_in_the_copies_is_told_of_what_is_copied_here() -> None:
 
 
 def limits_of(copying: FakeCopying) -> tuple[float | None, Mapping[tuple[str, str], float]]:
-    """As they are now: of the attribute itself a type checker believes what was asserted before."""
+    """Current limits: for the attribute itself a type checker assumes earlier assertions."""
     return copying.limits
 
 
-def test_a_limit_is_its_mirrors_and_changes_without_a_stop_of_what_copies() -> None:
+def test_limit_of_a_mirror_changes_without_a_restart() -> None:
     pair, copying = started()
     assert limits_of(copying) == (None, {})
     limited, bills = SHARE.changed(max_bytes_s=1_000), SHARE.changed(mirror="bills@west", topic="bills")
@@ -203,13 +203,13 @@ def test_a_limit_is_its_mirrors_and_changes_without_a_stop_of_what_copies() -> N
     assert limits_of(copying) == (5_000, {("l1", "orders"): 1_000})
     pair.follow((SHARE, bills), None)
     assert limits_of(copying) == (None, {})
-    # Then nobody was stopped for it
+    # Then no loop was stopped for it
     assert copying.gone == []
     assert set(copying.begun.values()) == {1}
     pair.stop()
 
 
-def test_a_loop_holds_what_its_pair_is_told_now_and_when_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffer_limit_applies_now_and_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_module, "RETRY_S", 0.01)
     pair, copying = started()
     assert copying.buffer_bytes == BUFFER_BYTES
@@ -221,7 +221,7 @@ def test_a_loop_holds_what_its_pair_is_told_now_and_when_it_begins_anew(monkeypa
     pair.stop()
 
 
-def test_a_partition_that_another_task_took_by_mistake_is_taken_back_after_a_while_and_once(
+def test_partition_taken_over_by_mistake_is_taken_back_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pair, copying = started()
@@ -239,7 +239,7 @@ def test_a_partition_that_another_task_took_by_mistake_is_taken_back_after_a_whi
     pair.stop()
 
 
-def test_a_take_over_waits_for_the_copy_log_and_for_who_can_say_whose_it_is(logs: list[tuple[str, int]]) -> None:
+def test_takeover_waits_for_the_copy_log_and_the_assignment(logs: list[tuple[str, int]]) -> None:
     answers: list[bool | Exception] = [StoreUnavailableError("ZooKeeper is away"), True, False]
 
     def still_ours(_: CopyId) -> bool:
@@ -259,7 +259,7 @@ def test_a_take_over_waits_for_the_copy_log_and_for_who_can_say_whose_it_is(logs
     pair.stop()
 
 
-def test_a_loop_that_ends_by_an_error_begins_anew_and_reports_why() -> None:
+def test_failed_loop_restarts_and_reports_the_reason() -> None:
     pair, copying = started()
     copying.fails = RuntimeError("a bug")
     copying.stop()

@@ -1,4 +1,4 @@
-"""Who copies what."""
+"""Assignment of partitions to slots."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> 
     assert list(copies_of(found[0][0])) == [CopyPartition(id_, ("switchyard-copies", log_partition(id_, 16)))]
 
 
-def test_what_all_mirrors_may_take_is_split_by_partitions_and_never_comes_to_more() -> None:
+def test_common_limit_is_split_by_partitions_and_never_exceeded() -> None:
     placed = {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 2): 1, (ORDERS.key, 3): 1, (BILLS.key, 0): 0}
     found = shares([ORDERS, BILLS], placed | {(BILLS.key, 1): 0, (BILLS.key, 2): 1})
     every = [share for its in found.values() for share in its]
@@ -74,7 +74,7 @@ def test_partitions_are_spread_over_the_slots_whose_tasks_run_and_stay_there() -
     assert {key: slot for key, slot in second.items() if key in first} == first
 
 
-def test_what_a_dead_task_copied_goes_to_the_others_and_nothing_else_moves() -> None:
+def test_partitions_of_a_dead_task_move_to_others_and_nothing_else_moves() -> None:
     placement = Placement()
     wanted = list(partitions([ORDERS, BILLS], COUNTS))
     first = dict(placement.place(wanted, {0, 1, 2}, 0.0))
@@ -86,7 +86,7 @@ def test_what_a_dead_task_copied_goes_to_the_others_and_nothing_else_moves() -> 
     assert dict(placement.place(wanted, set(), 2.0)) == {}
 
 
-def test_a_burst_moves_nobody_and_a_lasting_load_does_after_a_while() -> None:
+def test_burst_moves_nothing_and_a_lasting_load_does_after_a_while() -> None:
     placement = Placement()
     wanted = list(partitions([ORDERS], COUNTS))
     even = measured(0, p0=100, p1=100, p2=100, p3=100)
@@ -105,7 +105,7 @@ def test_a_burst_moves_nobody_and_a_lasting_load_does_after_a_while() -> None:
     assert after[first] != after[second]
 
 
-def test_a_report_is_bounded_and_has_those_first_that_are_not_copied() -> None:
+def test_report_is_bounded_and_starts_with_uncopied_partitions() -> None:
     lagging = [
         PartitionReport(mirror="m", topic="t", partition=n, state="copying", lag_records=n)
         for n in range(MAX_PARTITIONS)

@@ -1,4 +1,4 @@
-"""What mirrors have left in clusters without any: when it is looked for, and that it goes. Without clusters."""
+"""Guards left by mirrors in clusters without any: when they are found and removed. Without clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY: tuple[type[Document], str] = (Mirror, MIRROR.key)
 
 
 class Scene:
-    """A driver's look at two clusters, at moments that a test chooses."""
+    """A driver's sweeps over two clusters, at chosen times."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store, self.admins = store, {name: Rules(name) for name in ("east", "west")}
@@ -49,14 +49,14 @@ def scene() -> Scene:
     return Scene(MemoryStore())
 
 
-def test_a_guard_is_taken_away_at_once_where_the_last_pair_has_ended(scene: Scene) -> None:
-    # Given a cluster with mirrors, at which their pair looks, and not this
+def test_guard_is_removed_at_once_after_the_last_pair_has_ended(scene: Scene) -> None:
+    # Given a cluster with mirrors, which their pair checks, and not this
     scene.west.there = {*guards(["orders"])}
     scene.look(0.0, "east", "west")
     assert scene.west.looks == 0
-    # When the last of them has ended, and whoever has ended it died before the guard was gone
+    # When the last of them has ended, and its operation died before it removed the guard
     scene.look(1.0)
-    # Then it goes, and is looked for rarely from then on
+    # Then the guard is removed, and from then on checked rarely
     assert scene.west.there == set()
     scene.look(1.0 + AGAIN_S)
     looks = scene.west.looks
@@ -66,8 +66,8 @@ def test_a_guard_is_taken_away_at_once_where_the_last_pair_has_ended(scene: Scen
     assert scene.west.looks == looks + 1
 
 
-def test_a_guard_of_a_mirror_that_ended_while_no_driver_ran_is_found_by_the_next_one(scene: Scene) -> None:
-    # Given one of half a guard, and one against a user by name
+def test_guard_of_a_mirror_that_ended_without_a_driver_is_found_by_the_next_one(scene: Scene) -> None:
+    # Given an incomplete guard, and one against a user by name
     scene.west.there = {guard("orders").marker, *guard("bills", "User:ann")}
     scene.look(0.0)
     assert scene.west.there == set()
@@ -84,14 +84,14 @@ def test_a_cluster_that_does_not_answer_is_asked_again_each_minute(scene: Scene)
     assert scene.west.there == set()
 
 
-def test_what_an_operation_works_on_is_left_until_it_has_ended(scene: Scene) -> None:
-    # Given an operation that has ended a mirror, and not its guard yet
+def test_guard_is_left_while_an_operation_works_on_it(scene: Scene) -> None:
+    # Given an operation that has ended a mirror, but not removed its guard yet
     scene.west.there = {*guards(["orders"])}
     with Environment(store=scene.store.client(), by="test", session_timeout_s=0.5) as environment:
         journal = begin(environment, "unlink", "not needed", ["topic:orders"])
         scene.look(0.0)
         assert scene.west.there == {*guards(["orders"])}
-        # When it has been given up without that
+        # When the operation was given up without that
         journal.finish("undone", "nothing was changed")
     scene.look(AGAIN_S)
     assert scene.west.there == set()

@@ -1,4 +1,4 @@
-"""What mirrors need besides records, kept beside the driver's loop: when which pair is looked at, and what is told."""
+"""Syncing everything but records beside the driver's loop: when each pair is synced, and the stored results."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def mirror(topic: str = "orders", target: str = "west") -> Mirror:
 
 
 class Passes:
-    """In place of real passes: when each was made, and what it is to say.
+    """In place of real passes: records their times, and has scripted results.
 
-    :ivar hang: pairs whose passes wait until they are released.
+    :ivar hang: pairs whose passes block until they are released.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_groups_are_looked_at_again_and_again_and_topics_when_they_have_grown(passes: Passes) -> None:
+def test_groups_are_synced_periodically_and_topics_when_they_have_grown(passes: Passes) -> None:
     with Syncing(MemoryStore().client(), opens, every_s=0.05) as syncing:
         syncing.follow([mirror()], EVEN)
         until(lambda: passes.count("west", "groups") >= 4)
@@ -80,13 +80,13 @@ def test_groups_are_looked_at_again_and_again_and_topics_when_they_have_grown(pa
         # When the source has more partitions than the target
         syncing.follow([mirror()], GROWN)
         until(lambda: passes.count("west", "topics") == 2)
-        # Then a topic that cannot grow is not tried all the time
+        # Then a topic that cannot grow is not retried all the time
         before = passes.count("west", "groups")
         until(lambda: passes.count("west", "groups") >= before + 4)
         assert passes.count("west", "topics") == 2
 
 
-def test_a_pair_that_hangs_holds_up_neither_the_driver_nor_another_pair(passes: Passes) -> None:
+def test_hanging_pair_delays_neither_the_driver_nor_another_pair(passes: Passes) -> None:
     passes.hang.add("west")
     with Syncing(MemoryStore().client(), opens, every_s=0.05) as syncing:
         syncing.follow([mirror(), mirror(target="north")], EVEN)
@@ -98,7 +98,7 @@ def test_a_pair_that_hangs_holds_up_neither_the_driver_nor_another_pair(passes: 
         passes.released.set()
 
 
-def test_without_mirrors_and_without_the_lead_nothing_is_looked_at(passes: Passes) -> None:
+def test_nothing_is_synced_without_mirrors_or_without_the_lead(passes: Passes) -> None:
     with Syncing(MemoryStore().client(), opens, every_s=0.02) as syncing:
         syncing.follow([mirror()], EVEN)
         until(lambda: passes.count("west", "groups") >= 2)
@@ -109,7 +109,7 @@ def test_without_mirrors_and_without_the_lead_nothing_is_looked_at(passes: Passe
         assert len(passes.made) == before
 
 
-def test_what_is_found_is_kept_for_everybody_and_written_again_only_when_it_changes(passes: Passes) -> None:
+def test_result_is_stored_and_written_again_only_when_it_changes(passes: Passes) -> None:
     memory = MemoryStore()
     store = memory.client()
     with Syncing(store, opens, every_s=0.02) as syncing:
@@ -118,7 +118,7 @@ def test_what_is_found_is_kept_for_everybody_and_written_again_only_when_it_chan
         first = {one.key: one.at for one in store.mirror_syncs()}
         until(lambda: passes.count("west", "groups") >= 5)
         assert {one.key: one.at for one in store.mirror_syncs()} == first
-        # When something else is found
+        # When the result changes
         passes.findings = (SyncFinding(what="offsets", about="group billing", reason="it has members in west"),)
         until(lambda: any(one.findings for one in store.mirror_syncs()))
         (told,) = [one for one in store.mirror_syncs() if one.findings]
