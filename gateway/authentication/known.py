@@ -1,4 +1,4 @@
-"""What the configuration says of logins, made into what answers them."""
+"""Builds the accounts, and the settings of logins for sessions, from the configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gateway.session.shared import Authentication
 def known_accounts(
     said: config.AuthenticationSection, find: Callable[[str], LoginAccount | None] | None = None
 ) -> tuple[KnownAccounts, Jwks | None]:
-    """Who has which password, key or token; and the keys of tokens, which the caller begins and ends.
+    """The accounts, and the keys of tokens, which the caller begins and ends.
 
     :param find: the account of a user; None: the configuration has them.
     """
     in_the_open = find is None and all(account.password is not None for account in said.users.values())
     find = find or said.users.get
-    # Where no SCRAM is offered nobody is shown a salt: any secret will do.
+    # Without SCRAM no salt is shown to clients: any secret will do.
     phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.iterations)
     oauth = said.oauth
     if oauth is None:
@@ -44,7 +44,7 @@ def known_accounts(
 
 
 def authentication(said: config.AuthenticationSection, accounts: KnownAccounts) -> Authentication:
-    """What sessions go by."""
+    """The settings of logins that sessions follow."""
     return Authentication(
         anonymous=said.anonymous,
         mechanisms=tuple(said.mechanisms),

@@ -1,4 +1,4 @@
-"""Users and access rules as a file has them, in the terms of `model.access`.
+"""Users and access rules of a file, in the terms of `model.access`.
 
 users:
   ops: {super_user: true}
@@ -7,8 +7,8 @@ rules:
 - {principal: "Group:tills", resource_type: topic, name: orders, operation: read, effect: allow}
 - {principal: "User:alice", resource_type: group, name: till-, pattern: prefixed, operation: all, effect: allow}
 
-A user who is in no group and no super user need not be named. Left out: `pattern` is literal, `host` any, the `name` of
-the cluster its own.
+Users without groups and super-user rights need no entry. Defaults: `pattern` is literal, `host` any, the `name` of the
+cluster its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from ha_core.model.access import ANYBODY, AccessRule, AccessRuleError, User, access_rule, principal
 
 MAX_FAULTS = 20
-"""That are told of one file."""
+"""Maximum number of errors reported per file."""
 
 
 class RulesFileError(Exception):
-    """What is wrong with a file of rules: one text for each fault, with its place."""
+    """Errors of a rules file, each with its place."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -36,7 +36,7 @@ class RulesFile(NamedTuple):
 
 
 def parse(found: Mapping[Any, Any]) -> RulesFile:
-    """:raises RulesFileError: nothing of it is to be used."""
+    """:raises RulesFileError: the file has errors, and none of it is used."""
     faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in found.keys() - _SECTIONS]
     users, rules = found.get("users") or {}, found.get("rules") or []
     if not isinstance(users, Mapping):
@@ -68,7 +68,7 @@ def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
         else:
             try:
                 if principal(f"User:{name}" if isinstance(name, str) else name) == ANYBODY:
-                    faults.append(f"{place}: nobody is everybody; name a user")
+                    faults.append(f"{place}: * is not a user; name one")
                     continue
                 for group in groups:
                     principal(f"Group:{group}" if isinstance(group, str) else group)

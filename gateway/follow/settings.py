@@ -1,4 +1,4 @@
-"""Follows the file of discovery's settings."""
+"""Follows the file of discovery settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gateway.session.discovery_rates import DiscoverySettings
 
 class FollowingSettings(FollowedFile[DiscoverySettings]):
     def __init__(self, file: Path, settings: DiscoverySettings, told: Callable[[DiscoverySettings], None]) -> None:
-        """:param told: is given each other version, on the event loop."""
+        """:param told: called with each new version, on the event loop."""
         super().__init__(file, settings, read_settings)
         self._told = told
 
     async def _follow(self, before: DiscoverySettings, content: DiscoverySettings) -> str:
         self._told(content)
-        return "other settings of discovery are in force"
+        return "new discovery settings are in force"

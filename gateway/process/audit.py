@@ -1,7 +1,7 @@
-"""The audit: one line of JSON for each refusal, each login that failed, and each quota by which somebody is throttled,
-on a logger of its own (`gateway.audit`).
+"""The audit log: one line of JSON for each refusal, failed login, and quota that starts or stops throttling, on its own
+logger (`gateway.audit`).
 
-A client that does so again and again writes one line a minute: the next one says how often it did since.
+Repeated events of a kind write one line a minute: the next line has the number of those since.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from gateway.model.rights import Denied
 LOGGER = logging.getLogger("gateway.audit")
 
 AGAIN_S = 60.0
-"""A line says all that has happened since the last one of its kind, this long ago at least."""
+"""Least time between two lines of a kind."""
 MAX_KINDS = 10_000
 MAX_LINES = 100
-"""In ten seconds, of all kinds: names come from the wire."""
+"""Most lines of all kinds in `PER_S`: names come from the wire, so kinds may be many."""
 PER_S = 10.0
 
 MAX_TEXT = 255
-"""Characters of what a client has said."""
+"""Most characters of a text that a client has sent."""
 
 _Said = tuple[tuple[str, str], ...]
-"""The fields of a line. Lines that say the same are of one kind."""
+"""The fields of a line. Lines with equal fields are of one kind."""
 
 
 class AuditLog:
     def __init__(self) -> None:
         self._kinds: dict[_Said, list[float]] = {}
-        """Kind → [when its last line was written, how often it happened since]."""
+        """Kind → [time of its last line, events since]."""
         self._began, self._lines, self._left_out = 0.0, 0, 0
 
     def denied(self, user: str, address: str, api: str, denied: Iterable[Denied], now: float) -> None:
@@ -48,7 +48,7 @@ class AuditLog:
         self._tell(said, now)
 
     def throttled(self, quota: str, cause: str, bound: float, begins: bool, now: float) -> None:
-        """:param quota: whose it is, in words; `cause`: what of it."""
+        """:param quota: its scope, in words. :param cause: the limit that was reached."""
         event = "throttled" if begins else "throttled_no_more"
         self._tell((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
 

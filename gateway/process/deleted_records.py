@@ -1,4 +1,4 @@
-"""Writes to ZooKeeper which records clients have deleted, before the clients are told."""
+"""Writes the offsets below which clients have deleted records to ZooKeeper, before the clients are answered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeletedRecordsWriter:
     def __init__(self, store: Keeps) -> None:
         self._store = store
         self._turns = asyncio.Semaphore(AT_ONCE)
-        # Threads of its own: while ZooKeeper hangs they do, and the lease is confirmed by those that all others share.
+        # Own threads: they hang while ZooKeeper does, and the shared ones confirm the lease.
         self._threads = ThreadPoolExecutor(AT_ONCE, "deleted-records")
 
     def close(self) -> None:

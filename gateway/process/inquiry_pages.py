@@ -1,6 +1,6 @@
-"""What operators may ask a running gateway over HTTP: who is connected, and what becomes of a client's requests.
+"""Pages for operators of a running gateway, over HTTP: the connected clients, and how a client's requests are routed.
 
-Both name users and addresses, so they are answered on loopback, or to whoever shows the token of `http.token_file`.
+Both name users and addresses, so they need a loopback connection, or the token of `http.token_file`.
 """
 
 from __future__ import annotations

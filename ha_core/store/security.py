@@ -1,4 +1,4 @@
-"""How this side reaches ZooKeeper: over TLS, with credentials, with both or with neither.
+"""How this process reaches ZooKeeper: with TLS, with credentials, with both or with neither.
 
 `{tls: {ca_file: …, certificate_file: …, key_file: …}, username: …, password_file: …}`: a file, which
 `SWITCHYARD_ZOOKEEPER_SECURITY_FILE` names for commands, tasks and jobs, or a part of a gateway's configuration.
@@ -27,7 +27,7 @@ _MAX_FILE_BYTES = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class StoreSecurity:
     """
-    :ivar username: what is made belongs to this account (digest); "": everybody may change it.
+    :ivar username: the account (digest) that owns created nodes; "": every client may change them.
     """
 
     tls: TlsFiles | None = None
@@ -36,7 +36,7 @@ class StoreSecurity:
 
     @property
     def open(self) -> bool:
-        """Whether whoever reaches ZooKeeper's port can do what this side can."""
+        """Whether every client that reaches ZooKeeper's port has this process's rights."""
         return self.tls is None and not self.username
 
 
@@ -48,7 +48,7 @@ OPEN_WARNING = (
 
 
 def from_environment() -> StoreSecurity:
-    """What the file says that the variable names; without it, neither TLS nor credentials.
+    """The content of the file that the variable names; without it, neither TLS nor credentials.
 
     :raises StoreSecurityError: names file, key and remedy.
     """
@@ -66,7 +66,7 @@ def load(path: Path) -> StoreSecurity:
 
 
 def parse(found: Any, where: str, folder: Path) -> StoreSecurity:
-    """:param folder: where relative names of files are looked for.
+    """:param folder: of files with relative names.
     :raises StoreSecurityError: names key and remedy.
     """
     if not isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""The connections of all clients: who may come in, how many at once, and why those that ended did."""
+"""The connections of all clients: admission, limits, and the causes of their ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWEEP_EVERY_S = 1.0
 
 
 class Clients:
-    """:ivar open: all connections, those included that are being ended."""
+    """:ivar open: all connections, including those that are being closed."""
 
     def __init__(
         self,
@@ -40,20 +40,20 @@ class Clients:
         counts: Counts,
         connect: Callable[[Arrived], ClientConnection],
     ) -> None:
-        """:param connect: makes a connection of a client whose TLS handshake is over, if there is one."""
+        """:param connect: makes a connection of an accepted client, after its TLS handshake if there is one."""
         self._auth, self._limits, self._connect = config.authentication, config.limits, connect
         self.open: set[ClientConnection] = set()
         self.accepted = 0
         self.turned_away: Counter[str] = Counter()
         """By the limit that was reached."""
         self._from: Counter[str] = Counter()
-        """Connections by the network that they come from: an address, of IPv6 its first half."""
+        """Connections by source network: an IPv4 address, or the first half of an IPv6 address."""
         self.ended: Counter[str] = Counter()
         self.kept_bytes = 0
         """Bytes of answers that clients have not taken yet."""
         self.most = config.limits.max_connections
         self.most_leaving = 1 << 20
-        """Sockets of clients that have left and take their last answers."""
+        """Limit of sockets of clients that have left and take their last answers."""
         self.brokers = BrokerConnections()
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = ConnectionShares()
@@ -63,9 +63,9 @@ class Clients:
         self._named_elsewhere = 2 * config.follows("users")
         """Users whom the platform may name: as with certificates."""
         self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
-        """Users whom certificates may name: none, or nobody knows how many."""
+        """Users whom certificates may name: 0, or 2 for an unknown number."""
         self.handshakes: Handshakes | None = None
-        """None: clients speak no TLS."""
+        """None: the listeners do not use TLS."""
         if config.tls is not None:
             most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
             server = config.tls.server
@@ -74,7 +74,7 @@ class Clients:
         self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
 
     def know_limits(self) -> None:
-        """No more than the process may have files open."""
+        """Lowers the limits to fit the process's limit of open files."""
         limit, wanted = descriptors.raised(), self.most
         self.most = min(wanted, descriptors.connections(limit))
         self.brokers.most, self.most_leaving = descriptors.beside(limit, self.most)
@@ -129,24 +129,24 @@ class Clients:
                 return
 
     def has_room_for_broker(self, connection: ClientConnection) -> bool:
-        """Whether the client may open a further connection to a broker."""
+        """Whether the client may open one more connection to a broker, beyond its first."""
         if self.brokers.room(connection):
             return True
         user = connection.session.entry.user or ANONYMOUS
         text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
         text += (
-            f"clients have {self.brokers.further} beside the first of each, and may have no more: raise the limit of "
+            f"clients have {self.brokers.further} beyond the first of each, and may have no more: raise the limit of "
         )
         self.say("further connections to brokers refused", text + "open files (ulimit -n, LimitNOFILE)")
         return False
 
     def say(self, kind: str, text: str) -> None:
-        """Writes a line that one cause can write by the thousand; kinds are few."""
+        """Writes a rate-limited line, since one cause can write thousands; kinds are few."""
         if self._damped.lets(kind, clock.now()):
             _log.info("%s: %s", kind, text)
 
     async def sweep(self) -> None:
-        """Ends those that are overdue or idle, for ever."""
+        """Ends connections that are overdue or idle; never returns."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now = clock.now()
@@ -159,7 +159,7 @@ class Clients:
             self._idle.begin(self.open)
 
     async def stop(self) -> None:
-        """Takes nothing more from clients, and answers what is in flight."""
+        """Accepts nothing more from clients, and answers requests in flight."""
         self.listeners.close()
         if self.handshakes is not None:
             self.handshakes.close()
@@ -168,7 +168,7 @@ class Clients:
     @property
     def _most_per_user(self) -> int:
         said = self._limits.max_connections_per_user
-        # Whom an issuer or certificates name nobody can count: they are several.
+        # Users that an issuer, certificates or the platform name cannot be counted: they are taken for several.
         users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
         users += self._certified + self._named_elsewhere
         return share(self.most, users) if said is None else said

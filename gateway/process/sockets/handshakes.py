@@ -1,8 +1,8 @@
-"""TLS handshakes with clients, before there is a connection that a session could be fed from.
+"""TLS handshakes with clients, before they have a connection and a session.
 
-Each takes the processor for a millisecond or so, so they go on one after the other, with the rest of the loop's work
-between two of them: a storm of clients that come back makes nobody else wait for all of them. Who has not finished in
-time makes room for others (`Logins`), and nothing of TLS is held for a client that has not sent a byte.
+Each takes about a millisecond of CPU, so they run one at a time, with the rest of the loop's work in between: a storm
+of returning clients does not delay the others. A client that has not finished in time makes room for others (`Logins`),
+and no TLS state is held for a client that has not sent a byte.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _WORDS = {
 class Arrived(NamedTuple):
     """A client at a listener.
 
-    :ivar host: the address that it comes from.
-    :ivar user: whose certificate it has shown.
+    :ivar host: its address.
+    :ivar user: the user of its certificate, if it has shown one.
     """
 
     sock: socket.socket
@@ -66,7 +66,7 @@ class _Handshake:
     begun: bool = False
     writing: bool = False
     due: bool = False
-    """It waits for its turn."""
+    """It is queued for its turn."""
 
 
 class Handshakes:
@@ -99,7 +99,7 @@ class Handshakes:
         self._loop.add_reader(one.fd, self._ready, one)
 
     def has_room(self) -> bool:
-        """Whether one more may begin; the oldest has to go for it if it has had its time."""
+        """Whether one more may begin; ends the oldest for it if that has had its time."""
         room, overstayed = self._logins.room(clock.now())
         if overstayed is not None:
             self._give_up(overstayed, "late", "others wait for their turn")
@@ -157,7 +157,7 @@ class Handshakes:
         if not head:
             self._give_up(one, "left", "the client hung up before it had sent a byte")
             return False
-        spoken = speech(head) if len(head) == HEAD_BYTES else Speech.TLS  # or whatever: too little to tell
+        spoken = speech(head) if len(head) == HEAD_BYTES else Speech.TLS  # too few bytes to recognise another protocol
         if spoken in WITH_TLS:
             self._counts.foreign["tls", spoken.value] += 1
             self._give_up(one, "failed", WITH_TLS[spoken])
@@ -170,7 +170,7 @@ class Handshakes:
         assert isinstance(one.sock, TlsSocket)
         certificate = one.sock.getpeercert()
         if certificate and ssl.cert_time_to_seconds(str(certificate["notAfter"])) < clock.wall():
-            # Verified when the session began that is taken up again.
+            # The certificate was verified when the resumed session began, and may have expired since.
             self._give_up(one, "failed", "the client's certificate has expired")
             return
         user = user_of(self._tls.rules, certificate)

@@ -33,7 +33,7 @@ def test_the_first_two_live_gateways_that_can_take_care_do(records: list[Gateway
 def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = "operation op-1 was left behind by its executor: undone"
+    said = "operation op-1 was recovered after its executor died: undone"
     changes: list[bool] = []
 
     async def scene() -> None:
@@ -55,5 +55,5 @@ def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_p
 
     asyncio.run(scene())
 
-    assert "it has said nothing for 0.3 s" in caplog.text
+    assert "no output for 0.3 s" in caplog.text
     assert changes[:2] == [False, True]

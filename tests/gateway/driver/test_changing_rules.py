@@ -127,7 +127,7 @@ def test_while_the_platform_is_away_changes_are_refused_and_done_when_it_is_back
             # Then
             for one in said:
                 assert one["error_code"] == ErrorCode.REQUEST_TIMED_OUT
-                assert "does not answer: ConnectError. Whether the change was made" in one["error_message"]
+                assert "does not answer: ConnectError. It is not known whether the change" in one["error_message"]
             assert lacks(gateway, "alice", "orders")
             # And when it is asked for again
             peopled.platform.begin()

@@ -178,7 +178,7 @@ def test_a_cluster_that_does_not_answer_is_told_once_and_its_last_look_stays(cap
 
     assert "east" in it.recorder.looked_at
     assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
-        "east could not be looked at, what was known of it stays: gone"
+        "east could not be read; its recorded facts stay: gone"
     ]
 
 

@@ -108,7 +108,7 @@ def test_a_configuration_that_is_wrong_by_now_keeps_one_worker_away_and_not_the_
     started(scene)
     (tmp_path / "0.code").write_text("2")
     os.kill(scene.pids(0)[0], signal.SIGKILL)
-    until(lambda: "worker 0 has ended by itself (2)" in scene.said(), "it was started anew")
+    until(lambda: "worker 0 has died (2)" in scene.said(), "it was started anew")
     # Then the other one serves on
     assert scene.ready()
     assert newcomer(scene) == "1"
@@ -227,7 +227,7 @@ def test_a_gateway_is_not_ready_before_each_worker_has_reported_that_it_serves(s
     until(lambda: newcomer(scene) == "0", "one serves")
     until(lambda: json.loads(scene.page("/connections")[1] or "{}").get("total") == 2, "both answer")
     # Then the gateway is not ready: if the worker died now, the gateway would end, as when it cannot start
-    assert json.loads(scene.page("/readyz")[1])["reasons"] == ["not every worker has said that it serves"]
+    assert json.loads(scene.page("/readyz")[1])["reasons"] == ["not every worker has reported that it serves"]
     (tmp_path / "1.untold").unlink()
     until(scene.ready, "all do")
 
