@@ -226,7 +226,7 @@ class Http(_ConfigSection):
 
 
 class OAuth(_ConfigSection):
-    """Which bearer tokens are accepted."""
+    """Verification of bearer tokens."""
 
     issuer: Annotated[str, Field(min_length=1, max_length=2048)]
     """As tokens name it (`iss`)."""
@@ -243,7 +243,7 @@ class OAuth(_ConfigSection):
 
 
 class AuthenticationSection(_ConfigSection):
-    """Who may connect."""
+    """How clients log in."""
 
     anonymous: bool = False
     """Whether clients may skip authentication; their user is then `anonymous`."""
@@ -253,8 +253,8 @@ class AuthenticationSection(_ConfigSection):
     phantom_secret_file: Path | None = None
     """A secret that all gateways share; the SCRAM keys of users that do not exist derive from it."""
     scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] | None = None
-    """Of those keys: the number that the users' keys have. Default: the platform's, where its users are followed, else
-    the least that Kafka accepts."""
+    """Iterations of those keys: as many as the users' keys have. Default: the platform's, where its users are followed,
+    else the least that Kafka accepts."""
     oauth: OAuth | None = None
     session_ms: Annotated[int, Field(ge=0, le=31_536_000_000)] = 0
     """Longest time that a login is valid; 0: no limit, except that of a token."""
@@ -357,9 +357,9 @@ class Limits(_ConfigSection):
     max_request_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 104_857_600
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_connections_per_user: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Of one user. Default: half of `max_connections`, or all where only one user can log in."""
+    """Limit for one user. Default: half of `max_connections`, or all where only one user can log in."""
     max_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """From one address. Default: all, since behind a load balancer all clients have one address."""
+    """Limit for one address. Default: all, since behind a load balancer all clients have one address."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
     handshake_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 10_000
@@ -372,19 +372,19 @@ class Limits(_ConfigSection):
     """Clients that have not logged in, at once: the next ones wait until some have, or overdue ones were ended."""
 
     max_login_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 131_072
-    """Of one request of a client that has not logged in."""
+    """Limit for a request of a client that has not logged in."""
     frame_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 60_000
     """Longest time for a request to arrive."""
     min_produce_bytes_s: Annotated[int, Field(ge=1, le=1_000_000_000)] = 16_384
     """A produce request that is forwarded as it arrives gets the time of its bytes at this rate in addition."""
     max_elements: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
-    """Of one request: items of all its lists together."""
+    """Limit for one request: items of all its lists together."""
     max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
-    """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    """Limit for one produce, and as many topics; for a fetch twice as many of both together."""
     max_created_partitions: Annotated[int, Field(ge=1, le=2_147_483_647)] = 10_000
     """Partitions that one request may add: of all topics that it creates or grows together."""
     max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
-    """Of incomplete requests of all clients."""
+    """Limit for the incomplete requests of all clients."""
 
     @model_validator(mode="after")
     def _one_request_fits(self) -> Self:
@@ -436,7 +436,7 @@ class Config(_ConfigSection):
     """The whole file."""
 
     id: Name
-    """This gateway's name; unique among all gateways of the tree. Of a worker: its own (`as_worker`)."""
+    """This gateway's name; unique among all gateways of the tree. A worker has its own (`as_worker`)."""
     workers: Annotated[int, Field(ge=1, le=MAX_WORKERS)] = 1
     """Processes that serve clients in parallel, each on its own core."""
     zookeeper: ZooKeeper

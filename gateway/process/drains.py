@@ -1,4 +1,4 @@
-"""Which operations are drained: no request of their scope, from before their fence or proposed cut, is in flight."""
+"""Tracks drains: when no request of an operation's scope from before its fence or proposed cut is in flight."""
 
 from __future__ import annotations
 

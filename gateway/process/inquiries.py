@@ -29,7 +29,7 @@ LOOK_FOR_EVERY_S = 0.5
 """Clients repeat their request meanwhile."""
 LOOK_AFTER_EVERY_S = 2.0
 MAX_AT_ONCE = 16
-"""Of each kind but inquiries; more are dropped, and asked again by the client's retry."""
+"""Limit for each kind but inquiries; more are dropped, and asked again by the client's retry."""
 
 
 @dataclass(frozen=True)

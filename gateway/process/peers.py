@@ -160,7 +160,7 @@ class Answering:
         return tuple(peer for peer in peers if peer.id not in dead)
 
     async def _silence(self, peer: GatewayRecord) -> int:
-        """What to add to its unanswered probes; 0 when it has answered."""
+        """The number to add to its unanswered probes; 0 when it has answered."""
         dialled = partial(dial, (peer.host, own_port(peer)), self._profile, self._own_id, int(1000 * self._timeout_s))
         connection = BrokerConnection(dialled, self._own_id, Decoder(DEFAULT_LIMITS))
         loop = asyncio.get_running_loop()

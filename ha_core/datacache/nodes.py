@@ -1,13 +1,13 @@
-"""What lies in ZooKeeper for a cache, below the installation's root, and how it is written.
+"""Nodes of a cache in ZooKeeper, below the installation's root, and their content.
 
 ```
-/DataCache/{name}/commit          the commit time, the content's fingerprint, who wrote it
-/DataCache/{name}/sync/{node}     ephemeral: up to where a node has read, since when it can tell, what it serves
-/DataCache/{name}/reload          how often each node was told to read everything anew
-/DataCache/{name}/changed         written by whoever has changed the source: all read at once
+/DataCache/{name}/commit          the commit time, the content's fingerprint, its writer
+/DataCache/{name}/sync/{node}     ephemeral: the interval of times that a node can serve, and the time that it serves
+/DataCache/{name}/reload          how often each node was asked to read everything anew
+/DataCache/{name}/changed         written after a change of the source: all nodes read at once
 ```
 
-Parsers never raise: what cannot be read is as if it were not there, and is written again by whom it belongs to.
+Parsers never raise: an unreadable node counts as missing, and its owner writes it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 ROOT = "/DataCache"
 MAX_BYTES = 100_000
-"""Of one node: a reload of 1,000 nodes is 30 kB."""
+"""Limit for one node: a reload of 1,000 nodes is 30 kB."""
 MAX_TEXT = 200
 
 
@@ -64,11 +64,11 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a node says of itself.
+    """A node's published record.
 
     :ivar who: host and process, for people.
     :ivar trouble: what keeps it from reading, in a word; empty: nothing.
-    :ivar trouble_since_s: since when, in seconds since the epoch by its clock, for people; 0: nothing keeps it.
+    :ivar trouble_since_s: begin of the trouble, in seconds since the epoch by its clock, for people; 0: there is none.
     """
 
     holds: Interval | None = None
@@ -96,7 +96,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """:ivar session: that its node in ZooKeeper lives with."""
+    """:ivar session: the session of its ephemeral node."""
 
     member: CacheMember
     published: Published
@@ -114,7 +114,7 @@ def commit_to_bytes(commit: ContentCommit, by: str) -> bytes:
 
 
 def commit_from_bytes(data: bytes, path: str) -> ContentCommit | None:
-    """None: there is none yet, or none that can be read."""
+    """None: there is none yet, or it is unreadable."""
     said = _parse(data, path)
     at_us = _time(said, "commit_us")
     try:
@@ -126,13 +126,13 @@ def commit_from_bytes(data: bytes, path: str) -> ContentCommit | None:
 
 @dataclass(frozen=True, slots=True)
 class Reloads:
-    """Who was told to read everything anew, and how often: a node does so when what concerns it has changed."""
+    """Requests to read everything anew, counted for each node: a node reloads when its value has changed."""
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     everybody: int = 0
 
     def of(self, node: str) -> tuple[int, int]:
-        """Another value than before: reload."""
+        """A node's value: when it changes, the node reloads."""
         return self.nodes.get(node, 0), self.everybody
 
     def to_bytes(self) -> bytes:
@@ -159,7 +159,7 @@ def _parse(data: bytes, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        log.warning("%s cannot be read (%d bytes): taken as if nothing stood there", path, len(data))
+        log.warning("%s cannot be read (%d bytes): taken as missing", path, len(data))
         return {}
     return said
 

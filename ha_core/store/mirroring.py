@@ -60,7 +60,7 @@ class Mirroring(OnTree):
         return FollowedCopies(self._tree)
 
     def mirror_syncs(self) -> list[MirrorSync]:
-        """What mirrors lack besides records, by key."""
+        """Differences of mirrors other than records, by key."""
         return list(readable(self._tree, MirrorSync))
 
     def keep_mirror_sync(self, found: MirrorSync) -> None:

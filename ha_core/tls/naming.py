@@ -1,4 +1,4 @@
-"""The files of TLS as configurations name them."""
+"""TLS files in configurations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KEYS = tuple(field.name for field in fields(TlsFiles))
 def named_files(found: Any, where: str, folder: Path) -> TlsFiles:
     """From `{ca_file: …, certificate_file: …, key_file: …, key_password_file: …}`, all of which may be missing.
 
-    :param folder: where relative names are looked for.
-    :raises TlsFilesError: names key and remedy. The files themselves are not looked at.
+    :param folder: of files with relative names.
+    :raises TlsFilesError: names key and remedy. The files themselves are not read.
     """
     if not isinstance(found, Mapping):
         raise TlsFilesError(f"{where}: holds {type(found).__name__}. Write `ca_file: …`, or {{}} for the system's.")
@@ -32,5 +32,5 @@ def named_files(found: Any, where: str, folder: Path) -> TlsFiles:
 
 
 def told(files: TlsFiles) -> dict[str, str]:
-    """What `named_files` reads back."""
+    """The reverse of `named_files`."""
     return {key: value for key in KEYS if (value := getattr(files, key)) is not None}

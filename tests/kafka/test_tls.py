@@ -114,7 +114,7 @@ def _another(folder: Path) -> Authority:
 FAULTS: dict[str, tuple[Callable[[Authority, Path], Any], str]] = {
     "another authority": (
         lambda _, folder: served(_another(folder), _another(folder).issue("broker", [HOST])),
-        "its certificate is not taken: ",
+        "its certificate is not accepted: ",
     ),
     "another name": (
         lambda authority, _: served(authority, authority.issue("broker", ["broker.example", "127.0.0.2"])),

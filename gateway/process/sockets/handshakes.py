@@ -202,7 +202,7 @@ class Handshakes:
 
 def _words(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate is not taken: {error.verify_message}"
+        return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or "unknown"
         return _WORDS.get(reason, reason.lower().replace("_", " "))

@@ -44,7 +44,7 @@ _WORST: Mapping[str, Combine] = {
     "platform_not_kept": max,
     "platform_unreadable_entries": max,
 }
-"""Of gauges; all others are summed."""
+"""Gauges that are not summed."""
 WORST: Mapping[str, Combine] = {PREFIX + name: combine for name, combine in _WORST.items()}
 
 

@@ -1,6 +1,6 @@
 """Rows as JSON that is read in bulk: a block has many rows of one shape, column by column.
 
-A text of a column stands there once, in the first block that has it, however many rows say it.
+A text of a column is stored once, in the first block that has it, however many rows have it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ha_core.datacache.core.source import Row
 
 BLOCK_ROWS = 1000
 MAX_TEXTS = 1 << 18
-"""Of a column, that are remembered while it is written or read."""
+"""Most texts of a column that are remembered while it is written or read."""
 Block = dict[str, Any]
 _Entry = tuple[str, Record]
 _Texts = defaultdict[tuple[ShapeKey, int], dict[str, int]]
-"""By shape and column: the texts that blocks have brought, and their numbers."""
+"""By shape and column: the texts of blocks so far, and their numbers."""
 
 
 class BlockContent(NamedTuple):
-    """What a block says.
+    """The content of a block.
 
-    :ivar records: of these keys, once.
-    :ivar gone: keys that are there no more.
+    :ivar records: of these keys; iterable once.
+    :ivar gone: keys that were deleted.
     """
 
     keys: Sequence[str]
@@ -36,7 +36,7 @@ class BlockContent(NamedTuple):
     gone: Sequence[str] = ()
 
     def put_in(self, records: dict[str, Record]) -> int:
-        """How many rows it has."""
+        """Returns the number of its rows."""
         records.update(zip(self.keys, self.records, strict=True))
         for key in self.gone:
             records.pop(key, None)
@@ -44,12 +44,12 @@ class BlockContent(NamedTuple):
 
 
 def blocks(rows: Rows) -> Iterator[Block]:
-    """All that is there."""
+    """Blocks of a whole content."""
     return _by_shape(rows.records.entries())
 
 
 def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
-    """:param rows: deletions, too."""
+    """:param rows: may include deletions."""
     gone: list[str] = []
     entries: list[_Entry] = []
     for row in rows:
@@ -63,7 +63,7 @@ def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
 
 
 class ColumnsReader:
-    """Of all blocks that one call has made, in their order."""
+    """Reads all blocks that one call has made, in their order."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[ShapeKey, int], list[str]] = {}
@@ -85,7 +85,7 @@ class ColumnsReader:
 
 
 class RowsReader:
-    """Of the first schema: row by row, and deletions had a time."""
+    """Reads the first schema: row by row, with times of deletions."""
 
     def read(self, block: Block) -> BlockContent:
         fields, said, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
@@ -120,7 +120,7 @@ def _block(entries: Sequence[_Entry], texts: _Texts) -> Block:
 
 
 def _said(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
-    """A column as it is, or which texts it has that no block before had, and where each lies among all of them.
+    """The column itself, or the texts that no earlier block had, and each row's index among all texts.
 
     Texts only, since 1 and true are equal.
     """

@@ -143,7 +143,7 @@ def test_a_certificate_that_no_rule_speaks_of_makes_nobody_a_user_and_is_named(
     ("case", "words"),
     [
         ("none", "showed no certificate"),
-        ("foreign", "the client's certificate is not taken"),
+        ("foreign", "the client's certificate is not accepted"),
         ("expired", "certificate has expired"),
     ],
 )
