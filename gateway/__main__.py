@@ -49,8 +49,8 @@ def main() -> int:
         return 1
     try:
         # A worker started at any time has the file's text of the parent's start.
-        said = read(options.config) if options.worker is None else sys.stdin.buffer.read().decode()
-        config = load(options.config, said)
+        text = read(options.config) if options.worker is None else sys.stdin.buffer.read().decode()
+        config = load(options.config, text)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -66,9 +66,9 @@ def main() -> int:
         return 0
     if options.worker is not None:
         config = config.as_worker(options.worker)
-    who = f" {config.id}" if config.worker_of else ""
+    name = f" {config.id}" if config.worker_of else ""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(ShownFormatter(f"%(asctime)s %(levelname)s{who} %(name)s %(message)s"))
+    handler.setFormatter(ShownFormatter(f"%(asctime)s %(levelname)s{name} %(name)s %(message)s"))
     logging.basicConfig(level=config.log.level.upper(), handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     _audit_apart()
@@ -76,9 +76,9 @@ def main() -> int:
         # A warning, not an error: fleets configured so before this check must start after an update.
         _log.warning("passwords of clients can be listened to: %s", unsafe)
     if config.workers > 1 and not config.worker_of:
-        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), said).run())
+        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), text).run())
     sys.setswitchinterval(SWITCH_S)
-    gc_policy.spare_the_old()
+    gc_policy.exempt_old_objects()
     return uvloop.run(_serve(config, [inherited(int(number)) for number in filter(None, options.listeners.split(","))]))
 
 
@@ -107,14 +107,14 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
     try:
         port = http.start()
         if config.worker_of:
-            lifeline.tell(lifeline.WorkerState(port))
+            lifeline.report(lifeline.WorkerState(port))
         starting = loop.create_task(gateway.start())
         stop = loop.create_task(stopping.wait())
         await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             if config.worker_of:
-                lifeline.tell(lifeline.WorkerState(port, serving=True))
+                lifeline.report(lifeline.WorkerState(port, serving=True))
         else:
             starting.cancel()
         broken = loop.create_task(gateway.failed.wait())

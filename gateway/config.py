@@ -39,7 +39,7 @@ from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context
-from ha_core.tls.naming import told
+from ha_core.tls.naming import file_names
 from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
@@ -95,9 +95,9 @@ class ZooKeeper(_ConfigSection):
         return self._security
 
     @property
-    def told(self) -> dict[str, Any]:
+    def for_helpers(self) -> dict[str, Any]:
         """The part of a helper process's order: names of files."""
-        files = {} if self._security.tls is None else {"tls": told(self._security.tls)}
+        files = {} if self._security.tls is None else {"tls": file_names(self._security.tls)}
         account = {"username": self.username, "password_file": str(self._folder / str(self.password_file))}
         return files | (account if self.username else {})
 
@@ -317,8 +317,8 @@ class Authorisation(_ConfigSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _off(cls, said: Any) -> Any:
-        return {} if said is False or said == "off" else said  # to YAML `off` is false
+    def _off(cls, value: Any) -> Any:
+        return {} if value is False or value == "off" else value  # to YAML `off` is false
 
 
 class DiscoverySection(_ConfigSection):
@@ -337,12 +337,12 @@ class DiscoverySection(_ConfigSection):
 
     @field_validator("settings")
     @classmethod
-    def _can_be_read(cls, said: dict[str, Any]) -> dict[str, Any]:
+    def _can_be_read(cls, settings: dict[str, Any]) -> dict[str, Any]:
         try:
-            parse_settings(said)
+            parse_settings(settings)
         except SettingsError as error:
             raise ValueError("; ".join(error.faults)) from None
-        return said
+        return settings
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -542,9 +542,9 @@ class Config(_ConfigSection):
 
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
-        said, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
-        known = said.users_file is not None or self.follows("users")
-        if not said.anonymous and not known and said.oauth is None and not by_certificate:
+        section, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
+        has_users = section.users_file is not None or self.follows("users")
+        if not section.anonymous and not has_users and section.oauth is None and not by_certificate:
             raise ValueError(
                 "authentication: nobody can log in: give users_file or oauth, follow the users of a platform, set "
                 "anonymous: true, or let certificates name users (tls.principal_rules)"
@@ -563,10 +563,10 @@ class Config(_ConfigSection):
                 "discovery and platform.follows: both say how often clients may ask; leave settings out of one of them"
             )
         if self.follows("rules") and "authorisation" in self.model_fields_set:
-            said = "off" if self.authorisation.rules_file is None else "rules_file"
+            setting = "off" if self.authorisation.rules_file is None else "rules_file"
             raise ValueError(
-                f"authorisation ({said}) and platform.follows: both say who may do what; leave authorisation out, or "
-                "rules out of follows"
+                f"authorisation ({setting}) and platform.follows: both say who may do what; leave authorisation out, "
+                "or rules out of follows"
             )
         return self
 
@@ -602,7 +602,7 @@ def read(path: Path | str) -> str:
     return _text(Path(path), "the configuration")
 
 
-def load(path: Path | str, said: str | None = None) -> Config:
+def load(path: Path | str, text: str | None = None) -> Config:
     """Reads and checks a configuration with the files that it names.
 
     :param said: the text of the file, if it was read already (`read`).
@@ -610,7 +610,7 @@ def load(path: Path | str, said: str | None = None) -> Config:
     """
     file = Path(path)
     try:
-        config = Config.model_validate(_parsed(file, read(file) if said is None else said))
+        config = Config.model_validate(_parsed(file, read(file) if text is None else text))
     except ValidationError as error:
         raise ConfigError("\n".join(_lines(file, error))) from None
     folder = file.parent
@@ -685,10 +685,12 @@ def open_passwords(config: Config) -> str | None:
 
 def _read_security(config: Config, file: Path) -> None:
     zookeeper, tls = config.zookeeper, config.tls
-    found = zookeeper.model_dump(include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True)
+    fields = zookeeper.model_dump(
+        include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True
+    )
     try:
         zookeeper._folder = file.parent
-        zookeeper._security = parse_security(found, f"{file}: zookeeper", file.parent)
+        zookeeper._security = parse_security(fields, f"{file}: zookeeper", file.parent)
     except StoreSecurityError as error:
         raise ConfigError(str(error)) from None
     try:
@@ -743,18 +745,18 @@ def _yaml(file: Path, key: str) -> dict[Any, Any]:
     return _parsed(file, _text(file, key))
 
 
-def _parsed(file: Path, said: str) -> dict[Any, Any]:
+def _parsed(file: Path, text: str) -> dict[Any, Any]:
     try:
-        found = yaml.load(said, Loader=_LOADER)
+        document = yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         raise ConfigError(f"{file}: {where}: {error.problem}; correct the YAML there") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: {error}; correct the YAML") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: holds {type(found).__name__}; write `key: value` lines")
-    return found
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file}: holds {type(document).__name__}; write `key: value` lines")
+    return document
 
 
 def _lines(file: Path, error: ValidationError) -> Iterable[str]:
@@ -765,8 +767,8 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
             place = fault["loc"]
-            known = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
-            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {known}"
+            keys = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
+            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {keys}"
         elif kind == "value_error":
             yield f"{file}: {key}: {text}" if fault["loc"] else f"{file}: {text}"
         else:

@@ -64,11 +64,11 @@ def parse(data: bytes) -> tuple[Key, ...]:
     :raises JwksError: it is not a key set, or has no such key.
     """
     try:
-        found = json.loads(data)["keys"]
-        entries = [dict(one) for one in found]
+        listed = json.loads(data)["keys"]
+        entries = [dict(entry) for entry in listed]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise JwksError('is no set of keys; it should be JSON: {"keys": […]}') from None
-    keys = tuple(key for one in entries[:MAX_KEYS] if (key := _key(one)) is not None)
+    keys = tuple(key for entry in entries[:MAX_KEYS] if (key := _key(entry)) is not None)
     if not keys:
         raise JwksError("has no public key of a kind that signs")
     return keys
@@ -155,7 +155,7 @@ class Jwks:
 
 def demand_allowed(url: str) -> None:
     """:raises JwksError: the environment does not allow the URL."""
-    allowed = [one.strip() for one in os.environ.get(ALLOWED_URLS_VARIABLE, "").split(",")]
+    allowed = [entry.strip() for entry in os.environ.get(ALLOWED_URLS_VARIABLE, "").split(",")]
     if not url.startswith(("https://", "http://")) or url not in allowed:
         raise JwksError(f"{url}: not among the URLs that {ALLOWED_URLS_VARIABLE} allows; add it there, as it is here")
 

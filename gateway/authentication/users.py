@@ -16,16 +16,16 @@ class UsersError(ValueError):
     """The fault and its user; never a password or a key."""
 
 
-def accounts(found: Mapping[Any, Any]) -> dict[str, LoginAccount]:
+def accounts(document: Mapping[Any, Any]) -> dict[str, LoginAccount]:
     """User → account.
 
     :raises UsersError: an entry cannot be used.
     """
     users: dict[str, LoginAccount] = {}
-    for user, kept in found.items():
+    for user, credentials in document.items():
         if not isinstance(user, str) or not user or "\0" in user:
             raise UsersError(f"{user!r}: not a user name; write it as quoted text")
-        users[user] = _keys(user, kept) if isinstance(kept, Mapping) else _password(user, kept)
+        users[user] = _keys(user, credentials) if isinstance(credentials, Mapping) else _password(user, credentials)
     return users
 
 
@@ -51,9 +51,9 @@ def _password(user: str, password: Any) -> LoginAccount:
     return LoginAccount(password)
 
 
-def _keys(user: str, kept: Mapping[Any, Any]) -> LoginAccount:
+def _keys(user: str, keys_by_mechanism: Mapping[Any, Any]) -> LoginAccount:
     keys = {}
-    for mechanism, text in kept.items():
+    for mechanism, text in keys_by_mechanism.items():
         if mechanism not in HASHES:
             raise UsersError(f"{user}: {mechanism!r}: no such mechanism; known are {', '.join(HASHES)}")
         try:

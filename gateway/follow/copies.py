@@ -45,20 +45,20 @@ class FollowingCopies:
         """Polls once."""
         view = self._view()
         if view is not self._judged:
-            self._judged, self._wanted = view, await asyncio.to_thread(_anybody_reads, view)
+            self._judged, self._wanted = view, await asyncio.to_thread(_reads_copies, view)
         if not self._wanted:
             self._copies.learn({})
             return
         try:
-            told = await asyncio.to_thread(lambda: told_of(self._ask(), self._copies.told))
+            copies = await asyncio.to_thread(lambda: told_of(self._ask(), self._copies.told))
         except StoreError as error:
             if self._copies.told and self._now() - self._heard_at > TRUSTED_S:
                 _log.warning("copies are not read any more, since their positions are not known: %s", error)
                 self._copies.learn({})
         else:
             self._heard_at = self._now()
-            self._copies.learn(told)
+            self._copies.learn(copies)
 
 
-def _anybody_reads(view: View) -> bool:
+def _reads_copies(view: View) -> bool:
     return bool(view.mirrors) and any(one.read is not None for one in view.bindings.values())

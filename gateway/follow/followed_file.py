@@ -58,9 +58,9 @@ class FollowedFile(ABC, Generic[Content]):
             return
         self.unreadable = ""
         if content != self._in_force:
-            said = await self._follow(self._in_force, content)
+            result = await self._follow(self._in_force, content)
             self._in_force = content
-            _log.info("%s: %s", self.file, said)
+            _log.info("%s: %s", self.file, result)
 
     @abstractmethod
     async def _follow(self, before: Content, content: Content) -> str:
@@ -83,8 +83,8 @@ class FollowedFile(ABC, Generic[Content]):
         return True
 
     def _mark(self) -> _Mark:
-        found = self.file.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        status = self.file.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _complain(self, why: str) -> None:
         if why != self.unreadable:

@@ -58,7 +58,7 @@ class Sharing:
         self._gateways, self._limited = gateways, limited
         self._since = secrets.token_hex(8)
         self._registration: Registration[QuotaUse] | None = None
-        self._told: _Uses = {}
+        self._reported: _Uses = {}
         self._quiet = 0
         """How often the current report has been sent."""
         self._complained = False
@@ -88,7 +88,7 @@ class Sharing:
         else:
             self._begin_anew_if_lost()
             try:
-                await self._tell()
+                await self._report()
                 heard = await asyncio.to_thread(self._store.quota_uses)
             except StoreError as error:
                 if not self._complained:
@@ -96,7 +96,7 @@ class Sharing:
                 self._complained = True
                 return
             self._complained = False
-            self._shares.learn([_telling(one) for one in heard], gateways)
+            self._shares.learn([_telling(use) for use in heard], gateways)
         self._heard_at = clock.now()
         self._meters.share()
 
@@ -107,18 +107,18 @@ class Sharing:
             self._shares.begin_anew()
             self._meters.presume(now)
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         now = clock.now()
         nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)
         chosen = islice(_in_turn(nearest), MAX_TOLD)
         uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in chosen)))
         use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
-        self._quiet = self._quiet + 1 if uses == self._told else 0
+        self._quiet = self._quiet + 1 if uses == self._reported else 0
         if self._registration is None:
             self._registration = await asyncio.to_thread(self._store.register, use)
         elif self._quiet <= QUIET_TOLD:
             self._registration.update(use)
-        self._told = uses
+        self._reported = uses
 
 
 def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:

@@ -65,13 +65,13 @@ class FollowingQuotas:
         users: Container[str],
         meters: Meters,
         audit: AuditLog,
-        told: Callable[[Quotas | None], None],
+        on_change: Callable[[Quotas | None], None],
     ) -> None:
         """:param users: the known users; used in any thread.
         :param told: called with the quotas, on the event loop; None: there are none.
         """
         self.users = users
-        self._store, self._meters, self._audit, self._told = store, meters, audit, told
+        self._store, self._meters, self._audit, self._on_change = store, meters, audit, on_change
         self._loop = asyncio.get_running_loop()
         self._watcher: QuotaWatcher | None = None
         self._found = QuotasFound()
@@ -101,7 +101,7 @@ class FollowingQuotas:
             await asyncio.sleep(LOOK_S)
             looks += 1
             self._tell_audit(clock.now())
-            if looks % NAMES_EVERY == 0 and any(one.entity is None for one in self._found.readable.values()):
+            if looks % NAMES_EVERY == 0 and any(quota.entity is None for quota in self._found.readable.values()):
                 await asyncio.to_thread(self._resolve)
             if looks % FORGET_EVERY == 0:
                 self._meters.forget_idle(clock.now())
@@ -129,12 +129,12 @@ class FollowingQuotas:
 
     # -- in the follower's thread ------------------------------------------------------------------------------------
 
-    def _read(self, found: QuotasFound) -> None:
-        self._found = found
-        for path, why in found.unreadable.items():
+    def _read(self, quotas: QuotasFound) -> None:
+        self._found = quotas
+        for path, why in quotas.unreadable.items():
             if self.unreadable.get(path) != why:
                 _log.warning("a quota's newest value is not in force: %s", why)
-        self.unreadable = dict(found.unreadable)
+        self.unreadable = dict(quotas.unreadable)
         self._resolve()
         self._loop.call_soon_threadsafe(self._known.set)
 
@@ -152,7 +152,7 @@ class FollowingQuotas:
     # -- on the event loop --------------------------------------------------------------------------------------------
 
     def _put_in_force(self, quotas: Quotas | None) -> None:
-        self._told(quotas)
+        self._on_change(quotas)
         self._states.another()
 
     def _tell_audit(self, now: float) -> None:

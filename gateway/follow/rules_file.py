@@ -35,10 +35,10 @@ class RulesFile(NamedTuple):
     rules: frozenset[AccessRule]
 
 
-def parse(found: Mapping[Any, Any]) -> RulesFile:
+def parse(document: Mapping[Any, Any]) -> RulesFile:
     """:raises RulesFileError: the file has errors, and none of it is used."""
-    faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in found.keys() - _SECTIONS]
-    users, rules = found.get("users") or {}, found.get("rules") or []
+    faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in document.keys() - _SECTIONS]
+    users, rules = document.get("users") or {}, document.get("rules") or []
     if not isinstance(users, Mapping):
         raise RulesFileError(["users: write `NAME: {groups: […], super_user: true}` lines"])
     if not isinstance(rules, list):
@@ -54,13 +54,13 @@ _SECTIONS = frozenset({"users", "rules"})
 _OF_USER = frozenset({"groups", "super_user"})
 
 
-def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
-    for name, fields in said.items():
-        place, known = f"users: {name}", {} if fields is None else fields
-        if not isinstance(known, Mapping) or known.keys() - _OF_USER:
+def _users(users: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
+    for name, fields in users.items():
+        place, values = f"users: {name}", {} if fields is None else fields
+        if not isinstance(values, Mapping) or values.keys() - _OF_USER:
             faults.append(f"{place}: known keys are groups, super_user")
             continue
-        groups, super_user = known.get("groups", []), known.get("super_user", False)
+        groups, super_user = values.get("groups", []), values.get("super_user", False)
         if not isinstance(super_user, bool):
             faults.append(f"{place}: super_user: {super_user!r}: write true or false")
         elif not isinstance(groups, list):
@@ -78,9 +78,9 @@ def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
                 yield User(name, frozenset(groups), super_user)
 
 
-def _rules(said: list[Any], faults: list[str]) -> Iterator[AccessRule]:
-    seen: dict[AccessRule, int] = {}
-    for number, fields in enumerate(said, 1):
+def _rules(rules: list[Any], faults: list[str]) -> Iterator[AccessRule]:
+    numbers: dict[AccessRule, int] = {}
+    for number, fields in enumerate(rules, 1):
         if not isinstance(fields, Mapping):
             faults.append(f"rules: {number}: {fields!r:.80}: write `- {{principal: …, resource_type: …}}`")
             continue
@@ -89,7 +89,7 @@ def _rules(said: list[Any], faults: list[str]) -> Iterator[AccessRule]:
         except AccessRuleError as error:
             faults.append(f"rules: {number}: {error}")
             continue
-        if rule in seen:
-            faults.append(f"rules: {number}: the same as rule {seen[rule]}; leave one of them out")
-        seen[rule] = number
+        if rule in numbers:
+            faults.append(f"rules: {number}: the same as rule {numbers[rule]}; leave one of them out")
+        numbers[rule] = number
         yield rule

@@ -11,11 +11,11 @@ from gateway.session.discovery_rates import DiscoverySettings
 
 
 class FollowingSettings(FollowedFile[DiscoverySettings]):
-    def __init__(self, file: Path, settings: DiscoverySettings, told: Callable[[DiscoverySettings], None]) -> None:
+    def __init__(self, file: Path, settings: DiscoverySettings, on_change: Callable[[DiscoverySettings], None]) -> None:
         """:param told: called with each new version, on the event loop."""
         super().__init__(file, settings, read_settings)
-        self._told = told
+        self._on_change = on_change
 
     async def _follow(self, before: DiscoverySettings, content: DiscoverySettings) -> str:
-        self._told(content)
+        self._on_change(content)
         return "new discovery settings are in force"

@@ -49,36 +49,36 @@ TYPES: Mapping[str, _Type] = {
 }
 
 
-def parse(found: Mapping[Any, Any]) -> DiscoverySettings:
+def parse(document: Mapping[Any, Any]) -> DiscoverySettings:
     """:raises SettingsError: the settings have errors, and none of them is used."""
     known = ", ".join(TYPES)
-    faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in found if key not in TYPES]
-    made = {name: dict(_values(name, kind, found.get(name), faults)) for name, kind in TYPES.items()}
+    faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in document if key not in TYPES]
+    made = {name: dict(_values(name, kind, document.get(name), faults)) for name, kind in TYPES.items()}
     if faults:
         more = len(faults) - MAX_FAULTS
         raise SettingsError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
     return DiscoverySettings(**made)
 
 
-def readable(found: Mapping[str, Mapping[str, int]]) -> DiscoverySettings:
+def readable(settings: Mapping[str, Mapping[str, int]]) -> DiscoverySettings:
     """The platform's settings, without the types that only a newer version knows."""
-    return DiscoverySettings(**{name: dict(found.get(name, {})) for name in TYPES})
+    return DiscoverySettings(**{name: dict(settings.get(name, {})) for name in TYPES})
 
 
-def _values(name: str, kind: _Type, said: Any, faults: list[str]) -> Iterator[tuple[str, int]]:
-    if said is None:
+def _values(name: str, kind: _Type, values: Any, faults: list[str]) -> Iterator[tuple[str, int]]:
+    if values is None:
         return
-    if not isinstance(said, Mapping):
-        faults.append(f"{name}: {_short(said)}: write `NAME: number` lines, and `{EVERYBODY!r}` for all other names")
+    if not isinstance(values, Mapping):
+        faults.append(f"{name}: {_short(values)}: write `NAME: number` lines, and `{EVERYBODY!r}` for all other names")
         return
-    for who, value in said.items():
+    for key, value in values.items():
         try:
-            named = who if who == EVERYBODY else kind.named(str(who))
+            named = key if key == EVERYBODY else kind.named(str(key))
         except ValueError as error:
-            faults.append(f"{name}: {_short(who)}: {error}; correct it")
+            faults.append(f"{name}: {_short(key)}: {error}; correct it")
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= kind.most:
-            faults.append(f"{name}: {_short(who)}: {_short(value)}: give a whole number from 1 to {kind.most}")
+            faults.append(f"{name}: {_short(key)}: {_short(value)}: give a whole number from 1 to {kind.most}")
             continue
         yield named, value
 

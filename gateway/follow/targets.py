@@ -24,7 +24,7 @@ partition without a leader counts as an answer."""
 def leaderless_targets(view: View, topology: Topology, changed: Iterable[str]) -> dict[str, list[str]]:
     """Target cluster → changed topics that cross over to it and have partitions there without a known leader. Goes
     through all of their partitions: not for the event loop."""
-    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    leaderless: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for name in changed:
         topic = view.topics.get(name)
         if topic is None or topic.crossing is None:
@@ -32,8 +32,8 @@ def leaderless_targets(view: View, topology: Topology, changed: Iterable[str]) -
         for partition, extents in topic.partitions.items():
             cluster = live(extents).cluster
             if topic.crosses(partition) and topology.leader(cluster, name, partition) is None:
-                found[cluster][name] = None
-    return {cluster: list(names) for cluster, names in found.items()}
+                leaderless[cluster][name] = None
+    return {cluster: list(names) for cluster, names in leaderless.items()}
 
 
 class Targets:

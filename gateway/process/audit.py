@@ -25,45 +25,49 @@ PER_S = 10.0
 MAX_TEXT = 255
 """Most characters of a text that a client has sent."""
 
-_Said = tuple[tuple[str, str], ...]
+_Fields = tuple[tuple[str, str], ...]
 """The fields of a line. Lines with equal fields are of one kind."""
 
 
 class AuditLog:
     def __init__(self) -> None:
-        self._kinds: dict[_Said, list[float]] = {}
+        self._kinds: dict[_Fields, list[float]] = {}
         """Kind → [time of its last line, events since]."""
         self._began, self._lines, self._left_out = 0.0, 0, 0
 
     def denied(self, user: str, address: str, api: str, denied: Iterable[Denied], now: float) -> None:
         """:param now: seconds on the gateway's clock."""
-        who = (("event", "denied"), ("user", user), ("address", address), ("api", api))
-        for one in denied:
-            what = (("operation", one.operation), ("resource", one.resource), ("name", one.name[:MAX_TEXT]))
-            self._tell(who + what, now)
+        client = (("event", "denied"), ("user", user), ("address", address), ("api", api))
+        for refusal in denied:
+            target = (
+                ("operation", refusal.operation),
+                ("resource", refusal.resource),
+                ("name", refusal.name[:MAX_TEXT]),
+            )
+            self._note(client + target, now)
 
     def failed_login(self, address: str, cause: str, why: str, now: float) -> None:
         """:param why: names the user where one was claimed; never a password or a token."""
-        said = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
-        self._tell(said, now)
+        fields = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
+        self._note(fields, now)
 
     def throttled(self, quota: str, cause: str, bound: float, begins: bool, now: float) -> None:
         """:param quota: its scope, in words. :param cause: the limit that was reached."""
         event = "throttled" if begins else "throttled_no_more"
-        self._tell((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
+        self._note((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
 
-    def _tell(self, said: _Said, now: float) -> None:
-        known = self._kinds.get(said)
-        if known is not None and now - known[0] < AGAIN_S:
-            known[1] += 1
+    def _note(self, fields: _Fields, now: float) -> None:
+        kind = self._kinds.get(fields)
+        if kind is not None and now - kind[0] < AGAIN_S:
+            kind[1] += 1
         elif not self._room(now):
             self._left_out += 1
         else:
-            since = int(known[1]) if known is not None else 0
+            since = int(kind[1]) if kind is not None else 0
             if len(self._kinds) >= MAX_KINDS:
                 self._kinds.clear()
-            self._kinds[said] = [now, 0]
-            self._write(said, since)
+            self._kinds[fields] = [now, 0]
+            self._write(fields, since)
 
     def _room(self, now: float) -> bool:
         if now - self._began >= PER_S:
@@ -71,8 +75,8 @@ class AuditLog:
         self._lines += 1
         return self._lines <= MAX_LINES
 
-    def _write(self, said: _Said, since: int) -> None:
-        line: dict[str, object] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **dict(said)}
+    def _write(self, fields: _Fields, since: int) -> None:
+        line: dict[str, object] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **dict(fields)}
         if since:
             line["again"] = since
         if self._left_out:

@@ -19,7 +19,7 @@ from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, 
 from gateway.composed.places import know_much
 from gateway.model.nodes import NodeBook
 from gateway.process.listings import Listings, lists_all, placement
-from gateway.runtime.offload import beside, free, heavy
+from gateway.runtime.offload import free, heavy, offload
 from gateway.session.commands import Compose
 from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
@@ -140,7 +140,7 @@ class Composer:
         if isinstance(command.request, bytes):
             async with self._users_turn(command.identity.user):
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
-                request = await beside(decode, key, version, "request", command.request, limits=limits)
+                request = await offload(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
         lists = lists_all(command) and not context.direct  # Direct lists are built differently, and are short.
         work = compose(context, command.api_key, command.api_version, command.request)
@@ -161,10 +161,10 @@ class Composer:
             step = _advance(work, answer)
         return step.body
 
-    async def beside(self, user: str, work: Callable[[], T]) -> T:
+    async def offload(self, user: str, work: Callable[[], T]) -> T:
         """Runs other work of a long request in a thread, in its user's turn."""
         async with self._users_turn(user):
-            return await beside(work)
+            return await offload(work)
 
     async def _answer(self, context: Context, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
@@ -191,7 +191,7 @@ class Composer:
     async def _long(self, context: Context, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
             async with self._users_turn(command.identity.user):
-                step = await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
+                step = await offload(_advance_and_encode, work, answer, command.api_key, command.api_version)
             if isinstance(step, bytes):
                 return step
             answer = await self._answer(context, step, placing)
@@ -209,7 +209,7 @@ class Composer:
             answer = replies
             # Outside the user's turn: others that wait for this list would wait for all of the user's requests.
             while not isinstance(
-                body := await beside(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
+                body := await offload(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
             ):
                 answer = await self._answer(context, body, placing)
                 if isinstance(body, NeedNodes):

@@ -46,13 +46,13 @@ def connected(connection: ClientConnection) -> Connected:
     session = connection.session
     entry, now = session.entry, clock.now()
     login = entry.mechanism if isinstance(entry, Authenticated) else None
-    known = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
+    identity = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
     return Connected(
         user=entry.user or (ANONYMOUS if entry.entered else None),
         address=session.address,
         login="certificate" if isinstance(entry, TlsAuthenticated) else login,
         client_id=session.client_id,
-        instance=None if known is None else known.instance,
+        instance=None if identity is None else identity.instance,
         software=session.software,
         cluster=session.port.cluster,
         broker=session.port.broker,
@@ -70,10 +70,10 @@ def selected(
 
     :param connections: a copy, since the event loop goes on.
     """
-    rows = [connected(one) for one in connections]
-    found = [row for row in rows if all(str(getattr(row, field) or "") == value for field, value in wanted.items())]
-    found.sort(key=_order)
-    return found[:limit], len(found)
+    rows = [connected(connection) for connection in connections]
+    matching = [row for row in rows if all(str(getattr(row, field) or "") == value for field, value in wanted.items())]
+    matching.sort(key=_order)
+    return matching[:limit], len(matching)
 
 
 def _order(row: Connected) -> tuple[str, str, str, str]:

@@ -39,14 +39,14 @@ class DeletedRecordsWriter:
         """Returns a result for each topic, in order."""
         return list(await asyncio.gather(*map(self._keep, wanted.topics)))
 
-    async def _keep(self, one: DeletedBelow) -> Message:
+    async def _keep(self, deleted: DeletedBelow) -> Message:
         try:
             async with asyncio.timeout(TURN_S):
                 await self._turns.acquire()
         except TimeoutError:
             return _away(f"writes for other topics took all of {TURN_S:.0f} s; ask again")
         try:
-            write = partial(self._store.keep_deleted, one.topic, one.below)
+            write = partial(self._store.keep_deleted, deleted.topic, deleted.below)
             await asyncio.get_running_loop().run_in_executor(self._threads, write)
         except (StoreError, UnreadableDocumentError) as error:
             return _away(str(error))

@@ -68,13 +68,13 @@ class DeletingMoved:
             await asyncio.to_thread(self._store.request_deletion, request)
             while True:
                 await asyncio.sleep(LOOK_S)
-                found = await asyncio.to_thread(self._store.read, DeletionRequest, name)
-                if found is None:
+                stored = await asyncio.to_thread(self._store.read, DeletionRequest, name)
+                if stored is None:
                     return await self._followed(name)
-                if found[0].refused:
+                if stored[0].refused:
                     await asyncio.to_thread(self._store.settle_deletion, name)
-                    refused = ErrorCode.POLICY_VIOLATION if found[0].refused == "asked" else _AWAY
-                    return failed(refused, found[0].why)
+                    refused = ErrorCode.POLICY_VIOLATION if stored[0].refused == "asked" else _AWAY
+                    return failed(refused, stored[0].why)
                 if clock.now() >= until:
                     return failed(
                         _AWAY, f"topic {name} is not deleted yet; a gateway that takes care of operations goes on"

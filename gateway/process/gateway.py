@@ -121,7 +121,7 @@ class Gateway:
                 store.tree,
                 self.loop,
                 self.follow_rights,
-                self._end_gone,
+                self._end_users,
                 lambda said: self.follow_settings(readable(said)),
             )
         rules_from = self.rules or self.platform
@@ -203,7 +203,7 @@ class Gateway:
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         # Methods of `ConnectionHost` that a part provides by itself:
-        self.farewell = self.clients.farewells.see_off
+        self.linger = self.clients.lingering.linger
         self.newcomers = self.clients.newcomers
         self.holds_brokers = self.clients.brokers.holds
         self.has_room_for_broker = self.clients.has_room_for_broker
@@ -218,7 +218,7 @@ class Gateway:
     async def start(self) -> None:
         """Registers, loads the state, opens the listeners. Returns when clients are served."""
         config = self.config
-        self.clients.know_limits()
+        self.clients.fit_limits()
         node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.gateway))
         self.cluster_id = await asyncio.to_thread(self.store.cluster_id)
         self.self_node = NodeAddress(node_id, config.listen.advertised_host, config.listen.port)
@@ -233,7 +233,7 @@ class Gateway:
                 self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._without_lease.resume
             ),
             self.sightings.keep(),
-            self.members.watch(self._learn_of_others, self.lease_holds),
+            self.members.watch(self._learn_gateways, self.lease_holds),
             self.following_copies.keep(),
             self.members.recorder.keep(),
             self.members.caretaker.keep(),
@@ -257,7 +257,7 @@ class Gateway:
         await self.quotas.known(FIRST_LOOK_S)
         await self.sharing.begin()
         self._spawn(self.sharing.keep())
-        await self._learn_of_others()
+        await self._learn_gateways()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
@@ -383,15 +383,15 @@ class Gateway:
     def entered(self, connection: ClientConnection) -> None:
         """The connection has logged in, or has changed its user."""
         self.clients.entered(connection)
-        self._end_where_gone(connection)
+        self._end_if_user_gone(connection)
 
-    def _end_gone(self, users: frozenset[str]) -> None:
+    def _end_users(self, users: frozenset[str]) -> None:
         """Ends connections of users that the platform has deleted, or whose password keys are gone."""
         for connection in tuple(self.clients.open):
             if connection.session.entry.user in users:
-                self._end_where_gone(connection)
+                self._end_if_user_gone(connection)
 
-    def _end_where_gone(self, connection: ClientConnection) -> None:
+    def _end_if_user_gone(self, connection: ClientConnection) -> None:
         accounts, who = None if self.platform is None else self.platform.accounts, connection.session.entry.logged_in
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
@@ -447,7 +447,7 @@ class Gateway:
             nodes=tuple(sorted(self._bound)),
         )
 
-    async def _learn_of_others(self) -> None:
+    async def _learn_gateways(self) -> None:
         self.clients.logins.gateways = self.members.others
         await self.nodes.start(self.snapshot.view.clusters)
 
@@ -543,7 +543,7 @@ class Gateway:
     async def _work(self, connection: ClientConnection, command: OffloadWork) -> None:
         user = connection.session.entry.user or ANONYMOUS
         try:
-            done = await self.composer.beside(user, command.work)
+            done = await self.composer.offload(user, command.work)
         except RemoteProtocolError as error:
             connection.unanswerable(command.token, command.cause, str(error))
         except Exception:

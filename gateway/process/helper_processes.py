@@ -59,15 +59,15 @@ class HelperProcess(ABC):
         """:param changed: called when `able` has changed.
         :param more: parts of the order besides the addresses of ZooKeeper and the clusters.
         """
-        told = {
+        order = {
             "by": f"gateway:{config.id}",
             "zookeeper": config.zookeeper.hosts,
             "root": config.zookeeper.root,
-            "zookeeper_security": config.zookeeper.told,
+            "zookeeper_security": config.zookeeper.for_helpers,
             "profiles": {name: fields_of(profile) for name, profile in config.profiles.items()},
             **more,
         }
-        self.order = json.dumps(told).encode() + b"\n"
+        self.order = json.dumps(order).encode() + b"\n"
         """The first line of its input."""
         self.command: Sequence[str] = (sys.executable, "-m", self.module)
         self._changed = changed
@@ -77,7 +77,7 @@ class HelperProcess(ABC):
         self.running = False
 
     @abstractmethod
-    def heard(self, said: Mapping[str, Any]) -> bool:
+    def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles one line of the process's output. Returns whether the process was of use."""
 
     @property
@@ -151,7 +151,7 @@ class HelperProcess(ABC):
             process.stdin.write(self.order)
             await process.stdin.drain()
             while line := await asyncio.wait_for(process.stdout.readline(), self.silent_s):
-                self._useful |= self.heard(json.loads(line))
+                self._useful |= self.handle(json.loads(line))
         except TimeoutError:
             return f"no output for {self.silent_s:g} s"
         except (ConnectionError, ValueError, KeyError, TypeError) as error:
@@ -166,12 +166,12 @@ class OrphanRecoveryProcess(HelperProcess):
     )
     ability, most = "takes_care", 2
 
-    def heard(self, said: Mapping[str, Any]) -> bool:
+    def handle(self, line: Mapping[str, Any]) -> bool:
         """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or an empty sign of life."""
-        if "operation" in said:
-            _log.warning("operation %s was recovered after its executor died: %s", said["operation"], said["outcome"])
-        if "topic" in said:
-            _log.info("topic %s, deleted by a client: %s", said["topic"], said["outcome"])
+        if "operation" in line:
+            _log.warning("operation %s was recovered after its executor died: %s", line["operation"], line["outcome"])
+        if "topic" in line:
+            _log.info("deletion of topic %s for a client: %s", line["topic"], line["outcome"])
         return True
 
 
@@ -192,9 +192,9 @@ class RecorderProcess(HelperProcess):
         self.looked_at: dict[str, float] = {}
         """Cluster → when this gateway's last complete reading ended, in seconds since 1970."""
 
-    def heard(self, said: Mapping[str, Any]) -> bool:
+    def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read."""
-        errors = {look["cluster"]: look["error"] for look in said["looks"]}
+        errors = {look["cluster"]: look["error"] for look in line["looks"]}
         failed = {cluster for cluster, error in errors.items() if error}
         for cluster in failed - self._failed:
             _log.warning("%s could not be read; its recorded facts stay: %s", cluster, errors[cluster])

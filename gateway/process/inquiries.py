@@ -94,8 +94,8 @@ class Inquiries:
             return
         question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
         answer = await self._upstream.ask(cluster, OneBroker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
-        for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
-            upstream = found["producer_id"]
+        for producer in (p for t in answer["topics"] for each in t["partitions"] for p in each["active_producers"]):
+            upstream = producer["producer_id"]
             self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
 
     async def _look_for(self, command: LookFor) -> None:

@@ -25,10 +25,10 @@ async def recall(upstream: Clusters, store: Store) -> None:
     for cluster in upstream.never_seen:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                found = await asyncio.to_thread(store.known, KnownTopic, cluster)
+                topics = await asyncio.to_thread(store.known, KnownTopic, cluster)
         except (StoreError, TimeoutError) as error:
             _log.warning("the recorded topics of cluster %s cannot be read: %s", cluster, error)
             continue
-        if found:
-            seen_at = min(datetime.fromisoformat(topic.at).timestamp() for topic in found.values())
-            upstream.recall(cluster, {name: topic.partitions for name, topic in found.items()}, seen_at)
+        if topics:
+            seen_at = min(datetime.fromisoformat(topic.at).timestamp() for topic in topics.values())
+            upstream.recall(cluster, {name: topic.partitions for name, topic in topics.items()}, seen_at)

@@ -72,9 +72,9 @@ class Listings:
             context.self_node,
             *map(id, made_of),
         )
-        found = self._listings.get(key)
-        if found is None:
-            if sum(len(body) for one in self._listings.values() for body in one.bodies.values()) > MAX_BYTES:
+        listing = self._listings.get(key)
+        if listing is None:
+            if sum(len(body) for listing in self._listings.values() for body in listing.bodies.values()) > MAX_BYTES:
                 self._listings.clear()
-            found = self._listings[key] = Listing(made_of)
-        return found
+            listing = self._listings[key] = Listing(made_of)
+        return listing

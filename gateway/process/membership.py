@@ -125,7 +125,9 @@ class Membership:
     @staticmethod
     def _namesake(own: GatewayRecord, records: Iterable[GatewayRecord]) -> GatewayRecord | None:
         """A gateway of this name that has workers where this one has none, or the reverse."""
-        return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
+        return next(
+            (record for record in records if record.gateway == own.gateway and record.worker_of != own.worker_of), None
+        )
 
     def listed(self, zone: str) -> tuple[NodeAddress, ...]:
         """Bootstrap addresses of a zone's gateways; of all gateways if none of the zone lives."""

@@ -140,10 +140,10 @@ class Answering:
     async def of(self, peers: Collection[GatewayRecord]) -> tuple[GatewayRecord, ...]:
         """The gateways among `peers` that live, each probed once. The own gateway always does."""
         others = [peer for peer in peers if peer.id != self._own_id]
-        found = await asyncio.gather(*(self._silence(peer) for peer in others))
+        silences = await asyncio.gather(*(self._silence(peer) for peer in others))
         self._silences = {
             peer.id: self._silences[peer.id] + silence if silence else 0
-            for peer, silence in zip(others, found, strict=True)
+            for peer, silence in zip(others, silences, strict=True)
             if not silence or peer.id in self._silences
         }
         dead = {peer.id for peer in others if self._silences.get(peer.id, 0) >= SILENCES}
@@ -216,5 +216,5 @@ class Lately:
 
     def listed(self, zone: str = "") -> tuple[NodeAddress, ...]:
         """Addresses of gateways that are registered or were lately, optionally of one zone."""
-        found = {address for address, where, _ in self._seen.values() if zone in ("", where)}
-        return tuple(sorted(found))  # workers of a gateway share one address
+        addresses = {address for address, where, _ in self._seen.values() if zone in ("", where)}
+        return tuple(sorted(addresses))  # workers of a gateway share one address

@@ -115,7 +115,7 @@ class UsageReporter:
         if now - self._swept_at < forgotten_s / 24:
             return
         self._swept_at = now
-        for key in [key for key, told in self._known.items() if now - told.at > forgotten_s]:
+        for key in [key for key, record in self._known.items() if now - record.at > forgotten_s]:
             self._forget(key)
 
     def _forget(self, key: _Key) -> None:
@@ -156,9 +156,9 @@ class UsageReporter:
         if self._bytes[user] <= 0:
             del self._bytes[user]
 
-    def _warn(self, kind: str, text: str, *said: object) -> None:
+    def _warn(self, kind: str, text: str, *arguments: object) -> None:
         if self._damped.lets(kind, clock.now()):
-            _log.warning(text, *said)
+            _log.warning(text, *arguments)
 
 
 def _size(instance: str, name: str) -> int:

@@ -44,7 +44,7 @@ def connections(limit: int) -> int:
     return max(1, (limit - min(RESERVED, limit // 4)) // PER_CONNECTION)
 
 
-def beside(limit: int, clients: int) -> Beside:
+def divide(limit: int, clients: int) -> Beside:
     """Divides the descriptors that are left after the gateway's own, and two for each client."""
     left = max(0, limit - clients * PER_CONNECTION - min(RESERVED, limit // 4) // 2)
     return Beside(left - left // 4, left // 4)

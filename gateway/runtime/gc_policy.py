@@ -25,7 +25,7 @@ MIN_PAUSE_S = 3600.0
 GROWTH = 1.5
 
 
-def spare_the_old() -> None:
+def exempt_old_objects() -> None:
     """Exempts objects that have survived two collections from further ones."""
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, NEVER)

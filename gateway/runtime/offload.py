@@ -31,7 +31,7 @@ R = TypeVar("R")
 _THREAD = ThreadPoolExecutor(1, "heavy")
 
 
-async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def offload(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The function's result, computed in the thread. Cancelling the caller does not stop it."""
 
     def work() -> R:
@@ -61,10 +61,10 @@ _to_free = SimpleQueue[list[Any]]()
 
 @cache
 def _start_freeing() -> None:
-    threading.Thread(target=_free_for_ever, name="freeing", daemon=True).start()
+    threading.Thread(target=_free_loop, name="freeing", daemon=True).start()
 
 
-def _free_for_ever() -> None:
+def _free_loop() -> None:
     while True:
         free(_to_free.get())
 

@@ -87,10 +87,10 @@ class DataCache:
         self._judgement, self._live = CommitDecision(), 0
         self._agreed_us: int | None = None
         self._error = ""
-        self._said, self._said_s = Published(who=self._who), 0.0
+        self._published, self._published_s = Published(who=self._who), 0.0
         """The newest published record, and its time."""
         self._connected = self._closing = False
-        self._told: tuple[tuple[int, int], tuple[int, int]] | None = None
+        self._heeded: tuple[tuple[int, int], tuple[int, int]] | None = None
         """Versions of the nodes for reloads and changes at the last look; None: there was none."""
         self._asked_us = 0
         """The newest position of other nodes that this node has been woken for."""
@@ -112,7 +112,7 @@ class DataCache:
             log.info("cache %s: the content of %d is served, from the file", self.name, self._cache.main.at_us)
             self._serve()
         self._nodes.create()
-        self._nodes.join(self.node, self._said)
+        self._nodes.join(self.node, self._published)
         self._heed(self._tree)  # Before the first read, so that later requests count as new.
         self._unlisten = self._tree.listen(self._events.put)
         self._thread.start()
@@ -276,11 +276,11 @@ class DataCache:
 
     def _heed(self, reads: Reads, wake: Callable[[], None] | None = None) -> None:
         """Heed requests since the last look: to reload, or to read a changed source."""
-        told = self._nodes.reloads(reads, wake).of(self.node), self._nodes.changed(reads, wake)
-        before, self._told = self._told, told
-        if before is None or told == before:
+        seen = self._nodes.reloads(reads, wake).of(self.node), self._nodes.changed(reads, wake)
+        before, self._heeded = self._heeded, seen
+        if before is None or seen == before:
             return
-        if told[0] != before[0]:
+        if seen[0] != before[0]:
             log.info("cache %s: asked to reload, everything is read anew", self.name)
             self.reload()
         self._reading.now()
@@ -291,13 +291,14 @@ class DataCache:
             holds = self._cache.holds
         main_us = 0 if self._main is None else self._main.at_us
         reading, now_s = self._reading, self._clock_s()
-        said = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
-        if replace(said, main_us=self._said.main_us) == self._said and now_s - self._said_s < LOOK_S:
-            said = self._said  # Publishing wakes all nodes, and none waits for `main_us`: the next record has it.
-        other = self._nodes.publish(self.node, said)
-        if said is not self._said:
-            self._said, self._said_s = said, now_s
-        return other
+        record = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
+        if replace(record, main_us=self._published.main_us) == self._published and now_s - self._published_s < LOOK_S:
+            # Publishing wakes all nodes, and none waits for `main_us`: the next record has it.
+            record = self._published
+        holder_of_id = self._nodes.publish(self.node, record)
+        if record is not self._published:
+            self._published, self._published_s = record, now_s
+        return holder_of_id
 
     def _go(self, commit: ContentCommit | None) -> None:
         if commit is None:

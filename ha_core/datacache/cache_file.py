@@ -138,8 +138,8 @@ def _put(file: BinaryIO, content: Content, parts: Iterable[Block]) -> None:
     os.fsync(file.fileno())
 
 
-def _line(said: dict[str, Any]) -> bytes:
-    text = _encode(said).encode()
+def _line(fields: dict[str, Any]) -> bytes:
+    text = _encode(fields).encode()
     return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode() + b" " + text + b"\n"
 
 

@@ -30,16 +30,16 @@ class ChangeNotifier(Poller):
         :param say: reports faults to people.
         """
         self._newest = newest
-        self._told: dict[str, int] = {}
+        self._notified: dict[str, int] = {}
         """Cache → the change that its nodes were notified of."""
         failed = "Nodes are not notified of changes at once, and read them later"
-        super().__init__("datacache-announcing", self._tell, connect, lambda why: say(f"{failed}: {why}"), look_s)
+        super().__init__("datacache-announcing", self._notify, connect, lambda why: say(f"{failed}: {why}"), look_s)
 
-    def _tell(self, store: Store) -> None:
+    def _notify(self, store: Store) -> None:
         for name, newest_us in self._newest().items():
             # At the first poll, too: nodes were not notified of changes before it.
-            if self._told.get(name) != newest_us:
+            if self._notified.get(name) != newest_us:
                 nodes = CacheNodes(store.tree, name)
                 nodes.create()
                 nodes.announce()
-                self._told[name] = newest_us
+                self._notified[name] = newest_us

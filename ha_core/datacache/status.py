@@ -23,7 +23,7 @@ class CacheStatus:
     nodes: tuple[LiveNode, ...]
 
     @property
-    def behind(self) -> Iterator[LiveNode]:
+    def lagging(self) -> Iterator[LiveNode]:
         """Nodes that serve an older state than the agreed one."""
         return (node for node in self.nodes if node.published.main_us < (self.commit_us or 0))
 
@@ -33,7 +33,7 @@ class CacheStatus:
         return (node for node in self.nodes if node.published.trouble)
 
 
-def standings(tree: Tree) -> tuple[CacheStatus, ...]:
+def statuses(tree: Tree) -> tuple[CacheStatus, ...]:
     """All caches with live nodes, by name."""
     found = []
     for name in sorted(map(decode, tree.children(ROOT))):

@@ -17,9 +17,9 @@ class Approvals(OnTree):
 
         def write() -> None:
             ops: list[Op] = [placed(path, documents.to_bytes(approval), self._tree.get(path))]
-            for one in self.waiting_approvals():
-                old = paths.path_of(WaitingApproval, one.run)
-                node = self._tree.get(old) if one.answer_by < approval.since and old != path else None
+            for waiting in self.waiting_approvals():
+                old = paths.path_of(WaitingApproval, waiting.run)
+                node = self._tree.get(old) if waiting.answer_by < approval.since and old != path else None
                 if node is not None:
                     ops.append(Remove(old, node.version))
             self._tree.write(ops)

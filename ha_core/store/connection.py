@@ -184,17 +184,17 @@ def open_connection(
 
 def _secured(security: StoreSecurity) -> dict[str, Any]:
     """kazoo's arguments. StoreSecurityError: the TLS files cannot be used."""
-    told: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if security.tls is not None:
         try:
             context_of(security.tls, as_plain=False)
         except TlsFilesError as error:
             raise StoreSecurityError(f"TLS to ZooKeeper: {error}") from None
-        told["handler"] = TlsHandler(security.tls)
+        options["handler"] = TlsHandler(security.tls)
     if security.username:
-        told["auth_data"] = {("digest", f"{security.username}:{security.password}")}
-        told["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
-    return told
+        options["auth_data"] = {("digest", f"{security.username}:{security.password}")}
+        options["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
+    return options
 
 
 def _over(security: StoreSecurity) -> str:
@@ -207,8 +207,8 @@ def _over(security: StoreSecurity) -> str:
 def _unresolved(hosts: str) -> str:
     """A hint for host names that do not resolve: kazoo only reports that no server answered."""
     names = []
-    for one in hosts.partition("/")[0].split(","):
-        host = one.strip().rpartition(":")[0].strip("[]") or one.strip()
+    for entry in hosts.partition("/")[0].split(","):
+        host = entry.strip().rpartition(":")[0].strip("[]") or entry.strip()
         try:
             socket.getaddrinfo(host, None)
         except OSError:

@@ -71,7 +71,7 @@ class Deletions(OnTree):
         """
         wanted = [paths.path_of(DeletedRecords, name) for name in sorted(topics)]
         found = demanded(self._tree, DeletedRecords, "a move may serve records again that clients have deleted", wanted)
-        return {(one.name, partition): offset for one in found for partition, offset in one.below.items()}
+        return {(deleted.name, partition): offset for deleted in found for partition, offset in deleted.below.items()}
 
     def lower_deleted(self, topic: str, known: Mapping[int, int], below: Mapping[int, int]) -> None:
         """Lower the offsets of some partitions, if they still equal `known`: the log has records below its offset, so

@@ -21,9 +21,9 @@ class NoStateError(StoreError):
     @classmethod
     def at(cls, hosts: str, root: str, others: list[str]) -> NoStateError:
         """:param others: roots that have a state."""
-        known = f" There is one at {', '.join(others)}." if others else ""
+        hint = f" There is one at {', '.join(others)}." if others else ""
         return cls(
-            f"ZooKeeper at {hosts} has no state of Switchyard at {root or '/'}.{known} Correct --root or "
+            f"ZooKeeper at {hosts} has no state of Switchyard at {root or '/'}.{hint} Correct --root or "
             "SWITCHYARD_ROOT, or --zookeeper. A new installation begins with `switchyard clusters add`."
         )
 

@@ -131,22 +131,22 @@ def from_bytes(path: str, data: bytes) -> StoredQuota | None:
     if not limits:
         return None
     if entity is None and "entity" in document:
-        entity = _said(path, _object(path, document, "entity"))
+        entity = _entity_of(path, _object(path, document, "entity"))
         if path_of(entity) != path:
             raise UnreadableDocumentError(f"{path}: the quota inside is for {entity}")
     return StoredQuota(entity, name, limits, document.get("origin") == _PLATFORM)
 
 
 def note_to_bytes(path: str) -> bytes:
-    said = {"version": _NOTE_VERSION, "entity_path": path.removeprefix(f"{ROOT}/")}
-    return json.dumps(said, separators=(",", ":")).encode()
+    note = {"version": _NOTE_VERSION, "entity_path": path.removeprefix(f"{ROOT}/")}
+    return json.dumps(note, separators=(",", ":")).encode()
 
 
 def note_from_bytes(data: bytes) -> str | None:
     """The path of the changed node; None: the note's format is unknown. ZooKeeper interprets the result as a path."""
     try:
-        said = json.loads(data[:MAX_BYTES])
-        below = said["entity_path"] if "entity_path" in said else f"{said['entity_type']}/{said['entity_name']}"
+        note = json.loads(data[:MAX_BYTES])
+        below = note["entity_path"] if "entity_path" in note else f"{note['entity_type']}/{note['entity_name']}"
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     if not isinstance(below, str) or not below.isascii() or not below.isprintable():
@@ -157,8 +157,8 @@ def note_from_bytes(data: bytes) -> str | None:
 def number_of(note: str) -> int | None:
     """The number in a note's name; None: the name is not one of a note."""
     digits = note.removeprefix(PREFIX)
-    known = note.startswith(PREFIX) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
-    return int(digits) if known else None
+    valid = note.startswith(PREFIX) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if valid else None
 
 
 def note_path(number: int) -> str:
@@ -182,14 +182,14 @@ def _parsed(path: str, data: bytes) -> Mapping[str, Any]:
 
 
 def _object(path: str, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = document.get(key, {})
-    if not isinstance(found, dict):
+    value = document.get(key, {})
+    if not isinstance(value, dict):
         raise UnreadableDocumentError(f"{path}: {key} is not a JSON object")
-    return found
+    return value
 
 
-def _said(path: str, said: Mapping[str, Any]) -> QuotaEntity:
-    names = {key: name for key, name in said.items() if isinstance(name, str)}
+def _entity_of(path: str, fields: Mapping[str, Any]) -> QuotaEntity:
+    names = {key: name for key, name in fields.items() if isinstance(name, str)}
     entity = QuotaEntity(names.get("user"), names.get("client-id"), names.get("topic"))
     try:
         check_entity(entity)

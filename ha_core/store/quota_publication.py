@@ -44,8 +44,8 @@ class QuotaPublications(OnTree):
         if node is None:
             return Publication(0, "", None)
         try:
-            said = json.loads(node.data)
-            return Publication(int(said["through_us"]), str(said["by"]), node)
+            fields = json.loads(node.data)
+            return Publication(int(fields["through_us"]), str(fields["by"]), node)
         except (ValueError, TypeError, KeyError):
             # The next publication repairs it.
             return Publication(0, "", node)

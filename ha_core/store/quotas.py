@@ -85,9 +85,9 @@ class QuotaNodes(OnTree):
         """The quota use that each live gateway reports."""
         return list(readable(self._tree.impatient(), QuotaUse))
 
-    def watch_quotas(self, told: Callable[[QuotasFound], None]) -> QuotaWatcher:
+    def watch_quotas(self, on_quotas: Callable[[QuotasFound], None]) -> QuotaWatcher:
         """Delivers all quotas, and again after each change, from a thread of its own. Returns at once."""
-        return QuotaWatcher(self._tree, told)
+        return QuotaWatcher(self._tree, on_quotas)
 
 
 def _read_all(tree: Reads, found: QuotasFound) -> None:
@@ -138,9 +138,9 @@ class FollowedQuotas:
 class QuotaWatcher:
     """The quotas that were read last stay in force while ZooKeeper is away."""
 
-    def __init__(self, tree: Tree, told: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
+    def __init__(self, tree: Tree, on_quotas: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
         self._followed = FollowedQuotas(tree.impatient())
-        self._told = told
+        self._on_quotas = on_quotas
         self._rereading = Rereading(tree, "quotas", self._read, poll_s)
 
     def close(self) -> None:
@@ -148,4 +148,4 @@ class QuotaWatcher:
         self._rereading.close()
 
     def _read(self, wake: Callable[[], None], anew: bool) -> Callable[[], None] | None:
-        return (lambda: self._told(self._followed.found)) if self._followed.read(wake, anew) else None
+        return (lambda: self._on_quotas(self._followed.found)) if self._followed.read(wake, anew) else None

@@ -71,7 +71,7 @@ class Rereading:
 
     def _read(self) -> None:
         try:
-            tell = self._reader(self._wake, self._anew)
+            callback = self._reader(self._wake, self._anew)
         except (StoreError, UnreadableDocumentError) as error:
             log.warning("%s not read, what was read last stays in force: %s", self._name, error)
             return
@@ -80,8 +80,8 @@ class Rereading:
             log.exception("%s not read, what was read last stays in force", self._name)
             return
         self._anew = False
-        if tell is not None:
-            self._tell(tell)
+        if callback is not None:
+            self._tell(callback)
 
     def _tell(self, callback: Callable[[], object]) -> None:
         """A failing callback must not end the thread: every later change would go unseen."""

@@ -59,25 +59,25 @@ def from_environment() -> StoreSecurity:
 def load(path: Path) -> StoreSecurity:
     """:raises StoreSecurityError: names file, key and remedy."""
     try:
-        found = yaml.safe_load(_text(path, str(path)))
+        document = yaml.safe_load(_text(path, str(path)))
     except yaml.YAMLError as error:
         raise StoreSecurityError(f"{path}: {error}. Correct the YAML.") from None
-    return parse(found, str(path), path.parent)
+    return parse(document, str(path), path.parent)
 
 
-def parse(found: Any, where: str, folder: Path) -> StoreSecurity:
+def parse(document: Any, where: str, folder: Path) -> StoreSecurity:
     """:param folder: of files with relative names.
     :raises StoreSecurityError: names key and remedy.
     """
-    if not isinstance(found, Mapping):
-        raise StoreSecurityError(f"{where}: holds {type(found).__name__}. Write `tls: …` and `username: …`.")
-    if unknown := sorted(str(key) for key in found if key not in _KEYS):
+    if not isinstance(document, Mapping):
+        raise StoreSecurityError(f"{where}: holds {type(document).__name__}. Write `tls: …` and `username: …`.")
+    if unknown := sorted(str(key) for key in document if key not in _KEYS):
         raise StoreSecurityError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(_KEYS)}.")
     try:
-        tls = named_files(found["tls"], f"{where}: tls", folder) if "tls" in found else None
+        tls = named_files(document["tls"], f"{where}: tls", folder) if "tls" in document else None
     except TlsFilesError as error:
         raise StoreSecurityError(str(error)) from None
-    username, file = found.get("username", ""), found.get("password_file")
+    username, file = document.get("username", ""), document.get("password_file")
     if not isinstance(username, str) or ":" in username:
         raise StoreSecurityError(f"{where}: username {username!r} is not a name; it may hold no colon.")
     if bool(username) != (file is not None):

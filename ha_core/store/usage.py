@@ -137,16 +137,17 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
     for what, name, use in seen:
         table = topics if what == "topic" else groups
         known = table.get(name, ())
-        same = next((one for one in known if (use.instance, use.how) == (one.instance, one.how)), None)
-        goes = same if same is not None or len(known) < MAX_USES else _gives_way(known, use)
-        comes = use if same is None else _newer(same, use)
-        grows = _size(comes) - (0 if goes is None else _size(goes))
+        equal = next((each for each in known if (use.instance, use.how) == (each.instance, each.how)), None)
+        replaced = equal if equal is not None or len(known) < MAX_USES else _gives_way(known, use)
+        added = use if equal is None else _newer(equal, use)
+        grows = _size(added) - (0 if replaced is None else _size(replaced))
         grows += 0 if known else len(name.encode()) + _ENTRY_BYTES
-        full = (len(known) >= MAX_USES and goes is None) or (not known and len(table) >= MAX_NAMES)
+        full = (len(known) >= MAX_USES and replaced is None) or (not known and len(table) >= MAX_NAMES)
         if full or (grows > 0 and size + grows > MAX_BYTES):
-            left_out += same is None
+            left_out += equal is None
             continue
-        table[name] = (*known, comes) if goes is None else tuple(comes if one is goes else one for one in known)
+        kept = tuple(added if each is replaced else each for each in known)
+        table[name] = (*known, added) if replaced is None else kept
         size += grows
     return usage.model_copy(update={"topics": topics, "groups": groups}), left_out
 
@@ -156,7 +157,7 @@ def only(usage: Usage, keeps: Callable[[Sighting], Use | None]) -> Usage:
 
     def kept(what: Literal["topic", "group"], table: Mapping[str, tuple[Use, ...]]) -> dict[str, tuple[Use, ...]]:
         found = {
-            name: tuple(use for one in uses if (use := keeps(Sighting(what, name, one))) is not None)
+            name: tuple(use for each in uses if (use := keeps(Sighting(what, name, each))) is not None)
             for name, uses in table.items()
         }
         return {name: uses for name, uses in found.items() if uses}
@@ -174,26 +175,26 @@ def sightings(usage: Usage) -> Iterator[Sighting]:
 
 def _newer(known: Use, seen: Use) -> Use:
     """`known` updated by `seen`; the very same object where nothing changes that is worth a write."""
-    newer = known
+    updated = known
     if seen.software is not None and seen.software != known.software:
-        newer = newer.changed(software=seen.software)
+        updated = updated.changed(software=seen.software)
     if seen.last is not None:
         idle = known.idle(datetime.fromisoformat(seen.last))
         if idle is None or idle >= REWRITTEN_AFTER:
-            newer = newer.changed(last=seen.last)
-    return newer
+            updated = updated.changed(last=seen.last)
+    return updated
 
 
 def _gives_way(known: tuple[Use, ...], use: Use) -> Use | None:
     """The use that a new one replaces, of a full entry; None: all are live, and of different clients."""
-    seen = [one for one in known if one.how != "declared"]
+    seen = [each for each in known if each.how != "declared"]
     if use.last is not None:
         now = datetime.fromisoformat(use.last)
-        dead = [one for one in seen if (idle := one.idle(now)) is not None and idle > LIVE_WITHIN]
+        dead = [each for each in seen if (idle := each.idle(now)) is not None and idle > LIVE_WITHIN]
         if dead:
             return min(dead, key=_seen_at)
-    family, count = max(Counter(one.family for one in seen).items(), key=lambda found: found[1], default=("", 0))
-    return min((one for one in seen if one.family == family), key=_seen_at) if count >= FAMILY else None
+    family, count = max(Counter(each.family for each in seen).items(), key=lambda found: found[1], default=("", 0))
+    return min((each for each in seen if each.family == family), key=_seen_at) if count >= FAMILY else None
 
 
 def _seen_at(use: Use) -> str:

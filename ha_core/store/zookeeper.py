@@ -161,8 +161,8 @@ def connect(
     """
     if root and (not root.startswith("/") or root.endswith("/")):
         raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
-    known = from_environment() if security is None else security
-    connection = open_connection(hosts, known, session_timeout_s, connect_timeout_s, patience_s)
+    secured = from_environment() if security is None else security
+    connection = open_connection(hosts, secured, session_timeout_s, connect_timeout_s, patience_s)
     try:
         if not create:
             _require_state(connection, root)

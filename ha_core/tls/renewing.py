@@ -67,7 +67,7 @@ class Renewing(Generic[T]):
 def _mark(file: str) -> Mark:
     """A value that changes with the file's content; None: the file is missing."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

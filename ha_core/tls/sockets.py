@@ -42,17 +42,17 @@ class TlsSocket(ssl.SSLSocket):
         count = 0
         for number in range(MAX_RECORDS if room else 0):
             try:
-                found = int(self.read(len(room) - count, room[count:]))
+                taken = int(self.read(len(room) - count, room[count:]))
             except ssl.SSLWantReadError:
                 break
             except ssl.SSLWantWriteError:
                 raise _takes_nothing() from None
             except ValueError:  # both sides have shut down
                 return count
-            if not found:
+            if not taken:
                 self._ended = True
                 return count
-            count += found
+            count += taken
             if count == len(room):
                 return count
             # A socket that waits would wait for more bytes. The others are mostly read for one record: asking the
@@ -94,15 +94,15 @@ class TlsSocket(ssl.SSLSocket):
 
     def shutdown(self, how: int) -> None:
         """Tells the other side, in TLS as well, that no more is sent. Received bytes are still decrypted."""
-        self._say_the_end()
+        self._send_close_notify()
         socket.socket.shutdown(self, how)
 
     def close(self) -> None:
         if self.fileno() >= 0 and self.gettimeout() == 0:  # else it would wait for the other side's close_notify
-            self._say_the_end()
+            self._send_close_notify()
         super().close()
 
-    def _say_the_end(self) -> None:
+    def _send_close_notify(self) -> None:
         """Sends close_notify: without it clients take the end for an attack (a truncation), and log it as an error."""
         with contextlib.suppress(OSError, ValueError):
             self.unwrap()

@@ -89,7 +89,7 @@ class World(RuleBasedStateMachine):
             clock_s=lambda: self.now_s,
         )
         cache._nodes.create()
-        cache._nodes.join(cache.node, cache._said)
+        cache._nodes.join(cache.node, cache._published)
         cache._connected = True
         return Process(cache.node, store, cache)
 

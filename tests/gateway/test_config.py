@@ -221,7 +221,7 @@ def test_certificates_and_passwords_of_zookeeper_come_from_files_beside_the_conf
     assert config.zookeeper.security == StoreSecurity(TlsFiles(ca, certificate, key), "u", "s3cret")
     assert "s3cret" not in repr(config)
     # And a process that works on the gateway's behalf is told the same
-    assert parse(config.zookeeper.told, "told", Path("/elsewhere")) == config.zookeeper.security
+    assert parse(config.zookeeper.for_helpers, "told", Path("/elsewhere")) == config.zookeeper.security
 
 
 def test_the_documented_configuration_names_every_key_there_is() -> None:

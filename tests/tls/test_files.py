@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, server_context
-from ha_core.tls.naming import named_files, told
+from ha_core.tls.naming import file_names, named_files
 from ha_core.tls.renewing import LOOK_EVERY_S, Renewing
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
@@ -65,7 +65,7 @@ def test_a_server_needs_a_certificate_and_what_it_verifies_others_by(authority: 
 def test_names_of_files_are_relative_to_the_file_that_names_them() -> None:
     found = named_files({"ca_file": "ca.pem", "certificate_file": "/etc/a.pem"}, "profile x: tls", Path("/conf"))
     assert found == TlsFiles("/conf/ca.pem", "/etc/a.pem")
-    assert named_files(told(found), "", Path()) == found
+    assert named_files(file_names(found), "", Path()) == found
     assert named_files({}, "", Path()) == TlsFiles()
 
 

@@ -14,7 +14,7 @@ from gateway.process.broker_connections import BrokerConnections
 from gateway.process.sockets.admission import ConnectionShares, Logins, share
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived, Handshakes
-from gateway.process.sockets.lingering_close import LingeringClose, part
+from gateway.process.sockets.lingering_close import LingeringClose, close_gracefully
 from gateway.process.sockets.listeners import Listeners
 from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
 from gateway.runtime import clock, descriptors
@@ -70,14 +70,14 @@ class Clients:
             most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
             server = config.tls.server
             self.handshakes = Handshakes(loop, server, most, patience_s, counts, self._damped, self._admit)
-        self.farewells = LingeringClose(loop)
+        self.lingering = LingeringClose(loop)
         self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
 
-    def know_limits(self) -> None:
+    def fit_limits(self) -> None:
         """Lowers the limits to fit the process's limit of open files."""
         limit, wanted = descriptors.raised(), self.most
         self.most = min(wanted, descriptors.connections(limit))
-        self.brokers.most, self.most_leaving = descriptors.beside(limit, self.most)
+        self.brokers.most, self.most_leaving = descriptors.divide(limit, self.most)
         if self.most < wanted:
             _log.warning(
                 "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
@@ -105,8 +105,8 @@ class Clients:
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
             user, port = connection.session.entry.user, connection.session.port
-            said = (cause.value, user, connection.address, port, detail)
-            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
+            fields = (cause.value, user, connection.address, port, detail)
+            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
 
     def keeps(self, connection: ClientConnection, count: int) -> None:
         """Notes how many bytes of answers wait for a client. If all clients together exceed the limit, closes the
@@ -119,7 +119,7 @@ class Clients:
         connection.kept_bytes = count
         most = self._limits.max_held_bytes
         while self.kept_bytes > most:
-            worst = max(self.open, key=lambda one: one.kept_bytes)
+            worst = max(self.open, key=lambda each: each.kept_bytes)
             before = worst.kept_bytes
             if not before:
                 return
@@ -163,15 +163,15 @@ class Clients:
         self.listeners.close()
         if self.handshakes is not None:
             self.handshakes.close()
-        await part(self.open, self.farewells)
+        await close_gracefully(self.open, self.lingering)
 
     @property
     def _most_per_user(self) -> int:
-        said = self._limits.max_connections_per_user
+        configured = self._limits.max_connections_per_user
         # Users that an issuer, certificates or the platform name cannot be counted: they are taken for several.
         users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
         users += self._certified + self._named_elsewhere
-        return share(self.most, users) if said is None else said
+        return share(self.most, users) if configured is None else configured
 
     def _has_room(self) -> bool:
         if self.handshakes is not None and not self.handshakes.has_room():
@@ -190,8 +190,8 @@ class Clients:
             self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
             return
         # The oldest leave first. At a stop all clients leave at once, and none arrives.
-        while (left := len(self.farewells)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
-            self.farewells.end_oldest()
+        while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
+            self.lingering.end_oldest()
         self.accepted += 1
         client = Arrived(sock, place, host)
         if self.handshakes is None:

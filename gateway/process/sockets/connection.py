@@ -78,7 +78,7 @@ class ConnectionHost(Protocol):
     def keeps(self, connection: ClientConnection, count: int) -> None: ...
     def holds_brokers(self, connection: ClientConnection, count: int) -> None: ...
     def has_room_for_broker(self, connection: ClientConnection) -> bool: ...
-    def farewell(self, client: socket.socket) -> None: ...
+    def linger(self, client: socket.socket) -> None: ...
     def progressed(self, connection: ClientConnection) -> None: ...
 
 
@@ -459,7 +459,7 @@ class ClientConnection:
     def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:
             return
-        told = self.session.life.connected
+        was_connected = self.session.life.connected
         lease, decided_at = self.session.shared.lease, clock.now()
         leased = lease.holds(decided_at)
         try:
@@ -493,7 +493,7 @@ class ClientConnection:
         if gone and life.connected:
             self._client_gone()
             return
-        if told and not life.connected:
+        if was_connected and not life.connected:
             self._cut_off()
         if life.parts and not isinstance(life, Open):
             self._end_later(life.cause, life.detail)
@@ -608,18 +608,18 @@ class ClientConnection:
 
     def _want(self) -> None:
         session = self.session
-        kept = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
-        if kept != self.kept_bytes:
-            self.host.keeps(self, kept)
+        unsent = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
+        if unsent != self.kept_bytes:
+            self.host.keeps(self, unsent)
             if self.ended:
                 return
-        told, clogged = session.life.connected, self._clogged()
+        connected, clogged = session.life.connected, self._clogged()
         if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
             # Deferred, so that other connections have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
-        self.client.want(told and not (clogged or session.paused))
-        free = not self.client.pending or not told
+        self.client.want(connected and not (clogged or session.paused))
+        free = not self.client.pending or not connected
         for broker in self.brokers.values():
             if broker.channel is not None:
                 upstream = session.upstreams.get(broker.lane)
@@ -640,7 +640,7 @@ class ClientConnection:
         self.host.holds_brokers(self, 0)
         life = self.session.life
         if life.parts and life.connected:
-            self.host.farewell(self.client.release())
+            self.host.linger(self.client.release())
         else:
             self.client.close()
         self.host.closed(self, cause, detail)

@@ -27,7 +27,7 @@ class LingeringClose:
     def __len__(self) -> int:
         return len(self._open)
 
-    def see_off(self, sock: socket.socket) -> None:
+    def linger(self, sock: socket.socket) -> None:
         """Closes a socket that is no longer read or written to."""
         try:
             sock.shutdown(socket.SHUT_WR)
@@ -69,7 +69,7 @@ WRITES_S = 10.0
 _STEP_S = 0.02
 
 
-async def part(connections: Collection[ClientConnection], farewells: LingeringClose) -> None:
+async def close_gracefully(connections: Collection[ClientConnection], lingering: LingeringClose) -> None:
     """Takes nothing more from clients, answers requests in flight, and ends each connection after its last answer.
 
     :param connections: shrinks as they end.
@@ -82,9 +82,9 @@ async def part(connections: Collection[ClientConnection], farewells: LingeringCl
     for connection in tuple(connections):
         connection.end(Cause.SHUTDOWN)
     until = time.monotonic() + PATIENCE_S
-    while farewells and time.monotonic() < until:  # noqa: ASYNC110
+    while lingering and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(_STEP_S)
-    farewells.close()
+    lingering.close()
 
 
 def _unanswered(connections: Collection[ClientConnection], waited_s: float) -> bool:

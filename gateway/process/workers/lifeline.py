@@ -33,13 +33,13 @@ def die_with(parent: int) -> bool:
     return os.getppid() == parent
 
 
-def tell(told: WorkerState) -> None:
+def report(state: WorkerState) -> None:
     """Reports the state to the parent, which reads the standard output."""
-    sys.stdout.write(json.dumps(told._asdict()) + "\n")
+    sys.stdout.write(json.dumps(state._asdict()) + "\n")
     sys.stdout.flush()
 
 
-def heard(line: bytes) -> WorkerState:
+def parse(line: bytes) -> WorkerState:
     """:raises ValueError: the line is not a worker's report."""
     said = json.loads(line)
     try:

@@ -56,11 +56,11 @@ class Pages:
             return reasons or ["no worker lives"]
         ready = 0
         for answer in ask(now.pages, "/readyz", timeout_s=READY_S):
-            found = _document(answer)
-            if found is None:
+            document = _document(answer)
+            if document is None:
                 reasons.append(f"worker {answer.page.worker} does not answer")
-            elif not found.get("ready"):
-                reasons += (f"worker {answer.page.worker}: {why}" for why in found.get("reasons", ()))
+            elif not document.get("ready"):
+                reasons += (f"worker {answer.page.worker}: {why}" for why in document.get("reasons", ()))
             else:
                 ready += 1
         if now.all_have_served:
@@ -71,49 +71,49 @@ class Pages:
 
     def metrics(self) -> bytes:
         now = self._standing()
-        told = {one.page.start: one.body for one in ask(now.pages, "/metrics") if one.status == _OK}
-        return render(_Collected([*self._totals.of(told), *_own(now, len(told))]))
+        texts = {answer.page.start: answer.body for answer in ask(now.pages, "/metrics") if answer.status == _OK}
+        return render(_Collected([*self._totals.of(texts), *_own(now, len(texts))]))
 
     def more(self) -> Mapping[str, JsonPage]:
         """By path."""
         return {"/connections": self._connections, "/explain": self._explain}
 
-    def _connections(self, asked: Asked) -> _Found:
+    def _connections(self, request: Asked) -> _Found:
         """Rows of all workers, in the order of a single worker's page."""
-        documents, silent, refusal = self._documents("/connections", asked)
+        documents, silent, refusal = self._documents("/connections", request)
         if refusal is not None:
             return refusal
-        rows = [row for found in documents for row in found["connections"]]
+        rows = [row for document in documents for row in document["connections"]]
         rows.sort(key=lambda row: tuple(row[field] or "" for field in ("user", "client_id", "address", "since")))
-        limit = int(asked.fields.get("limit", DEFAULT_ROWS))
-        total = sum(found["total"] for found in documents)
+        limit = int(request.fields.get("limit", DEFAULT_ROWS))
+        total = sum(document["total"] for document in documents)
         return _OK, {"gateway": self._gateway, "total": total, "connections": rows[:limit], **silent}
 
-    def _explain(self, asked: Asked) -> _Found:
-        documents, silent, refusal = self._documents("/explain", asked)
+    def _explain(self, request: Asked) -> _Found:
+        documents, silent, refusal = self._documents("/explain", request)
         if refusal is not None:
             return refusal
-        last = min(documents, key=lambda found: int(found["revision"]))
-        said = [{**found, "gateway": self._gateway, "revision": last["revision"]} for found in documents]
-        if all(one == said[0] for one in said):
-            return _OK, said[0] | silent
+        last = min(documents, key=lambda document: int(document["revision"]))
+        answers = [{**document, "gateway": self._gateway, "revision": last["revision"]} for document in documents]
+        if all(answer == answers[0] for answer in answers):
+            return _OK, answers[0] | silent
         # A worker may see a topic, or follow a change, later than another: then each answer is shown.
         first, *others = documents
         return _OK, {**first, "others": others, **silent}
 
-    def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
+    def _documents(self, path: str, request: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
         """The workers' documents and the errors of those without an answer; or the one answer to give instead."""
-        answers = ask(self._standing().pages, path, asked.fields, asked.token)
+        answers = ask(self._standing().pages, path, request.fields, request.token)
         documents: list[dict[str, Any]] = []
         silent: dict[str, str] = {}
         for answer in answers:
-            found = _document(answer)
-            if found is None:
+            document = _document(answer)
+            if document is None:
                 silent[f"{self._gateway}.{answer.page.worker}"] = f"worker {answer.page.worker} does not answer"
             elif answer.status != _OK:
-                return [], {}, (answer.status, found)
+                return [], {}, (answer.status, document)
             else:
-                documents.append(found)
+                documents.append(document)
         if documents:
             return documents, {"unanswered": silent} if silent else {}, None
         return [], {}, (503, {"error": "; ".join(silent.values()) or "no worker lives"})
@@ -124,10 +124,10 @@ _OK = 200
 
 def _document(answer: PageAnswer) -> dict[str, Any] | None:
     try:
-        found = json.loads(answer.body) if answer.status else None
+        document = json.loads(answer.body) if answer.status else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _own(now: WorkersState, answered: int) -> Iterable[Metric]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway.config import Config
-from gateway.process.workers.lifeline import WorkerState, heard
+from gateway.process.workers.lifeline import WorkerState, parse
 from gateway.process.workers.pages import Pages, WorkersState
 from gateway.process.workers.ports import SharedPorts
 from gateway.process.workers.totals import Totals
@@ -36,28 +36,27 @@ class _Worker:
         self.number = number
         self.start = 0
         self.process: asyncio.subprocess.Process | None = None
-        self.told = WorkerState()
+        self.state = WorkerState()
         self.has_served = False
         """Whether any process of this number has served."""
 
     @property
     def serves(self) -> bool:
-        return self.process is not None and self.told.serving
+        return self.process is not None and self.state.serving
 
     @property
     def page(self) -> WorkerPage | None:
-        return (
-            WorkerPage(self.start, self.number, self.told.http) if self.process is not None and self.told.http else None
-        )
+        lives = self.process is not None and self.state.http
+        return WorkerPage(self.start, self.number, self.state.http) if lives else None
 
 
 class Parent:
-    def __init__(self, config: Config, command: Sequence[str], said: str) -> None:
+    def __init__(self, config: Config, command: Sequence[str], configuration: str) -> None:
         """:param command: starts a worker, when its number, the parent's process id and the listeners are added.
         :param said: the configuration's text, which each worker gets on its standard input: a restarted worker must
             equal the others, and the file may have been changed already, for a restart at night.
         """
-        self._config, self._command, self._said = config, tuple(command), said.encode()
+        self._config, self._command, self._configuration = config, tuple(command), configuration.encode()
         self._workers = [_Worker(number) for number in range(config.workers)]
         self._stopping = asyncio.Event()
         self._starts = 0
@@ -119,7 +118,7 @@ class Parent:
                 self._stopping.set()
                 return
             self._ended += 1
-            if worker.told.serving:
+            if worker.state.serving:
                 pause_s = FIRST_PAUSE_S
             _log.error("worker %d has died (%d); again in %g s", worker.number, code, pause_s)
             with suppress(TimeoutError):
@@ -129,7 +128,7 @@ class Parent:
     async def _run(self, worker: _Worker) -> int:
         """Runs one process to its end; returns its exit code, or minus the signal that ended it."""
         self._starts += 1
-        worker.start, worker.told = self._starts, WorkerState()
+        worker.start, worker.state = self._starts, WorkerState()
         listeners = self._ports.numbers if self._ports is not None else ()
         numbers = ("--worker", str(worker.number), "--parent", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
@@ -146,12 +145,12 @@ class Parent:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(self._said)
+            process.stdin.write(self._configuration)
             process.stdin.close()
             async for line in process.stdout:
                 with suppress(ValueError):  # a library's output
-                    worker.told = heard(line)
-                worker.has_served = worker.has_served or worker.told.serving
+                    worker.state = parse(line)
+                worker.has_served = worker.has_served or worker.state.serving
             return await process.wait()
         finally:
             worker.process = None
@@ -159,7 +158,7 @@ class Parent:
             self._refuse_unless_served()
 
     def _refuse_unless_served(self) -> None:
-        if self._ports is not None and not any(one.serves for one in self._workers):
+        if self._ports is not None and not any(worker.serves for worker in self._workers):
             self._ports.refuse()
 
     async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
@@ -185,8 +184,8 @@ class Parent:
         """Called in callers' threads, so each value is read once."""
         pages, coming_back = [], []
         for worker in self._workers:
-            page, told = worker.page, worker.told
-            if worker.has_served and not (told.serving and page is not None):
+            page, state = worker.page, worker.state
+            if worker.has_served and not (state.serving and page is not None):
                 coming_back.append(worker.number)
             elif page is not None:
                 pages.append(page)

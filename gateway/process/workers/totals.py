@@ -70,15 +70,15 @@ class Totals:
             for sample, value in self._last.pop(start, {}).items():
                 self._carried[sample] = self._carried.get(sample, 0.0) + value
 
-    def of(self, told: Mapping[int, bytes]) -> list[Metric]:
+    def of(self, texts: Mapping[int, bytes]) -> list[Metric]:
         """:param told: start → the metrics text of each worker that has answered."""
         gauges: dict[str, tuple[Metric, dict[Sample, list[float]]]] = {}
         with self._guard:
-            for start, text in told.items():
+            for start, text in texts.items():
                 if start not in self._last:
                     continue  # it has ended since
                 for family in text_string_to_metric_families(text.decode()):
-                    samples = {(one.name, tuple(sorted(one.labels.items()))): one.value for one in family.samples}
+                    samples = {(each.name, tuple(sorted(each.labels.items()))): each.value for each in family.samples}
                     if family.type == "gauge":
                         _, kept = gauges.setdefault(family.name, (_empty(family), {}))
                         for sample, value in samples.items():
@@ -108,10 +108,10 @@ def _combined(gauges: Mapping[str, tuple[Metric, dict[Sample, list[float]]]]) ->
 
 
 def _filled(shape: Metric, samples: Collection[tuple[Sample, float]]) -> Metric:
-    found = _empty(shape)
+    family = _empty(shape)
     for (name, labels), value in samples:
-        found.add_sample(name, dict(labels), value)
-    return found
+        family.add_sample(name, dict(labels), value)
+    return family
 
 
 def _empty(family: Metric) -> Metric:

@@ -72,15 +72,15 @@ class ColumnsReader:
         if "keys" not in block:
             return BlockContent((), (), block.get("gone", ()))
         shape = shape_of(block["shape"])
-        columns = [self._column(shape, number, said) for number, said in enumerate(block["columns"])]
+        columns = [self._column(shape, number, column) for number, column in enumerate(block["columns"])]
         return BlockContent(block["keys"], zip(block["changed_us"], repeat(shape), *columns))
 
-    def _column(self, shape: RowShape, number: int, said: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
-        if not isinstance(said, dict):
-            return [intern(one) if type(one) is str else one for one in said] if shape.outer[number] else said
+    def _column(self, shape: RowShape, number: int, column: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
+        if not isinstance(column, dict):
+            return [intern(text) if type(text) is str else text for text in column] if shape.outer[number] else column
         texts = self._texts.setdefault((shape.key, number), [])
-        texts += map(intern, said["new"])
-        at = said["at"]
+        texts += map(intern, column["new"])
+        at = column["at"]
         return repeat(texts[at]) if isinstance(at, int) else map(texts.__getitem__, at)
 
 
@@ -88,11 +88,11 @@ class RowsReader:
     """Reads the first schema: row by row, with times of deletions."""
 
     def read(self, block: Block) -> BlockContent:
-        fields, said, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
+        fields, rows, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
         records = (
-            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in said
+            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in rows
         )
-        return BlockContent([key for key, *_ in said], records, [key for key, _ in gone])
+        return BlockContent([key for key, *_ in rows], records, [key for key, _ in gone])
 
 
 def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
@@ -112,14 +112,14 @@ def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
 def _block(entries: Sequence[_Entry], texts: _Texts) -> Block:
     keys, records = zip(*entries, strict=True)
     times, (shape, *_), *columns = zip(*records, strict=True)
-    said = (
-        _said(column, texts[shape.key, number]) if shape.outer[number] else column
+    encoded = (
+        _encoded(column, texts[shape.key, number]) if shape.outer[number] else column
         for number, column in enumerate(columns)
     )
-    return {"shape": shape.structure, "keys": keys, "changed_us": times, "columns": list(said)}
+    return {"shape": shape.structure, "keys": keys, "changed_us": times, "columns": list(encoded)}
 
 
-def _said(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
+def _encoded(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
     """The column itself, or the texts that no earlier block had, and each row's index among all texts.
 
     Texts only, since 1 and true are equal.

@@ -143,7 +143,7 @@ class Cache:
         if main is not None and fresh.through_us < main.at_us:
             raise SourceWentBackError(main.at_us, fresh.through_us)
         self._held = fresh
-        if main is None or not fresh.tells(main.at_us):
+        if main is None or not fresh.can_tell(main.at_us):
             return False
         content = fresh.at(main.at_us)
         if content.fingerprint != main.fingerprint:
@@ -161,7 +161,7 @@ class Cache:
             return CommitOutcome.THERE
         if held is None:
             return CommitOutcome.NOTHING_READ
-        if not held.tells(commit.at_us):
+        if not held.can_tell(commit.at_us):
             if commit.at_us > held.through_us:
                 return CommitOutcome.BEHIND
             return CommitOutcome.REFUSED if commit.at_us == self.refused else CommitOutcome.AHEAD
@@ -178,7 +178,7 @@ class Cache:
         """The content at a time, to be agreed on; None: this node cannot tell it."""
         if self.main is not None and at_us == self.main.at_us:
             return ContentCommit(at_us, self.main.fingerprint)
-        if self._held is None or not self._held.tells(at_us):
+        if self._held is None or not self._held.can_tell(at_us):
             return None
         return ContentCommit(at_us, self._held.fingerprint_at(at_us))
 

@@ -85,7 +85,7 @@ class Packed(Mapping[str, Any]):
         return f"Packed({', '.join(self.shape.fields)})"  # without values, which may be secret
 
     def plain(self) -> dict[str, Any]:
-        return {name: said.plain() if type(said := self[name]) is Packed else said for name in self.shape.fields}
+        return {name: value.plain() if type(value := self[name]) is Packed else value for name in self.shape.fields}
 
 
 def shape_of(value: Mapping[str, Any]) -> RowShape:
@@ -98,11 +98,11 @@ def record_of(row: Row) -> Record:
     value = row.value
     if type(value) is Packed and value.record[0] == row.changed_us and value.record[1] is value.shape:
         return value.record
-    said = plain(value) or {}
+    fields = plain(value) or {}
     try:
-        return (row.changed_us, _shared(tuple(said)), *map(intern, said.values()))
+        return (row.changed_us, _shared(tuple(fields)), *map(intern, fields.values()))
     except TypeError:  # not only texts
-        return (row.changed_us, shape_of(said), *_values(said, True))
+        return (row.changed_us, shape_of(fields), *_values(fields, True))
 
 
 def row_of(key: str, record: Record) -> Row:
@@ -124,22 +124,22 @@ def plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _key(value: Mapping[str, Any]) -> ShapeKey:
-    return tuple([(name, _key(said)) if type(said) is dict else name for name, said in value.items()])
+    return tuple([(name, _key(inner)) if type(inner) is dict else name for name, inner in value.items()])
 
 
 def _shared(key: ShapeKey) -> RowShape:
-    found = _shapes.get(key)
-    if found is None:
-        found = RowShape(key)
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = RowShape(key)
         if len(_shapes) < MAX_SHAPES:
-            _shapes[key] = found
-    return found
+            _shapes[key] = shape
+    return shape
 
 
 def _values(value: Mapping[str, Any], outer: bool) -> Iterator[Any]:
     """Texts are shared, except those of inner fields, such as password keys, which are all different."""
-    for said in value.values():
-        if type(said) is dict:
-            yield from _values(said, False)
+    for inner in value.values():
+        if type(inner) is dict:
+            yield from _values(inner, False)
         else:
-            yield intern(said) if outer and type(said) is str else said
+            yield intern(inner) if outer and type(inner) is str else inner

@@ -125,7 +125,7 @@ class UncommittedChanges:
         """
         return 0 < max(self.through_us, self.deletions_from_us) < changes.deletions_from_us
 
-    def tells(self, at_us: int) -> bool:
+    def can_tell(self, at_us: int) -> bool:
         return self.exact_from_us <= at_us <= self.through_us
 
     def at(self, at_us: int) -> Content:

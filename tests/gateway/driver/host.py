@@ -38,7 +38,7 @@ class FakeHost:
         self.in_house: list[ClientConnection] = []
         """Those who have logged in."""
         self.without_lease: list[ClientConnection] = []
-        self.farewells = LingeringClose(self.loop)
+        self.lingering = LingeringClose(self.loop)
         self.pipe = Pipe()
         self.newcomers = UnauthenticatedReads(self.loop)
 
@@ -70,8 +70,8 @@ class FakeHost:
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))
 
-    def farewell(self, client: socket.socket) -> None:
-        self.farewells.see_off(client)
+    def linger(self, client: socket.socket) -> None:
+        self.lingering.linger(client)
 
     def progressed(self, connection: ClientConnection) -> None: ...
 

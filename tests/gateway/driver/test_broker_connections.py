@@ -150,7 +150,7 @@ def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) ->
         pairs = [socket.socketpair() for _ in range(3)]
         for ours, _ in pairs:
             ours.setblocking(False)
-            gateway.clients.farewells.see_off(ours)
+            gateway.clients.lingering.linger(ours)
         # When a client comes
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         async with asyncio.timeout(5):

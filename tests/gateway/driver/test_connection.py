@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from gateway.process.drains import Drains
 from gateway.process.sockets.connection import STUCK_S, UNLEASED_READ_BYTES
-from gateway.process.sockets.lingering_close import part
+from gateway.process.sockets.lingering_close import close_gracefully
 from gateway.runtime import clock
 from gateway.session.commands import Cause
 from gateway.session.fast import fast_path
@@ -31,7 +31,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
     # Given a request in flight
     broker = await asked(host, request(1))
     # When the gateway stops, while the client goes on sending
-    stopping = asyncio.create_task(part({host.connection}, host.farewells))
+    stopping = asyncio.create_task(close_gracefully({host.connection}, host.lingering))
     await asyncio.sleep(0)
     host.sock.send(request(2) * 50)
     await asyncio.sleep(0.05)

@@ -160,10 +160,10 @@ def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> N
 @pytest.mark.parametrize(("limit", "wanted"), [(1024, 10_000), (20_512, 10_000), (65_536, 10_000), (7, 1)])
 def test_clients_and_what_they_have_beside_their_two_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
     clients = min(wanted, descriptors.connections(limit))
-    beside = descriptors.beside(limit, clients)
-    own = limit - 2 * clients - sum(beside)
+    left = descriptors.divide(limit, clients)
+    own = limit - 2 * clients - sum(left)
     assert own >= min(256, limit // 8)
-    assert beside.brokers >= 3 * beside.leaving > 0 or limit < 64
+    assert left.brokers >= 3 * left.leaving > 0 or limit < 64
 
 
 def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(

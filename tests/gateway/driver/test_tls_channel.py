@@ -157,8 +157,8 @@ def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path
         reader, client = await connected(port)
         # Given a last answer, and the end of this direction
         reader.channel.send(b"last")
-        farewells = LingeringClose(port.loop)
-        farewells.see_off(reader.channel.release())
+        lingering = LingeringClose(port.loop)
+        lingering.linger(reader.channel.release())
 
         def go() -> tuple[bytes, bytes]:
             last, end = client.recv(100), client.recv(100)  # an end that is not said in TLS raises an error
@@ -169,7 +169,7 @@ def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path
         # Then the client sees both
         assert await asyncio.to_thread(go) == (b"last", b"")
         client.close()
-        await port.until(lambda: not len(farewells))
+        await port.until(lambda: not len(lingering))
 
     played(tmp_path, scenario)
 
@@ -285,7 +285,7 @@ def test_what_lies_deciphered_of_a_request_that_passes_reaches_its_broker(tmp_pa
             received += await asyncio.to_thread(broker.recv, len(sent))
         assert received == sent
         connection.end(Cause.SHUTDOWN)
-        host.farewells.close()
+        host.lingering.close()
         host.pipe.close()
         broker.close()
         client.close()

@@ -59,7 +59,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
 
     http = HttpServer("127.0.0.1", 0, metrics, unready, "", pages)
     port = http.start()
-    lifeline.tell(lifeline.WorkerState(port))
+    lifeline.report(lifeline.WorkerState(port))
     print("a library that prints", flush=True)
     while late.exists():
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     untold = folder / f"{number}.untold"
     while untold.exists():
         time.sleep(0.01)
-    lifeline.tell(lifeline.WorkerState(port, serving=True))
+    lifeline.report(lifeline.WorkerState(port, serving=True))
     while True:
         select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
         try:
