@@ -362,7 +362,7 @@ def test_a_planted_fault_is_found_and_only_that(
         _check(history)
 
 
-def test_a_commit_time_that_goes_back_is_found_and_put_right_by_the_nodes() -> None:
+def test_a_commit_time_that_goes_back_is_found_and_repaired_by_the_nodes() -> None:
     # Given a commit time of 2, and somebody with a shell
     world = _a_commit_without_one_that_cannot_read()
     world.the_commit_time_never_goes_back()

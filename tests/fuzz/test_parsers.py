@@ -31,9 +31,9 @@ PROPERTIES = (
     "tests.wire.test_sasl_scram:test_no_message_makes_a_parser_fail_otherwise_than_by_its_error",
     "tests.wire.test_sasl_oauth:test_no_message_makes_the_parser_fail_otherwise_than_by_its_error",
     "tests.wire.test_beginnings:test_every_beginning_has_words_where_it_does_not_belong",
-    "tests.store.test_quotas:test_whatever_a_node_says_it_is_a_quota_or_unreadable",
-    "tests.store.test_quotas:test_whatever_a_note_says_it_names_a_path_or_nothing",
-    "tests.datacache.test_nodes:test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read",
+    "tests.store.test_quotas:test_any_node_is_a_quota_or_unreadable",
+    "tests.store.test_quotas:test_any_note_names_a_path_or_nothing",
+    "tests.datacache.test_nodes:test_arbitrary_bytes_are_read_as_no_commit_no_reload_and_no_record",
 )
 """Module and property test."""
 

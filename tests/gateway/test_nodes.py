@@ -49,7 +49,7 @@ def book(store: Allocator, listeners: Listeners, count: int = 100) -> NodeBook:
         (":1", None),
     ],
 )
-def test_keys_of_brokers_are_told_from_all_others(key: str, broker: tuple[str, int] | None) -> None:
+def test_keys_of_brokers_are_recognised(key: str, broker: tuple[str, int] | None) -> None:
     assert parse_key(key) == broker
 
 

@@ -239,7 +239,7 @@ class Said:
         return None
 
 
-def test_what_cannot_be_read_leaves_in_force_what_was(store: MemoryStore) -> None:
+def test_an_unreadable_quota_leaves_the_last_one_in_force(store: MemoryStore) -> None:
     good = {"user": "alice", "producer_byte_rate": 1000}
     bad = {"user": "bob", "producer_byte_rate": 1000}
     publisher = QuotaPublisher(Said(Row("1", 1, good), Row("2", 2, bad)))

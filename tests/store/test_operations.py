@@ -316,7 +316,7 @@ def test_requiring_the_epoch_survives_a_lost_reply(session: Session, made: bool)
     session.store.require_epoch("switch-1", 0)
 
 
-def test_whether_an_operation_is_held_is_seen_without_taking_it_over(session: Session, other: Session) -> None:
+def test_a_hold_is_visible_without_taking_the_operation_over(session: Session, other: Session) -> None:
     session.store.create_operation(operation(), [])
 
     with session.store.hold("switch-1", 0):

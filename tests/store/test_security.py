@@ -50,7 +50,7 @@ def test_a_file_names_certificates_and_password_beside_it(tmp_path: Path, monkey
         ({"username": "a", "password_file": "empty"}, "is empty"),
     ],
 )
-def test_what_says_it_wrong_is_named_with_the_remedy(tmp_path: Path, found: object, why: str) -> None:
+def test_an_error_in_the_file_is_named_with_the_remedy(tmp_path: Path, found: object, why: str) -> None:
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(StoreSecurityError, match=why):
         parse(found, "zookeeper.yaml", tmp_path)
@@ -101,7 +101,7 @@ def test_over_tls_the_state_is_read_and_written_and_belongs_to_its_account(
 
 
 @pytest.mark.parametrize("case", ["no tls", "another authority", "another name", "no certificate"])
-def test_where_tls_does_not_fit_nothing_is_reached(
+def test_without_matching_tls_zookeeper_is_not_reached(
     server: ZooKeeperProcess, tls: StackTls, tmp_path: Path, case: str
 ) -> None:
     other = Authority(tmp_path, "Another")

@@ -173,7 +173,7 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
     assert set(watcher.unreadable) == {"/bindings/ann"}
 
 
-def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
+def test_an_unreadable_document_is_used_once_it_is_readable(session: Session, other: Session) -> None:
     # When an unreadable document is watched
     other.plant("/bindings/ann", b"{")
     _, watcher = watch(session)

@@ -30,7 +30,7 @@ class Client:
         self.connections.holds(self, self.count)
 
 
-def test_the_first_connection_of_each_client_is_no_further_one() -> None:
+def test_the_first_broker_connection_of_a_client_does_not_count() -> None:
     connections = BrokerConnections(most=4)
     clients = [Client(connections, count, 0) for count in (1, 1, 3, 2)]
     assert connections.further == 3

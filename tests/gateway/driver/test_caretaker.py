@@ -30,7 +30,7 @@ def test_the_first_two_live_gateways_that_can_take_care_do(records: list[Gateway
     assert OrphanRecoveryProcess.elected(records) == who
 
 
-def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(
+def test_recovered_operations_are_logged_and_a_silent_process_is_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     said = "operation op-1 was recovered after its executor died: undone"

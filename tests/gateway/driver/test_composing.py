@@ -96,7 +96,7 @@ class FakeHost:
         return decode(METADATA, VERSION, "response", body) if isinstance(body, bytes) else body
 
 
-def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_made_once_for_all_clients_with_equal_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         # When clients ask for all topics at once, and again
@@ -117,9 +117,7 @@ def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch
 
 
 @pytest.mark.parametrize("what", ["clusters", "state", "topology", "bindings"])
-def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
-    monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_a_long_list_is_rebuilt_when_one_of_its_inputs_has_changed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         await host.ask()
@@ -141,7 +139,7 @@ def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
     asyncio.run(scenario())
 
 
-def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_answer_is_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch, count=3)
         await host.ask()
@@ -150,7 +148,7 @@ def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPa
     asyncio.run(scenario())
 
 
-def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_read(
+def test_a_long_request_is_decoded_in_a_thread_and_refused_if_it_is_malformed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -172,7 +170,7 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
     asyncio.run(scenario())
 
 
-def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_a_handler_marks_as_long_runs_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host, makers = FakeHost(monkeypatch), list[str]()
 
@@ -193,7 +191,7 @@ def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest
     asyncio.run(scenario())
 
 
-def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_long_describe_requests_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, asked = asyncio.Event(), Counter[str]()
@@ -230,7 +228,7 @@ def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.
     asyncio.run(scenario())
 
 
-def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_metadata_requests_for_large_topics_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
@@ -257,9 +255,7 @@ def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypat
 
 
 @pytest.mark.parametrize("count", [1, 300, MANY], ids=["short", "long", "read beside the loop"])
-def test_a_question_counts_for_the_user_who_asks_it_and_one_that_serves_all_users_for_none(
-    monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_a_question_counts_for_its_user_and_a_shared_one_for_none(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         await host.ask("alice", names=[f"t{n}" for n in range(count)])
@@ -271,7 +267,7 @@ def test_a_question_counts_for_the_user_who_asks_it_and_one_that_serves_all_user
     asyncio.run(scenario())
 
 
-def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_request(
+def test_a_cluster_that_is_slow_to_answer_a_long_request_delays_no_other_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -297,7 +293,7 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
     asyncio.run(scenario())
 
 
-def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_of_it(
+def test_a_user_with_many_long_requests_does_not_delay_another_user_by_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -315,7 +311,7 @@ def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_o
     asyncio.run(scenario())
 
 
-def test_whoever_leaves_while_his_long_list_is_made_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_leaves_while_its_long_list_is_made_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         # Given somebody whose list of all topics is being made
         host = FakeHost(monkeypatch)

@@ -87,7 +87,7 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
 
 
 @played
-async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopback) -> None:
+async def test_a_client_that_takes_no_answers_does_not_hold_up_an_operation(host: Loopback) -> None:
     # Given a request in flight, behind answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
@@ -130,7 +130,7 @@ async def test_a_write_to_a_broker_that_is_given_up_ends_at_once_and_its_rest_is
 
 
 @played
-async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_cluster_was_sent_holds_the_fence(
+async def test_a_client_is_cut_off_at_once_and_its_requests_to_a_live_cluster_hold_the_fence(
     host: Loopback,
 ) -> None:
     # Given a batch on its way to the target of an open cut, and another one with which the origin hangs
@@ -163,7 +163,7 @@ async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_clus
 
 
 @played
-async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_given_before_the_lease_is_back(
+async def test_an_answer_read_after_a_process_stop_waits_until_the_lease_is_back(
     host: Loopback,
 ) -> None:
     # Given a request in flight when the process is stopped for longer than its lease
@@ -201,18 +201,18 @@ async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
 
 
 @played
-async def test_what_was_decided_under_the_lease_is_not_sent_when_the_process_goes_on_after_it(host: Loopback) -> None:
+async def test_a_write_decided_under_a_lease_is_not_sent_after_the_lease_has_run_out(host: Loopback) -> None:
     await stopped_behind(host, fast_path, "requests")
 
 
 @played
-async def test_nor_is_it_where_nothing_was_like_it(host: Loopback) -> None:
+async def test_a_write_without_a_cached_decision_is_not_sent_after_the_lease_has_run_out(host: Loopback) -> None:
     with patch.object(fast_path, "requests", lambda *_: 0):
         await stopped_behind(host, Session, "receive")
 
 
 @played
-async def test_of_records_that_wait_for_the_lease_little_is_kept(host: Loopback) -> None:
+async def test_little_is_read_of_records_that_wait_for_the_lease(host: Loopback) -> None:
     # Given a reader, and a broker that has a megabyte for him when the lease is lost
     body = encode(FETCH, 12, "request", fetch(("orders", 0, 5)))
     broker = await asked(host, encode_request(FETCH, 12, 1, "app", body))
@@ -243,7 +243,7 @@ def _readable(sock: Any) -> bytes:
 
 
 @played
-async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_under_the_next_one(
+async def test_bytes_unsent_when_the_lease_was_lost_are_not_sent_under_the_next_lease(
     host: Loopback,
 ) -> None:
     # Given a write of which the broker's socket takes a part only
@@ -270,7 +270,7 @@ async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_
 
 
 @played
-async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_is_under_way_on_it(
+async def test_a_broker_connection_whose_login_ends_soon_is_closed_when_it_is_idle(
     host: Loopback,
 ) -> None:
     # Given a login that is good for half a second, and a request in flight at its end
@@ -296,7 +296,7 @@ async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_i
 
 
 @played
-async def test_a_brokers_connection_over_which_something_went_without_an_answer_is_not_left(host: Loopback) -> None:
+async def test_a_broker_connection_with_an_unanswerable_request_is_not_closed(host: Loopback) -> None:
     host.good_for_s = 0.1
     await asked(host, request(1, acks=0))
     await asyncio.sleep(0.2)
@@ -304,7 +304,7 @@ async def test_a_brokers_connection_over_which_something_went_without_an_answer_
 
 
 @played
-async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no_later_one_with_it(
+async def test_a_broken_connection_does_not_end_the_one_that_replaces_it(
     host: Loopback,
 ) -> None:
     # Given two writes to an open cut, which the origin answers when the first has no time left to look for its target
@@ -338,7 +338,7 @@ async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no
 
 
 @played
-async def test_a_client_that_does_not_take_the_last_of_a_session_that_is_over_holds_no_operation_up(
+async def test_a_client_that_takes_no_answers_of_an_ended_session_does_not_hold_up_an_operation(
     host: Loopback,
 ) -> None:
     # Given a session that ended with a write in flight, behind answers that the client does not read

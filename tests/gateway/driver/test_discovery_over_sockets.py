@@ -63,7 +63,7 @@ def metadata(port: int, *topics: str) -> dict[str, Any]:
         connection.close()
 
 
-def test_a_gateway_that_starts_while_a_cluster_is_away_tells_what_was_recorded_of_it(
+def test_a_gateway_that_starts_while_a_cluster_is_away_serves_its_recorded_topics(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

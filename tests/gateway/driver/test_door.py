@@ -104,7 +104,7 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
     asyncio.run(scenario())
 
 
-def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
+def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
     async def scenario() -> None:
         # Given newcomers of whom as many wait as may
         busy, came = [True], list[socket.socket]()
@@ -127,7 +127,7 @@ def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
     asyncio.run(scenario())
 
 
-def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
+def test_clients_that_do_not_log_in_make_room_for_others() -> None:
     logins = Logins[str](2, 30.0)
     logins.came("idle", 100.0)
     logins.came("app", 100.5)
@@ -142,7 +142,7 @@ def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
     assert logins.overdue(130.0) == ["idle"]
 
 
-def test_lines_of_one_kind_are_counted_where_they_are_not_written() -> None:
+def test_suppressed_log_lines_are_counted_by_kind() -> None:
     damped = LogRateLimiter(most=3, per_s=10.0)
     assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
     assert damped.lets("b", 104.0)
@@ -158,7 +158,7 @@ def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> N
 
 
 @pytest.mark.parametrize(("limit", "wanted"), [(1024, 10_000), (20_512, 10_000), (65_536, 10_000), (7, 1)])
-def test_clients_and_what_they_have_beside_their_two_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
+def test_clients_and_their_further_sockets_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
     clients = min(wanted, descriptors.connections(limit))
     left = descriptors.divide(limit, clients)
     own = limit - 2 * clients - sum(left)
@@ -166,7 +166,7 @@ def test_clients_and_what_they_have_beside_their_two_leave_descriptors_for_the_g
     assert left.brokers >= 3 * left.leaving > 0 or limit < 64
 
 
-def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
+def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     async def scenario() -> None:
@@ -205,7 +205,7 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
     asyncio.run(scenario())
 
 
-def test_nobody_has_more_connections_than_his_share_and_half_is_kept_for_the_others() -> None:
+def test_a_user_has_no_more_connections_than_the_share_and_half_is_kept_for_others() -> None:
     shares = ConnectionShares()
     # Given a user who has as many as he may have
     assert [shares.admit(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]

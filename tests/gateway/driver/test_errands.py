@@ -21,7 +21,7 @@ from ha_core.wire import ApiKey
 from stack.memory_store import MemoryStore
 
 
-def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carried_to_its_end(
+def test_reads_end_with_their_connection_and_changes_are_completed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -74,7 +74,7 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
     asyncio.run(scenario())
 
 
-def test_nothing_is_kept_of_what_is_done_and_a_stop_ends_all_that_is_left() -> None:
+def test_finished_work_is_forgotten_and_a_stop_cancels_the_rest() -> None:
     async def scenario() -> None:
         errands = Errands(asyncio.get_running_loop())
         for completes in (True, False):

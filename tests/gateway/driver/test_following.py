@@ -59,7 +59,7 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
     assert talk.answers()[0]["responses"][0]["partition_responses"][0]["error_code"] != 0
 
 
-def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
+def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
     terms = WriterEpochs()
     terms.follow(View(1, topics={"t": mapped("t")}), 100.0)
     moved = Topic(
@@ -76,7 +76,7 @@ def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
     assert not terms.watched((b"t", 0), 1, 7, 261.0)
 
 
-def test_news_of_topics_that_nobody_writes_to_do_not_pile_up_and_are_not_gone_through_all_at_once() -> None:
+def test_changes_of_topics_without_producers_are_bounded_and_caught_up_in_slices() -> None:
     # Given topics that every revision changes, and to which nobody writes
     terms = WriterEpochs()
     topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
@@ -100,7 +100,7 @@ def fetch(topic: str) -> dict[str, Any]:
     return {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1, "topics": [{"topic": topic, "partitions": partitions}]}
 
 
-def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody_has_told_the_session() -> None:
+def test_every_request_is_decided_on_the_newest_state_even_before_the_sweep_reaches_its_session() -> None:
     async def scenario() -> None:
         # Given a connection, and a fence that its turn has not come to follow yet
         host = FakeHost()
@@ -121,7 +121,7 @@ def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody
     asyncio.run(scenario())
 
 
-def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_lets_the_loop_run_in_between_and_leaves_no_connection_out(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty connections of which each takes longer than a turn
     monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
     turns: list[Callable[[], None]] = []

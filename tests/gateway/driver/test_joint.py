@@ -23,7 +23,7 @@ class Cluster:
         return number
 
 
-def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
+def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() -> None:
     async def scenario() -> None:
         # Given a question on its way, and ten who come later
         cluster, joint = Cluster(), SingleFlight[int]()

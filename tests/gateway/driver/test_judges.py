@@ -87,7 +87,9 @@ def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monke
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
-def test_where_too_many_wait_the_address_with_the_most_gives_its_newest_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(driver, "THREADS", 1)
         monkeypatch.setattr(driver, "MAX_WAITING", 10)

@@ -28,7 +28,7 @@ async def looks(host: Loopback, seconds: float, frame_s: float = FRAME_S, min_by
 
 
 @played
-async def test_half_a_request_is_waited_for_as_long_as_was_said(host: Loopback) -> None:
+async def test_half_a_request_is_waited_for_until_the_configured_time(host: Loopback) -> None:
     host.sock.sendall(METADATA[:11])
     await looks(host, 0.5, frame_s=600)
     assert host.causes == []
@@ -37,7 +37,7 @@ async def test_half_a_request_is_waited_for_as_long_as_was_said(host: Loopback) 
 
 
 @played
-async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> None:
+async def test_a_request_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> None:
     for byte in METADATA[:-1]:
         host.sock.sendall(bytes([byte]))
         await looks(host, 0.05)
@@ -47,7 +47,7 @@ async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> N
 
 
 @played
-async def test_a_produce_that_is_sent_on_byte_by_byte_has_the_time_of_its_size(host: Loopback) -> None:
+async def test_a_produce_that_is_forwarded_as_it_comes_has_the_time_of_its_size(host: Loopback) -> None:
     # Given the beginning of a produce of 100 kB
     produce = request(1, payload=b"y" * 100_000)
     host.sock.sendall(produce[:50_000])
@@ -82,7 +82,7 @@ async def test_a_late_client_gets_the_answers_that_it_is_owed(host: Loopback) ->
 
 
 @played
-async def test_a_client_that_has_nothing_to_say_is_not_late(host: Loopback) -> None:
+async def test_an_idle_client_is_not_late(host: Loopback) -> None:
     await looks(host, 0.5)
     assert host.causes == []
 

@@ -19,7 +19,7 @@ from ha_core.model import GatewayRecord
 LEASE_MS = 400
 
 
-def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_without_an_answer_of_dns_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     resolved = threading.Event()
 
     def nobody(*_: Any, **__: Any) -> Any:
@@ -48,7 +48,7 @@ def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.Mo
     asyncio.run(scenario())
 
 
-def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() -> None:
+def test_an_answer_that_finds_the_lease_lost_again_waits_for_the_next_confirmation() -> None:
     async def scenario() -> list[str]:
         # Given a reader whose answer waits for the lease
         told: list[str] = []

@@ -131,7 +131,7 @@ MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
 
 
 @pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
-def test_while_others_wait_for_their_verdict_a_wrong_password_does_not_tell_who_exists(
+def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
     users: Mapping[str, Any], judged: bool, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -208,7 +208,7 @@ LIBRARIES = [
 
 
 @pytest.mark.parametrize(("library", "mechanism"), LIBRARIES, ids=lambda one: getattr(one, "__name__", one))
-def test_clients_as_they_are_log_in(
+def test_unmodified_client_libraries_log_in(
     library: Callable[[str, SecurityProfile], object], mechanism: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -232,9 +232,7 @@ def spellings(secret: str) -> set[str]:
     }
 
 
-def test_nothing_that_proves_somebody_is_in_a_log_a_metric_an_error_or_a_repr(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_log_metric_error_or_repr_has_credentials(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     # Given everything that a gateway and a client say
     caplog.set_level(logging.DEBUG)
     said: list[str] = []

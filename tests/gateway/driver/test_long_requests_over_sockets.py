@@ -83,7 +83,7 @@ def test_a_long_request_is_answered_in_its_turn(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_a_request_with_more_elements_than_are_taken_ends_its_connection(tmp_path: Path) -> None:
+def test_a_request_with_too_many_elements_ends_its_connection(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(commit(1, 1_000, partitions=150))
         assert await reader.read(1) == b""

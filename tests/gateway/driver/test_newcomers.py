@@ -61,7 +61,7 @@ def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None
     asyncio.run(scenario())
 
 
-def test_when_those_who_waited_are_gone_there_is_room_for_others() -> None:
+def test_when_waiting_clients_hang_up_there_is_room_for_others() -> None:
     async def scenario() -> None:
         # Given so many that the next ones wait in the kernel
         loop = asyncio.get_running_loop()

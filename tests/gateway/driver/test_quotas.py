@@ -73,7 +73,7 @@ async def test_quotas_are_followed_and_gone_when_the_last_one_is() -> None:
 
 
 @on_a_loop
-async def test_what_was_read_last_stays_in_force_while_the_store_is_away() -> None:
+async def test_quotas_stay_in_force_while_the_store_is_away() -> None:
     store = MemoryStore()
     following = Following(store)
     store.client().change_quota(ALICE, BYTES)
@@ -85,7 +85,7 @@ async def test_what_was_read_last_stays_in_force_while_the_store_is_away() -> No
 
 
 @on_a_loop
-async def test_names_with_dots_mean_whom_known_users_say() -> None:
+async def test_names_with_dots_are_resolved_by_the_known_users() -> None:
     store = MemoryStore()
     data = b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
     for name in ("cn.shop.orders.eu", "tool.v1"):
@@ -97,7 +97,7 @@ async def test_names_with_dots_mean_whom_known_users_say() -> None:
 
 
 @on_a_loop
-async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> None:
+async def test_changes_are_made_one_by_one_and_each_has_its_result() -> None:
     store = MemoryStore()
     following = Following(store)
     store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
@@ -116,7 +116,7 @@ async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> No
 
 
 @on_a_loop
-async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
+async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driven, "LOOK_S", 0.01)
@@ -139,7 +139,7 @@ async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
 
 
 @on_a_loop
-async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
+async def test_gateways_exchange_use_and_share_a_quota() -> None:
     # Given two gateways, and clients of one user at both
     store = MemoryStore()
     gateways = []
@@ -168,7 +168,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
 
 
 @on_a_loop
-async def test_nothing_is_written_where_nobody_is_limited() -> None:
+async def test_nothing_is_written_without_quotas() -> None:
     store = MemoryStore()
     shares = QuotaShares("gw-1")
     sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 2, lambda: False)
@@ -177,7 +177,7 @@ async def test_nothing_is_written_where_nobody_is_limited() -> None:
 
 
 @on_a_loop
-async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas() -> None:
+async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quotas() -> None:
     # Given a quota of each instance by itself, and a gateway that tells of a user
     store = MemoryStore()
     shares = QuotaShares("gw-1")
@@ -250,7 +250,7 @@ ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 
 
 @on_a_loop
-async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_where_they_went(
+async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a user who used the quota up at one gateway
@@ -267,7 +267,7 @@ async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_
 
 
 @on_a_loop
-async def test_a_gateway_that_begins_beside_others_lets_nobody_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given three gateways, at one of which a user uses his quota up
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
@@ -280,7 +280,7 @@ async def test_a_gateway_that_begins_beside_others_lets_nobody_begin_anew(monkey
 
 
 @on_a_loop
-async def test_a_gateway_that_goes_on_lets_nobody_use_what_others_have_used_meanwhile(
+async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a user who uses his quota up at three gateways
@@ -300,7 +300,7 @@ async def test_a_gateway_that_goes_on_lets_nobody_use_what_others_have_used_mean
 
 
 @on_a_loop
-async def test_the_first_quota_of_a_user_may_be_used_once_and_not_once_at_each_gateway(
+async def test_a_users_first_quota_is_shared_and_not_granted_at_each_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given three gateways without a quota
@@ -317,7 +317,7 @@ async def test_the_first_quota_of_a_user_may_be_used_once_and_not_once_at_each_g
 
 
 @on_a_loop
-async def test_who_makes_up_client_ids_takes_nothing_of_the_share_of_another_user(
+async def test_made_up_client_ids_take_nothing_of_another_users_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given ten gateways, and a user whose clients are at one of them: it has all of the quota

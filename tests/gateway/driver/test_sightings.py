@@ -15,7 +15,7 @@ from ha_core.model import Identity
 from ha_core.store.usage import Sighting, TooManyUsersError
 
 
-def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_recorded() -> None:
+def test_made_up_names_of_one_user_do_not_prevent_the_usage_of_others_from_being_recorded() -> None:
     async def scenario() -> None:
         written: dict[str, list[Sighting]] = {}
 
@@ -41,7 +41,7 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
     asyncio.run(scenario())
 
 
-def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() -> None:
+def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_again() -> None:
     async def scenario() -> None:
         written: list[str] = []
 
@@ -134,7 +134,7 @@ def use(user: str, topic: str = "orders") -> Saw:
     return Saw(Identity(user, "app"), "topic", topic, "fetch")
 
 
-def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_report(
+def test_repeated_uses_are_written_some_hours_later_and_hold_up_no_report(
     at: Callable[[float], None],
 ) -> None:
     async def scenario() -> None:
@@ -163,7 +163,7 @@ def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_re
     asyncio.run(scenario())
 
 
-def test_what_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
+def test_usage_that_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
     async def scenario() -> None:
         store = Store()
         sightings = UsageReporter(store.record)
@@ -178,7 +178,7 @@ def test_what_could_not_be_written_is_written_later(at: Callable[[float], None])
     asyncio.run(scenario())
 
 
-def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
+def test_made_up_users_are_bounded_and_the_rest_is_logged(
     at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -200,7 +200,7 @@ def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
     assert len([record for record in caplog.records if "users were seen within a day" in record.message]) == 1
 
 
-def test_a_user_for_whom_the_store_has_no_room_is_told_and_holds_up_nothing(
+def test_a_user_without_room_in_the_store_is_logged_and_holds_up_nothing(
     at: Callable[[float], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

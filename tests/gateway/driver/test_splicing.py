@@ -60,7 +60,7 @@ def empty(sock: socket.socket) -> None:
             sock.recv(1 << 20)
 
 
-def test_what_the_receiver_does_not_take_is_given_back_and_the_pipe_is_empty(
+def test_bytes_that_the_receiver_does_not_take_are_returned_and_the_pipe_is_empty(
     sockets: list[socket.socket], pipe: Pipe
 ) -> None:
     client, gateway, out, broker = sockets
@@ -77,7 +77,7 @@ def test_what_the_receiver_does_not_take_is_given_back_and_the_pipe_is_empty(
     assert broker.recv(1 << 20) == b"a" * 400
 
 
-def test_bytes_for_a_receiver_that_has_gone_are_nobodys(sockets: list[socket.socket], pipe: Pipe) -> None:
+def test_bytes_for_a_receiver_that_has_gone_are_discarded(sockets: list[socket.socket], pipe: Pipe) -> None:
     client, gateway, out, broker = sockets
     client.sendall(b"for nobody")
     broker.close()
@@ -90,7 +90,7 @@ def test_bytes_for_a_receiver_that_has_gone_are_nobodys(sockets: list[socket.soc
     assert pipe.held == 0
 
 
-def test_the_end_of_a_sender_is_told(sockets: list[socket.socket], pipe: Pipe) -> None:
+def test_the_end_of_a_sender_is_reported(sockets: list[socket.socket], pipe: Pipe) -> None:
     client, gateway, _, _ = sockets
     with pytest.raises(BlockingIOError):
         pipe.take(gateway, 100)
@@ -158,7 +158,7 @@ async def test_the_rest_of_a_long_answer_arrives_byte_by_byte_as_it_was_sent(hos
 
 
 @played
-async def test_nothing_of_a_rest_is_sent_when_the_lease_has_run_out_meanwhile(host: Loopback) -> None:
+async def test_the_rest_of_a_write_is_not_spliced_after_the_lease_has_run_out(host: Loopback) -> None:
     # Given a process that is stopped while it moves the rest of a write, for longer than its lease
     broker = await asked(host, request(1))
     sent = request(2, LONG)
@@ -224,7 +224,7 @@ def stopping(host: Loopback) -> Stopping:
 
 
 @played
-async def test_an_answer_that_came_while_the_process_was_stopped_for_longer_than_its_lease_is_not_given(
+async def test_an_answer_that_came_while_the_process_was_stopped_beyond_its_lease_is_held_back(
     host: Loopback,
 ) -> None:
     # Given a write, whose answer the gateway is about to read when it is stopped
@@ -238,7 +238,7 @@ async def test_an_answer_that_came_while_the_process_was_stopped_for_longer_than
 
 
 @played
-async def test_nor_is_the_rest_of_a_long_one(host: Loopback) -> None:
+async def test_the_rest_of_a_long_answer_is_held_back_after_the_lease_has_run_out(host: Loopback) -> None:
     # Given a write whose long answer has begun to come
     broker = await asked(host, request(1))
     given = (200_000).to_bytes(4, "big") + answer(1)[4:].ljust(200_000, b"a")

@@ -56,7 +56,7 @@ async def connected(port: TlsPort, room: int = len(BUFFER)) -> tuple[Reader, ssl
 
 
 @pytest.mark.parametrize("room", [1000, 16_384, 20_000, 262_144])
-def test_what_lies_deciphered_is_read_without_another_word_of_the_client(tmp_path: Path, room: int) -> None:
+def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path: Path, room: int) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port, room)
         assert isinstance(reader.channel, TlsChannel)
@@ -71,7 +71,7 @@ def test_what_lies_deciphered_is_read_without_another_word_of_the_client(tmp_pat
     played(tmp_path, scenario)
 
 
-def test_a_connection_that_reads_no_more_is_given_nothing_that_lies_deciphered(tmp_path: Path) -> None:
+def test_a_connection_that_stops_reading_gets_no_decrypted_bytes(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port, room=100)
         original: Callable[[], None] = reader.channel.on_readable
@@ -98,7 +98,7 @@ def test_a_connection_that_reads_no_more_is_given_nothing_that_lies_deciphered(t
     played(tmp_path, scenario)
 
 
-def test_what_a_slow_client_does_not_take_goes_later_whole_and_in_order(tmp_path: Path) -> None:
+def test_a_slow_client_gets_everything_later_and_in_order(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port)
         # Given much more than the sockets hold, from the buffer that everybody shares
@@ -152,7 +152,7 @@ def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_pat
     played(tmp_path, scenario)
 
 
-def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path: Path) -> None:
+def test_close_notify_is_sent_and_the_clients_last_bytes_are_read(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port)
         # Given a last answer, and the end of this direction
@@ -195,7 +195,7 @@ def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path
     played(tmp_path, scenario)
 
 
-def test_without_tls_nothing_is_different() -> None:
+def test_without_tls_the_channel_behaves_equally() -> None:
     async def scenario() -> None:
         ours, theirs = socket.socketpair()
         assert type(channel(asyncio.get_running_loop(), ours, lambda: None, lambda: None)) is Channel
@@ -259,7 +259,7 @@ def waiting(sock: socket.socket) -> int:
     return len(socket.socket.recv(sock, 1 << 20, socket.MSG_PEEK))
 
 
-def test_what_lies_deciphered_of_a_request_that_passes_reaches_its_broker(tmp_path: Path) -> None:
+def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         # Given a client whose first request was passed
         client = await port.shake(port.trusting())

@@ -179,7 +179,7 @@ def test_an_input_has_its_outcome(gateway: OwnGateway, one: Input, login: tuple[
     assert "Traceback" not in gateway.said()
 
 
-def test_the_whole_catalogue_again_and_again_costs_no_memory_and_no_one_his_time(gateway: OwnGateway) -> None:
+def test_the_whole_catalogue_repeated_costs_no_memory_and_delays_no_other_client(gateway: OwnGateway) -> None:
     def play() -> None:
         for one, login in CATALOGUE:
             with socket.create_connection(("127.0.0.1", port_of(gateway, one)), 5) as sock:
@@ -237,7 +237,7 @@ def test_two_thousand_hostile_connections_at_once_leave_a_healthy_client_alone(g
     assert "Traceback" not in gateway.said()
 
 
-def test_names_that_a_client_makes_up_fill_no_memory(gateway: OwnGateway) -> None:
+def test_made_up_names_of_a_client_do_not_fill_memory(gateway: OwnGateway) -> None:
     # Given somebody who asks for what nobody has, by names as long as they can be, and a healthy client
     beat = {"generation_id": 1, "member_id": "m", "group_instance_id": None}
     at_broker = port_of(gateway, next(one for one, _ in CATALOGUE if one.at_broker))

@@ -137,7 +137,7 @@ def in_force(rights: PlatformRights) -> object:
 
 @given(st.lists(steps, max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_what_changes_have_put_in_force_is_what_a_start_puts_in_force(taken: list[tuple[str, Any]]) -> None:
+def test_changes_put_the_rights_in_force_that_a_start_would(taken: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder))
         for kind, said in taken:
