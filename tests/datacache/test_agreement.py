@@ -1,4 +1,4 @@
-"""Which commit time all go to, who is waited for, and who writes it."""
+"""The commit time that all go to, the nodes that are waited for, and the node that writes it."""
 
 from __future__ import annotations
 

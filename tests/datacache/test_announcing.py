@@ -1,4 +1,4 @@
-"""Nodes are told of each change, whoever has made it, and after ZooKeeper or the source was away."""
+"""Nodes are notified of each change, by any writer, also after an absence of ZooKeeper or the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node can tell of what it has read, and what it does with a commit time."""
+"""Which contents a node can tell from its reads, and its reaction to a commit time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sources import History, damage, values
 
 
 def read(cache: Cache, history: History, limit: int = 100) -> None:
-    """Until the source has no more."""
+    """Reads until the source has no more."""
     more = True
     while more:
         after_us = cache.after_us
@@ -23,7 +23,7 @@ def read(cache: Cache, history: History, limit: int = 100) -> None:
 
 
 def agreed(history: History, at_us: int) -> ContentCommit:
-    """What a node that has read all would propose."""
+    """The proposal of a node that has read everything."""
     cache = Cache()
     read(cache, history)
     commit = cache.proposal(at_us)

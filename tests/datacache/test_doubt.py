@@ -1,4 +1,4 @@
-"""Whose word is taken for nothing: a time that the source does not have, further ahead than clocks are wrong."""
+"""Claims that are ignored: times that the source does not have, further ahead than clocks are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is started while the source is away serves what the one before it served."""
+"""A process that starts while the source is away serves the content of its predecessor."""
 
 from __future__ import annotations
 

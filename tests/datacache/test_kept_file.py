@@ -1,4 +1,4 @@
-"""What is kept in a file comes back as it was, whatever happened to the file's end."""
+"""Content written to a file is loaded unchanged, whatever happened to the file's end."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_torn_end_leaves_the_state_before(path: Path, cut: int) -> None:
 
     assert again is not None
     assert again.content == content(3, a=1, b=3)
-    # And what is kept next is not written behind it.
+    # And the next state is not written after it.
     found.keep(content(5, a=5, b=3), time.time())
     assert kept(path) == content(5, a=5, b=3)
 

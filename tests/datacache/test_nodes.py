@@ -1,4 +1,4 @@
-"""What others may have written into ZooKeeper never ends a reader."""
+"""Arbitrary content of ZooKeeper's nodes never ends a reader."""
 
 from __future__ import annotations
 

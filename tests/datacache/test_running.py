@@ -23,7 +23,7 @@ from tests.store.waiting import DEADLINE_S, until
 from .sources import History, damage, values
 
 QUICK = CacheSettings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
-"""Nothing is read because time has passed."""
+"""Nothing is read because of elapsed time."""
 
 
 class Slow:
@@ -270,7 +270,7 @@ def test_a_commit_time_that_the_source_never_reaches_stops_no_node(fleet: Fleet,
     caches = [fleet.start(f"gw-{number}", source) for number in range(2)]
     for cache in caches:
         assert cache.wait(DEADLINE_S)
-    # When somebody writes a commit time that nobody will ever read, and the source is changed
+    # When an operator writes a commit time that no node will ever read, and the source is changed
     said = json.dumps({"commit_us": far_us, "fingerprint": "7", "by": "x"}).encode()
     other.store.tree.write([Put(COMMIT, said, node_at(other, COMMIT).version)])
     source.change("a", "y")
@@ -290,7 +290,7 @@ def test_a_false_claim_of_a_node_stops_no_other(fleet: Fleet, other: Session) ->
     caches = [fleet.start(f"gw-{number}", source, settings) for number in range(2)]
     for cache in caches:
         assert cache.wait(DEADLINE_S)
-    # When somebody has made a node that ends with no session
+    # When an operator has made a node that ends with no session
     other.store.tree.write([Create(f"{SYNC}/zombie", FAR)])
     source.change("a", "y")
     caches[0].read_now()

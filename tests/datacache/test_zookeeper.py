@@ -160,7 +160,7 @@ def test_watchers_are_woken_by_a_commit_a_reload_a_change_and_by_nodes_that_come
     until(lambda: "reload" in woken, "reload")
     theirs.leave("gw-2")
 
-    # Then it is told of each
+    # Then it is woken by each
     until(lambda: members.read() == [], "gone")
 
 

@@ -1,4 +1,4 @@
-"""The zone of a client follows from the address that it comes from, alike at all gateways."""
+"""A client's zone follows from its address, alike at all gateways."""
 
 from __future__ import annotations
 

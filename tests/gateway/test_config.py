@@ -1,4 +1,4 @@
-"""The configuration file: what it accepts, and how it says what is wrong."""
+"""The configuration file: valid content, and error texts."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_certificates_and_passwords_of_zookeeper_come_from_files_beside_the_conf
     assert config.tls.server.context().verify_mode is ssl.CERT_REQUIRED
     assert config.zookeeper.security == StoreSecurity(TlsFiles(ca, certificate, key), "u", "s3cret")
     assert "s3cret" not in repr(config)
-    # And a process that works on the gateway's behalf is told the same
+    # And helper processes get the same
     assert parse(config.zookeeper.for_helpers, "told", Path("/elsewhere")) == config.zookeeper.security
 
 

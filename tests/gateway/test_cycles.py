@@ -1,4 +1,4 @@
-"""Connections that end are freed without a search for reference cycles, and that search comes when memory grows."""
+"""Ended connections are freed without a full collection, and that runs when memory grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is long is freed beside the event loop too."""
+"""Long lists are freed in a thread, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask a gateway for its clients, and what it takes for a question."""
+"""Access to a gateway's pages for operators, and the form of queries."""
 
 from __future__ import annotations
 

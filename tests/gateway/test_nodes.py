@@ -1,4 +1,4 @@
-"""Virtual nodes: one id per broker for ever, one port each on this gateway, bound before anyone hears of it."""
+"""Virtual nodes: one permanent id per broker, one port each on this gateway, bound before any client sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gateway's ports a client is shown."""
+"""The gateway whose ports a client is shown."""
 
 from __future__ import annotations
 

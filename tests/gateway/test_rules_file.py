@@ -1,4 +1,4 @@
-"""Access rules in a file: what is wrong in it is named, and nothing of it is used by halves."""
+"""Access rules in a file: errors are named, and none of a faulty file is used."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_new_version_is_in_force_once_the_file_is_stable(tmp_path: Path) -> No
     file = written(tmp_path, {"rules": [RULE]})
     following = Following(file)
     following.look()
-    # When it is written anew
+    # When it is rewritten
     written(tmp_path, {"rules": []})
     following.look(1)
     # Then the first look only sees that it is another one

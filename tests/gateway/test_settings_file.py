@@ -1,4 +1,4 @@
-"""Settings of discovery, as a file or the configuration says them; and a file that changes while a gateway runs."""
+"""Discovery settings of a file or of the configuration; and a file that changes while a gateway runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be read off a cluster's topology."""
+"""Facts that follow from a cluster's topology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two stores to run the contract on, behind one interface of sessions with fault verbs."""
+"""Two stores to run the contract on, with a common interface of sessions that can inject faults."""
 
 from __future__ import annotations
 

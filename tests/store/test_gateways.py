@@ -169,7 +169,7 @@ def test_a_gateway_whose_id_was_taken_logs_that_once_and_is_back_when_the_other_
     logging.getLogger("kazoo.client").error("Connection dropped: socket connection broken")
 
     def said() -> list[str]:
-        """What the first gateway says of the twin's session."""
+        """Lines of the first gateway about the twin's session."""
         taken_by = f"gateway gw-1: ZooKeeper session 0x{other.store.tree.session:x} "
         own = (one for one in caplog.records if one.name == "ha_core.store.gateways")
         return [text for one in own if (text := one.getMessage()).startswith(taken_by)]

@@ -1,4 +1,4 @@
-"""A kind of documents is one class: the tree, revisions, gateways and operations know it by what it says of itself."""
+"""A kind of document is one class: the tree, revisions, gateways and operations read its attributes."""
 
 from __future__ import annotations
 

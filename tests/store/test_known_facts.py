@@ -1,4 +1,4 @@
-"""What was last seen of clusters."""
+"""Recorded facts of clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job that copies mirrors writes down: claims, tasks and reports."""
+"""The documents of the mirror job: claims, tasks and reports."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_view_can_be_loaded_without_unreadable_mirrors(session: Session) -> No
     with pytest.raises(UnreadableDocumentError, match="/mirrors/c%40west"):
         session.store.load()
     assert session.store.load(left_out=(Mirror,)).mirrors == {}
-    # What else cannot be read is missed by nobody
+    # Other unreadable documents are still an error
     session.plant("/topics/orders", b"{}")
     with pytest.raises(UnreadableDocumentError, match="/topics/orders"):
         session.store.load(left_out=(Mirror,))

@@ -35,7 +35,7 @@ def in_force(found: QuotasFound) -> dict[QuotaEntity | str, Limits]:
 
 
 class Heard:
-    """What a watcher has told."""
+    """Quotas that a watcher has delivered."""
 
     def __init__(self, session: Session) -> None:
         self.times = 0
@@ -199,7 +199,7 @@ def test_a_note_with_an_arbitrary_number_hides_no_other(session: Session, other:
     heard = Heard(session)
     until(lambda: heard.times > 0, "it is heard")
     other.store.tree.write([Create(f"/config/changes/{note}", b"no json")])
-    # When quotas are changed behind it, then that is heard each time
+    # When quotas are changed after it, then the follower sees each change
     for rate in (1000.0, 2000.0, 3000.0):
         other.store.change_quota(QuotaEntity("bob"), {QuotaKind.PRODUCE: rate})
         until(partial(lambda wanted: heard.now == {QuotaEntity("bob"): {QuotaKind.PRODUCE: wanted}}, rate), "a change")

@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached: files that say it, TLS, and nodes that belong to an account."""
+"""How ZooKeeper is reached: configuration files, TLS, and nodes that belong to an account."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_over_tls_the_state_is_read_and_written_and_belongs_to_its_account(
     store = connect(server.secure_hosts, "/owned", connect_timeout_s=60, security=security)
     store.commit(change())
     assert "east" in store.load().clusters
-    # Then whoever comes without the account reads and changes nothing, by the open port neither
+    # Then a client without the account can neither read nor change it, also not by the open port
     with pytest.raises(StoreError, match="belongs to another account"):
         connect(server.hosts, "/owned", connect_timeout_s=60, security=OPEN).load()
     stranger = KazooClient(hosts=server.hosts)

@@ -102,7 +102,7 @@ def test_a_client_that_was_updated_is_known_by_its_newer_software(session: Sessi
 
     session.store.record_usage("ann", [Sighting("topic", "orders", new.changed(since="2026-12-01T00:00:00Z"))])
     assert session.store.usage()["ann"].topics == {"orders": (new,)}
-    # A gateway that was not told has nothing to say about it
+    # A gateway that does not know of it changes nothing
     session.store.record_usage("ann", [Sighting("topic", "orders", use())])
     assert session.store.usage()["ann"].topics == {"orders": (new,)}
     # And it counts as it is stored

@@ -16,7 +16,7 @@ from .waiting import DEADLINE_S, delivered, until
 
 
 class Recorder:
-    """What a watcher's callbacks were told, in order."""
+    """Arguments of a watcher's callbacks, in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[View, frozenset[str]] | str] = []

@@ -1,4 +1,4 @@
-"""Files of TLS: what is wrong with them is said, and what changes in them takes effect."""
+"""TLS files: errors are named, and changes take effect."""
 
 from __future__ import annotations
 

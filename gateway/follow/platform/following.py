@@ -91,7 +91,7 @@ class FollowingPlatform:
 
     @property
     def why(self) -> str:
-        """What it waits for, for people; empty: nothing."""
+        """The kinds that it waits for, with an error, for people; empty: none."""
         missing = self.waits_for
         if not missing:
             return ""

@@ -1,4 +1,4 @@
-"""Whose a bearer token is, and which are taken for nobody's (RFC 8725)."""
+"""The users of bearer tokens, and tokens that are refused (RFC 8725)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_token_signed_by_the_issuer_names_its_user_while_it_is_valid(made: Any
 
 
 def forged_by_the_public_key() -> str:
-    """HS256, with the published key for its secret."""
+    """HS256, with the published key as its secret."""
     body = f"{encoded({'alg': 'HS256', 'kid': 'first'})}.{token().split('.')[1]}"
     return f"{body}.{encoded(hmac.digest(public_pem('first'), body.encode(), hashlib.sha256))}"
 

@@ -13,7 +13,7 @@ from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
 PATIENT_S = 1.0
-"""Enough for one that answers, however busy the machine is."""
+"""Enough for a gateway that answers, however busy the machine is."""
 LONG_S = 30.0
 OFFERED = [{"api_key": int(ApiKey.API_VERSIONS), "min_version": 0, "max_version": 3}]
 
@@ -126,7 +126,7 @@ def test_without_zookeeper_the_end_of_a_gateway_brings_one_attempt_forward_and_n
         answering = Answering("own", PATIENT_S)
         async with listening(stays=True) as port:
             await answering.of([gateway("other", port)])
-        # When it has ended, and ZooKeeper does not say who is registered
+        # When it has ended, and ZooKeeper does not list the gateways
         assert await waited(answering) < LONG_S
         # Then the next attempt has its time
         waiting = asyncio.create_task(waited(answering))

@@ -1,4 +1,4 @@
-"""The audit: a line for each refusal and each failed login, and no more than a log can take."""
+"""The audit log: a line for each refusal and each failed login, bounded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_refusal_has_user_address_operation_and_resource(lines: Any) -> None:
 def test_a_failed_login_has_the_claimed_user_and_the_address(lines: Any) -> None:
     # Given
     audit = AuditLog()
-    # When somebody guesses
+    # When a client guesses passwords
     for second in range(3):
         audit.failed_login("10.0.0.7", "authentication_failed", "user 'alice'", float(second))
     # Then

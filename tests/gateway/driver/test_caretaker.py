@@ -1,4 +1,4 @@
-"""Which gateways take care of operations that their executors left behind, and what they are told of it."""
+"""Which gateways recover orphans, and how the helper process for that is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas that clients change through gateways which follow a platform: written there, and in force everywhere."""
+"""Quotas that clients change through gateways which follow a platform: stored there, and in force everywhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def in_force(gateway: Gateway) -> dict[QuotaEntity, Limits]:
 def test_a_quota_set_by_a_client_is_stored_on_the_platform_and_in_force_at_all_gateways(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
-            # When a user, and by his known name a topic of his, are limited
+            # When a user, and one of the user's topics, get a quota
             said = await altered(
                 first,
                 entry({"user": "alice"}, producer_byte_rate=1000.0),

@@ -1,4 +1,4 @@
-"""Access rules that clients change through gateways which follow a platform: written there, in force everywhere."""
+"""Access rules that clients change through gateways which follow a platform: stored there, in force everywhere."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def peopled(world: World) -> World:
 
 def test_a_rule_created_by_a_client_is_in_force_at_the_answering_gateway_and_soon_at_all(peopled: World) -> None:
     async def scenario() -> None:
-        peopled.section["read_s"] = 3600  # so that nobody finds it by himself
+        peopled.section["read_s"] = 3600  # so that no gateway finds it by polling
         async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
             # When
             assert await created(first) == {"error_code": 0, "error_message": None}

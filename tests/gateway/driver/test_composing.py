@@ -1,4 +1,4 @@
-"""Long composed answers are made beside the event loop, and not again where they would be the same."""
+"""Long composed answers are made in a thread, and reused where they would be equal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Book:
 
 
 class FakeHost:
-    """A composer, the clients that ask it, and who has made answers."""
+    """A composer, its clients, and the threads that have made answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.clusters = Answers(said(count))
@@ -109,7 +109,7 @@ def test_a_long_list_is_made_once_for_all_clients_with_equal_answers(monkeypatch
         assert len(answers[0]["topics"]) == MANY
         # And a cluster was asked once for those who came at once
         assert host.clusters.questions <= 3
-        # And who is shown another gateway's nodes is told of them
+        # And a client that is shown another gateway's nodes gets those
         elsewhere = await host.ask(host="gw-1")
         assert {b["host"] for b in elsewhere["brokers"] if b["node_id"] >= 10} == {"gw-1"}
 
@@ -284,7 +284,7 @@ def test_a_cluster_that_is_slow_to_answer_a_long_request_delays_no_other_user(
         monkeypatch.setattr(host.clusters, "ask_all", ask_all)
         waiting = asyncio.create_task(host.ask("other", names=[f"t{n}" for n in range(MANY)]))
         await asyncio.sleep(0.1)
-        # When somebody asks for all topics, then they are told
+        # When a client asks for all topics, then it gets them
         async with asyncio.timeout(5):
             assert len((await host.ask())["topics"]) == MANY
         hangs.set()
@@ -313,14 +313,14 @@ def test_a_user_with_many_long_requests_does_not_delay_another_user_by_all_of_th
 
 def test_a_client_that_leaves_while_its_long_list_is_made_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        # Given somebody whose list of all topics is being made
+        # Given a client whose list of all topics is being made
         host = FakeHost(monkeypatch)
         leaving = asyncio.create_task(host.ask("leaving"))
         while not host.makers:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        # When he leaves
+        # When it leaves
         leaving.cancel()
-        # Then others are told theirs, whole
+        # Then others get theirs, complete
         async with asyncio.timeout(5):
             assert len((await host.ask())["topics"]) == MANY
 

@@ -1,4 +1,4 @@
-"""Connections between real sockets: how they end, and what they still owe then."""
+"""Connections over real sockets: how they end, and the answers that they still owe then."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
     await asyncio.sleep(0.05)
     assert not host.ended
     broker.send(answer(1))
-    # Then it gets its answer, and the end of the connection behind it, not a reset
+    # Then it gets its answer, and the end of the connection after it, not a reset
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
     assert await asyncio.to_thread(frame, host.sock) == b""
     # And what it sent last is in no log
@@ -54,7 +54,7 @@ async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connectio
     await host.until(lambda: host.connection.session.reading is not None)
     # When it dies with one whole request in flight, and half of another
     host.sock.close()
-    # Then the broker sees the end behind the half, and is awaited for the whole one only
+    # Then the broker sees the end after the half, and is awaited for the complete one only
     assert len(await asyncio.to_thread(_rest, broker)) < 200_001
     assert not host.ended
     broker.send(answer(1))
@@ -88,7 +88,7 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
 
 @played
 async def test_a_client_that_takes_no_answers_does_not_hold_up_an_operation(host: Loopback) -> None:
-    # Given a request in flight, behind answers that the client does not read
+    # Given a request in flight, after answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
     host.connection.hurry()
@@ -213,7 +213,7 @@ async def test_a_write_without_a_cached_decision_is_not_sent_after_the_lease_has
 
 @played
 async def test_little_is_read_of_records_that_wait_for_the_lease(host: Loopback) -> None:
-    # Given a reader, and a broker that has a megabyte for him when the lease is lost
+    # Given a reader, and a broker that has a megabyte for it when the lease is lost
     body = encode(FETCH, 12, "request", fetch(("orders", 0, 5)))
     broker = await asked(host, encode_request(FETCH, 12, 1, "app", body))
     host.shared.lease.valid_until = clock.now()
@@ -228,7 +228,7 @@ async def test_little_is_read_of_records_that_wait_for_the_lease(host: Loopback)
     # When it is back
     host.shared.lease.renew(clock.now() + 0.001, 10.0)
     host.without_lease[0].lease_is_back()
-    # Then he gets all of it
+    # Then the reader gets all of it
     host.sock.setblocking(True)
     assert await asyncio.to_thread(frame, host.sock) == given
     await sending
@@ -283,7 +283,7 @@ async def test_a_broker_connection_whose_login_ends_soon_is_closed_when_it_is_id
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
     # Then the broker sees the end of the connection before it has a reason to end it
     assert await asyncio.to_thread(broker.recv, 100) == b""
-    # And the client's next request goes by another one
+    # And the client's next request uses another one
     host.sock.send(request(2))
     await host.until(lambda: len(host.brokers) == 2)
     host.brokers[1].setblocking(True)
@@ -324,7 +324,7 @@ async def test_a_broken_connection_does_not_end_the_one_that_replaces_it(
     # When the target's connection breaks just then: the first write fails, and the end is read before that is looked at
     origin.send(answer(2, CUT + 1) + answer(3, CUT + 2))
     host.brokers[1].close()
-    # Then the second one goes by another connection, whose answer is awaited
+    # Then the second one uses another connection, whose answer is awaited
     await host.until(lambda: len(host.brokers) == 3)
     await asyncio.to_thread(_taken, host.brokers[2])
     assert host.connection.session.holds_back(*SCOPE, since=3)
@@ -341,7 +341,7 @@ async def test_a_broken_connection_does_not_end_the_one_that_replaces_it(
 async def test_a_client_that_takes_no_answers_of_an_ended_session_does_not_hold_up_an_operation(
     host: Loopback,
 ) -> None:
-    # Given a session that ended with a write in flight, behind answers that the client does not read
+    # Given a session that ended with a write in flight, after answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.send(b"x" * 10_000_000)
     broker.send(answer(99))

@@ -1,4 +1,4 @@
-"""Moved topics that clients delete: a gateway writes the wish down, and answers when somebody has fulfilled it."""
+"""Moved topics that clients delete: a gateway stores a request, and answers when a caretaker has executed it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World:
         self.refreshed = False
 
     def delete(self, then: Callable[[DeletionRequest], None], wait_ms: int = 5000) -> tuple[int, str | None]:
-        """What its client is told. `then`: what becomes of the request."""
+        """The client's answer. `then` handles the request."""
 
         async def refresh() -> None:
             self.refreshed = True

@@ -1,4 +1,4 @@
-"""A whole gateway before brokers of a few words: what it tells of clusters that do not answer, and of real brokers."""
+"""A whole gateway with minimal brokers: its answers for clusters that are away, and the names of real brokers."""
 
 from __future__ import annotations
 

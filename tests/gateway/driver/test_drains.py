@@ -1,4 +1,4 @@
-"""Fences and transaction fences are drained each by itself."""
+"""Fences and transaction fences are drained separately."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ha_core.model import Fence, Topic, View
 FENCE = Fence(operation="op")
 WITHOUT_EAST = Fence(operation="op", taken_for_dead="east")
 NO_LOOP = cast(asyncio.AbstractEventLoop, None)
-"""Nobody is hurried."""
+"""No connection is hurried."""
 
 
 class Client:
@@ -161,6 +161,6 @@ def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_mome
         keeping.cancel()
 
     asyncio.run(scenario())
-    # Then who waits there does not any more, if the operation does without that cluster, and nobody else is touched
+    # Then the waiting client is cut off if the operation takes its cluster for dead, and no other client is touched
     assert set(writing.given_up) == given_up
     assert other.given_up == []

@@ -1,4 +1,4 @@
-"""What is composed for a client that has gone."""
+"""Composed requests of clients that have gone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_reads_end_with_their_connection_and_changes_are_completed(
         # When one of them goes
         gone.end(Cause.CLIENT_LEFT)
         await asyncio.sleep(0.01)
-        # Then nobody works any more on what it only wanted to know
+        # Then its reads are no longer worked on
         assert ends == [(1, "left")]
         # And what it wanted to have done is done, as is what the other asks
         slow.set()

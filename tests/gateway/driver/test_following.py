@@ -1,4 +1,4 @@
-"""A new snapshot holds from its first moment on, and costs each connection what it uses of it."""
+"""A new snapshot holds at once, and costs each connection only the topics that it uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mapped(name: str, fence: Fence | None = None) -> Topic:
 
 
 class Unread(dict[str, Topic]):
-    """Topics by name, that nobody is to go through."""
+    """Topics by name, which must not be iterated."""
 
     def __iter__(self) -> Iterator[str]:
         raise AssertionError("all topics are gone through")
@@ -50,7 +50,7 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
     talk.ask(PRODUCE, 7, produce("t2", acks=1))
     talk.ask(FETCH, 6, fetch("t0"))
     assert talk.answers() == []
-    # When revisions come of which nobody may go through all topics
+    # When revisions come whose topics must not be iterated
     for revision in range(2, 5):
         state = many(revision)
         talk.terms.follow(state.view, talk.now, ["t1"])
@@ -77,12 +77,12 @@ def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
 
 
 def test_changes_of_topics_without_producers_are_bounded_and_caught_up_in_slices() -> None:
-    # Given topics that every revision changes, and to which nobody writes
+    # Given topics that every revision changes, without producers
     terms = WriterEpochs()
     topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
     # When revisions come
     named = [terms.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
-    # Then somebody is told which to go through, one at a time
+    # Then topics to catch up are returned in slices
     assert named == [[]] * 7 + [[b"t0", b"t1", b"t2"]] * 2
     for name in named[-1]:
         terms.catch_up(name)

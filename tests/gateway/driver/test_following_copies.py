@@ -1,4 +1,4 @@
-"""A gateway knows what lies in the copies while somebody reads from them, and forgets what nobody confirms."""
+"""A gateway knows positions in copies while bindings read from them, and forgets unconfirmed ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Followed:
         return self._read()
 
     def ends(self) -> list[int]:
-        """Of what is known after one more look."""
+        """Known positions after one more look."""
         asyncio.run(self._following.look())
         return [told.known.end for told in self.copies.told.values()]
 
@@ -52,7 +52,7 @@ def followed(store: MemoryStore) -> Followed:
 
 
 def test_reported_positions_are_followed_until_the_reports_end(store: MemoryStore, followed: Followed) -> None:
-    # Given a task that tells what it has copied
+    # Given a task that reports its positions
     assert followed.ends() == []
     task = store.register(copies_of(0, 5))
     assert followed.ends() == [5]

@@ -1,4 +1,4 @@
-"""Whole gateways that follow a platform over HTTP: its users and rules are theirs, also while it is away."""
+"""Whole gateways that follow a platform over HTTP: they apply its users and rules, also while it is away."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, Pl
 from tests.gateway.driver.platform_world import PASSWORD, SOON_S, World, connect, lacks, logs_in, reads, running, soon
 
 STRANGE_TOKEN = "x" * 40
-"""That nobody has."""
+"""A token of no gateway."""
 
 
 def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_its_changes(world: World) -> None:

@@ -1,4 +1,4 @@
-"""TLS with clients: who is let in, who is not, what is said of it, and what it costs the others."""
+"""TLS with clients: admission, refusals, log lines, and the cost for other clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("said")
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether the client is told nothing more."""
+    """Whether the connection has ended for the client."""
     try:
         return not client.recv(1)
     except OSError:
@@ -294,7 +294,7 @@ def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
         # When the key is there, too
         os.replace(new.key, port.own.key)
         await asyncio.sleep(LOOK_EVERY_S + 0.1)
-        # Then whoever comes now sees the new one, and whoever was there is served
+        # Then new clients see the new one, and connected ones are served
         assert await serial() != first
         port.came[0].sock.send(b"still here")
         assert await asyncio.to_thread(before.recv, 100) == b"still here"

@@ -1,4 +1,4 @@
-"""Look-ups that sessions ask for are carried out once at a time, and all sessions learn what they come to."""
+"""Look-ups for sessions run once at a time, and all sessions learn their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question for all who ask the same at the same time, and none that is older than who asks."""
+"""Callers that ask at the same time share one question, which was sent after they came."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() ->
         assert await other == 2
         results = await asyncio.gather(*later, return_exceptions=True)
         assert [type(one) for one in results] == [ConnectionError] * 9
-        # and a failure is nobody's but theirs
+        # and a failure is theirs only
         assert await joint.ask("topics", cluster.ask) == 4
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""A client that begins a request and does not end it has so much time and no more."""
+"""The time for a request to arrive is bounded."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_produce_that_is_forwarded_as_it_comes_has_the_time_of_its_size(
 
 @played
 async def test_a_late_client_gets_the_answers_that_it_is_owed(host: Loopback) -> None:
-    # Given a produce in flight, and behind it a request that does not come
+    # Given a produce in flight, and after it a request that does not come
     broker = await asked(host, request(1))
     host.sock.sendall(METADATA[:11])
     await looks(host, 0.5)
@@ -120,7 +120,7 @@ def test_an_address_has_as_many_connections_as_it_may_have(tmp_path: Path, caplo
         assert [stayed for stayed, _ in (*greedy, *modest)] == [True, True, True, False, False, True]
         assert gateway.clients.turned_away == {"max_connections_per_address": 2}
         assert "limits.max_connections_per_address=3 is reached address=127.0.0.2" in caplog.text
-        # And when one of his has gone he may have another
+        # And when one of those has ended another is admitted
         greedy[0][1].close()
         async with asyncio.timeout(5):
             while len(gateway.clients.open) == 4:  # noqa: ASYNC110

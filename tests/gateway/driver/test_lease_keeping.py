@@ -64,9 +64,9 @@ def test_an_answer_that_finds_the_lease_lost_again_waits_for_the_next_confirmati
         # When it is back twice
         waiting.resume()
         waiting.resume()
-        # And once more, for whoever waits then
+        # And once more, for readers that wait then
         waiting.resume()
         return told
 
-    # Then the reader was told twice
+    # Then the reader was resumed twice
     assert asyncio.run(scenario()) == ["reader", "reader"]

@@ -1,4 +1,4 @@
-"""Clients log in to a whole gateway over sockets, by every mechanism; and what they prove it with is seen nowhere."""
+"""Clients log in to a whole gateway over sockets, by every mechanism; and their credentials appear nowhere."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
             waiting = [one for one in tries if not one.done()]
             halt.set()
             outcomes = await asyncio.gather(*tries, return_exceptions=True)
-            # Then both are told at once, or both wait for their turn
+            # Then both are refused at once, or both wait for their turn
             assert len(waiting) == (len(tries) if judged else 0)
             assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
 

@@ -1,4 +1,4 @@
-"""A gateway's name is one gateway's, whether it has workers or not."""
+"""A gateway's name belongs to one gateway, with or without workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that have not logged in yet are read in between, so that those who are in do not wait for a crowd of them."""
+"""Clients that have not logged in are read a few at a time, so that the others do not wait for a crowd of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas followed, changed for clients, and told of in the audit."""
+"""Quotas followed, changed for clients, and reported in the audit log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Following:
-    """A follower of a store, with what it has told."""
+    """A follower of a store, with the quotas that it has passed on."""
 
     def __init__(self, store: MemoryStore, users: frozenset[str] = frozenset()) -> None:
         self.told: list[Quotas | None] = []
@@ -124,12 +124,12 @@ async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
     following = Following(MemoryStore())
     keeping = asyncio.create_task(following.quotas.keep())
     with caplog.at_level(logging.INFO, "gateway.audit"):
-        # When somebody has to wait for a moment
+        # When a client has to wait for a moment
         charges = following.meters.charges(Quotas({ALICE: BYTES}), Identity("alice", "app"), clock.now())
         assert charges is not None
         assert charges.produce is not None
         assert charges.produce.take(10_100, {}, clock.now()) > 0
-        # Then it is told once, and that it is over
+        # Then a line says so, and another one that it is over
         await until(lambda: len(caplog.records) == 2)
     keeping.cancel()
     begun, ended = (json.loads(record.message) for record in caplog.records)
@@ -178,7 +178,7 @@ async def test_nothing_is_written_without_quotas() -> None:
 
 @on_a_loop
 async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quotas() -> None:
-    # Given a quota of each instance by itself, and a gateway that tells of a user
+    # Given a quota of each instance by itself, and a gateway that reports a user
     store = MemoryStore()
     shares = QuotaShares("gw-1")
     meters = Meters(shares)
@@ -193,12 +193,12 @@ async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quota
 
     uses(Identity("alice", "app"), 100)
     await sharing.look()
-    # When somebody makes up a thousand ids that nothing can shorten
+    # When a client makes up a thousand ids that nothing can shorten
     chance = random.Random(7)
     for _ in range(1000):
         uses(Identity("mallory", "".join(chr(chance.randrange(0x10000, 0x20000)) for _ in range(8000))), 1000)
     await sharing.look()
-    # Then what can be told is told, and so is what comes later
+    # Then the reports that fit are sent, and later ones, too
     own = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
     uses(Identity("alice", "app"), 50_000)
 
@@ -243,7 +243,7 @@ class Shared:
         for number, sharing in enumerate(self._sharing):
             if number not in still:
                 await sharing.look()
-        await asyncio.sleep(0.02)  # until what was told is written
+        await asyncio.sleep(0.02)  # until the reports are written
 
 
 ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
@@ -258,7 +258,7 @@ async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     for _ in range(20):
         world.write(0, "alice", "app", 1_500)
         await world.round()
-    # When all his clients go to the other one
+    # When all clients of that user go to the other one
     for _ in range(27):
         world.write(1, "alice", "app", 800)
         await world.round()
@@ -268,14 +268,14 @@ async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
 
 @on_a_loop
 async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given three gateways, at one of which a user uses his quota up
+    # Given three gateways, at one of which a user exhausts a quota
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         world.write(0, "alice", "app", 1_000)
         await world.round(2)
-    # When the third one has begun, and he comes there in the same second
+    # When the third one has started, and the user comes there in that second
     await world.round()
-    # Then he may use no more there at once than at the others
+    # Then no more is allowed there at once than at the others
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
@@ -283,7 +283,7 @@ async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkey
 async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a user who uses his quota up at three gateways
+    # Given a user who exhausts a quota at three gateways
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         for number in range(3):
@@ -295,7 +295,7 @@ async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
             world.write(number, "alice", "app", 525)
         await world.round(2)
     await world.round()
-    # Then he may use no more there at once than at the others
+    # Then no more is allowed there at once than at the others
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
@@ -326,7 +326,7 @@ async def test_made_up_client_ids_take_nothing_of_another_users_share(
         world.write(0, "alice", "app", 1_000)
         await world.round()
     assert world.shares[0].own[ALICES] == 1.0
-    # When another one uses far too much, as more clients than a gateway tells of
+    # When another one uses far too much, as more clients than a gateway reports
     for _ in range(10):
         for number in range(600):
             world.write(0, "mallory", f"client-{number}", 20_000)

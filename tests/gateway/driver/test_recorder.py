@@ -1,4 +1,4 @@
-"""Which gateway records what is known of clusters, and how it looks after the process that does; small processes."""
+"""Which gateway records facts of clusters, and how it runs the process for that; small processes."""
 
 from __future__ import annotations
 

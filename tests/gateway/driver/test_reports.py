@@ -1,4 +1,4 @@
-"""A revision is reported only when everything seen before it is in the store."""
+"""A revision is reported only when all usage seen before it is in the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def saw(name: str) -> Saw:
 
 
 class Store:
-    """Writes usage when it is let; fails as often as it is told to."""
+    """Writes usage when the test allows it; fails as often as the test wants."""
 
     def __init__(self) -> None:
         self.written: list[str] = []

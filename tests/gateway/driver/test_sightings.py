@@ -1,4 +1,4 @@
-"""What clients use is recorded, whatever others make up."""
+"""The usage of clients is recorded, whatever names others make up."""
 
 from __future__ import annotations
 

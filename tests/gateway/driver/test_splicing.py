@@ -1,4 +1,4 @@
-"""Long bodies that nobody looks at go from socket to socket inside the kernel."""
+"""Long bodies that need no inspection are spliced from socket to socket inside the kernel."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_end_of_a_sender_is_reported(sockets: list[socket.socket], pipe: Pip
 
 
 def counting() -> tuple[list[int], object]:
-    """What went by the pipe."""
+    """Bytes that were spliced."""
     went: list[int] = []
     take = Pipe.take
 
@@ -193,7 +193,7 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing_in_the_pipe(
         got += await asyncio.to_thread(broker.recv, 500_000)
     await sending
     host.sock.close()
-    # What was before it is still answered; then nothing is awaited
+    # The request before it is still answered; then no answer is awaited
     broker.sendall(answer(1))
     await host.until(lambda: host.connection.session.reading is None)
     assert got == sent[:500_000]
@@ -230,9 +230,9 @@ async def test_an_answer_that_came_while_the_process_was_stopped_beyond_its_leas
     # Given a write, whose answer the gateway is about to read when it is stopped
     broker = await asked(host, request(1))
     stopping(host).lease = host.shared.lease
-    # When it is executed meanwhile: behind the end of the log that an operation has read, maybe
+    # When it is executed meanwhile: perhaps above the end of the log that an operation has read
     broker.sendall(answer(1))
-    # Then nobody is told, before the lease is back
+    # Then the client gets no answer before the lease is back
     await host.until(lambda: host.without_lease == [host.connection])
     assert nothing_comes(host.sock)
 

@@ -1,4 +1,4 @@
-"""Leaders of the targets of crossing topics are looked for before a gateway says that it serves the map."""
+"""Leaders of the targets of crossing topics are looked for before a gateway reports that it serves the map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection reads and writes is the same with TLS below it."""
+"""A connection reads and writes equally with TLS below it."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_user_may_stay_while_the_mechanism_of_the_login_still_works(accounts: 
 
 @pytest.mark.parametrize("said", [True, None, "no", 0])
 def test_a_disabled_user_cannot_log_in_and_may_not_stay(accounts: PlatformAccounts, said: object) -> None:
-    # Given somebody with a password, and somebody who comes by tokens; what is neither true nor false is no leave
+    # Given a user with a password, and one who logs in by tokens; a value that is neither true nor false disables
     changed = content(2, alice={**value(), "disabled": said}, bob={**value(scram={}), "disabled": said})
     # When they are disabled
     gone = accounts.follow(changed)

@@ -1,4 +1,4 @@
-"""Users and rules of the platform as rights: what is different changes them, and what cannot be read allows nothing."""
+"""Users and rules of the platform as rights: differences update them, and unreadable rows allow nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whatever becomes of users and rules: what changes have put in force is what a start puts in force, with what was kept
-or with what is read anew."""
+"""Whatever happens to users and rules: changes put the rights in force that a start would, from the stored content or
+from a new read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ everything_denied = st.builds(
     st.sampled_from(USERS),
     st.sampled_from(["topic", "group"]),
 )
-"""As where somebody is disabled, or cannot be read."""
+"""As where a user is disabled, or unreadable."""
 harm = st.sampled_from(
     [
         {"operation": "levitate"},

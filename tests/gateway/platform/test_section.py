@@ -1,4 +1,4 @@
-"""What a configuration may say of the platform, and how it says what is wrong."""
+"""The platform's section of the configuration, and its errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
+"""A worker that sends each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
-NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
-while NUMBER.late exists it does not begin to serve; while NUMBER.untold exists it does not tell its parent. NUMBER.said
-is what it was told by its standard input.
+NUMBER.code makes it end with that code at once, NUMBER.unready is why it is not ready, `revision` is the one it
+follows, and while NUMBER.late exists it does not begin to serve; while NUMBER.untold exists it does not report to its
+parent. NUMBER.said is its standard input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parent of workers, with real processes: it starts them, starts a dead one anew, ends all, and dies with none."""
+"""The parent of workers, with real processes: it starts them, restarts dead ones, ends all, and dies with none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_all_workers_listen_at_the_one_port_and_end_with_the_gateway(scene: Scen
     # Then
     assert [len(scene.pids(worker)) for worker in (0, 1)] == [1, 1]
     socket.create_connection(("127.0.0.1", scene.port)).close()
-    # When it is told to end
+    # When it is terminated
     # Then
     assert scene.end() == 0
     assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
@@ -156,7 +156,7 @@ def test_while_no_worker_serves_clients_are_refused_at_once_and_the_port_stays_t
         (tmp_path / f"{worker}.code").write_text("1")
         os.kill(scene.pids(worker)[0], signal.SIGKILL)
     until(lambda: refused(scene), "nobody serves any more")
-    # Then nobody else can have the port
+    # Then no other process can have the port
     with pytest.raises(OSError, match="Address already in use"):
         socket.create_server(("127.0.0.1", scene.port), reuse_port=True)
     # And clients are served when one is back; those that come before its parent has heard of it may be sent away
@@ -186,7 +186,7 @@ def test_workers_die_with_a_parent_that_was_killed(scene: Scene) -> None:
 
 
 def test_a_port_that_another_process_has_is_refused_although_workers_would_share_it(scene: Scene) -> None:
-    # Given somebody who listens there, and would share it
+    # Given a process that listens there, and would share it
     with socket.create_server(("127.0.0.1", scene.port), reuse_port=True):
         scene.start()
         assert scene.process is not None
