@@ -304,7 +304,7 @@ class AuthenticationSection(_ConfigSection):
 
 
 class Authorisation(_ConfigSection):
-    """Whether every logged-in user may do everything, or only what access rules allow."""
+    """Whether access rules apply, or every logged-in user may do everything."""
 
     rules_file: Path | None = None
     """YAML (`rules_file`); relative to the configuration file. None: off."""
@@ -605,7 +605,7 @@ def read(path: Path | str) -> str:
 def load(path: Path | str, text: str | None = None) -> Config:
     """Reads and checks a configuration with the files that it names.
 
-    :param said: the text of the file, if it was read already (`read`).
+    :param text: the text of the file, if it was read already (`read`).
     :raises ConfigError: one line per fault.
     """
     file = Path(path)

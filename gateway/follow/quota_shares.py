@@ -122,7 +122,7 @@ class Sharing:
 
 
 def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
-    """The first of each user, then the second of each: a user who makes up client ids displaces only his own scopes."""
+    """The first of each user, then the second of each: made-up client ids displace only scopes of their user."""
     turns: list[list[Charge]] = []
     taken: Counter[str | None] = Counter()
     for charge in charges:

@@ -68,7 +68,7 @@ class FollowingQuotas:
         on_change: Callable[[Quotas | None], None],
     ) -> None:
         """:param users: the known users; used in any thread.
-        :param told: called with the quotas, on the event loop; None: there are none.
+        :param on_change: called with the quotas, on the event loop; None: there are none.
         """
         self.users = users
         self._store, self._meters, self._audit, self._on_change = store, meters, audit, on_change

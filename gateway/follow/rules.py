@@ -14,7 +14,7 @@ from ha_core.plan.access.rights import Rights
 
 class FollowingRules(FollowedFile[RulesFile]):
     def __init__(self, file: Path, rules: RulesFile, on_change: Callable[[Rights], None]) -> None:
-        """:param told: called with the rights of each new version, on the event loop."""
+        """:param on_change: called with the rights of each new version, on the event loop."""
         super().__init__(file, rules, read_rules)
         self.rights = Rights(rules.users, rules.rules)
         self._on_change = on_change

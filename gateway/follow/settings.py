@@ -12,7 +12,7 @@ from gateway.session.discovery_rates import DiscoverySettings
 
 class FollowingSettings(FollowedFile[DiscoverySettings]):
     def __init__(self, file: Path, settings: DiscoverySettings, on_change: Callable[[DiscoverySettings], None]) -> None:
-        """:param told: called with each new version, on the event loop."""
+        """:param on_change: called with each new version, on the event loop."""
         super().__init__(file, settings, read_settings)
         self._on_change = on_change
 

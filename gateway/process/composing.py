@@ -40,15 +40,15 @@ MAX_LARGE_TOPICS = 16
 work, and because each request takes seconds while a cluster hangs."""
 MAX_DESCRIBING = 2
 """Concurrent requests of one user that describe many groups or resources, or list groups. Clusters' answers wait in
-memory for the one thread that reads long answers, and other users' requests wait behind them."""
+memory for the one thread that reads long answers, and other users' requests wait for them."""
 MANY_RULES = 1000
 """Deletions of more rules than this are encoded in a thread: that takes milliseconds."""
 
 
 class SingleFlight(Generic[T]):
-    """One question to a cluster for all who ask it at the same time.
+    """Shares one question to a cluster among all callers that ask it at one time.
 
-    An answer may be given to those only who asked before the question was sent: a client that creates a topic and then
+    A question's answer is only for callers that asked before it was sent: a client that creates a topic and then
     lists all topics has to find it. Requests that arrive while a question is in flight share the next one.
     """
 

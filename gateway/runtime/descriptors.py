@@ -1,6 +1,6 @@
 """Divides the process's file descriptors, at its start: a client takes two, its own and one to its broker.
 
-A client may open further connections to brokers, and a client that was told to leave keeps its socket for a moment.
+A client may open further connections to brokers, and a client that has to leave keeps its socket for a moment.
 Both are limited to the rest, so that the gateway itself never runs out of descriptors.
 """
 

@@ -238,7 +238,7 @@ class DataCache:
         self._follow(max(top, default=0))
         if other is not None:
             raise NodeIdTakenError(self.name, self.node, holder(other), 0.0)
-        # After a source has lost changes, other nodes may know what it has now.
+        # After its source has lost changes a node does not write: others may know the current content.
         writes = self._agreement.writes(self._judgement, self.node, now_s) and not self._reading.went_back
         if writes and self._propose(read):
             return 0.0

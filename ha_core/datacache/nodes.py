@@ -67,7 +67,7 @@ class Published:
     """A node's published record.
 
     :ivar who: host and process, for people.
-    :ivar trouble: what keeps it from reading, in a word; empty: nothing.
+    :ivar trouble: why it cannot read, in a word; empty: it can.
     :ivar trouble_since_s: begin of the trouble, in seconds since the epoch by its clock, for people; 0: there is none.
     """
 

@@ -1,10 +1,10 @@
 """Quotas as nodes, in the form in which Kafka keeps them, below the root:
 
     /config/clients/{user}.{topic}          quota of a user in one topic
-    /config/clients/{client id}             quota of an instance, of whatever user
+    /config/clients/{client id}             quota of an instance, of any user
     /config/users/{user}                    quota of a user
     /config/users/{user}/clients/{id}       quota of an instance of a user
-    /config/changes/config_change_{number}  what was changed, by its path below /config
+    /config/changes/config_change_{number}  the changed node, by its path below /config
 
 Each is `{"version": 1, "config": {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}}`. A node below `clients`
 may be of either kind, since users and topics may have dots. So nodes that are written here name their entity, too; for

@@ -144,7 +144,7 @@ class QuotaWatcher:
         self._rereading = Rereading(tree, "quotas", self._read, poll_s)
 
     def close(self) -> None:
-        """`told` is not called after this returns."""
+        """`on_quotas` is not called after this returns."""
         self._rereading.close()
 
     def _read(self, wake: Callable[[], None], anew: bool) -> Callable[[], None] | None:

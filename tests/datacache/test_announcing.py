@@ -15,7 +15,7 @@ from tests.store.waiting import until
 
 
 class World:
-    """A source, what it says, and an announcer before it."""
+    """A source, its newest times, and a notifier that polls it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -1,7 +1,7 @@
-"""Nodes that fail in any order never serve two contents under one commit time.
+"""Nodes that fail in any order never serve two contents with one commit time.
 
-Real nodes on a tree in memory, without their threads: who reads, who looks, whose answer is on its way, and what the
-time is, is drawn.
+Real nodes on a tree in memory, without their threads: reads, looks, the arrival of answers, and the time
+are drawn.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class World(RuleBasedStateMachine):
         self.first = MemoryStore()
         self.nodes: list[Process] = []
         self.served: dict[int, dict[str, Any]] = {}
-        """Commit time → what the first node that served it did."""
+        """Commit time → the content that the first node at that time served."""
         self.committed_us = -1
         self.mains: dict[int, int] = {}
 
@@ -173,7 +173,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def all_is_well_for_a_while(self) -> None:
-        """Then all serve what the source has."""
+        """Then all serve the source's content."""
         for node in self.nodes:
             if node.suspended:
                 node.store.resume()

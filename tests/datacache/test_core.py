@@ -1,4 +1,4 @@
-"""Which contents a node can tell from its reads, and its reaction to a commit time."""
+"""The contents that a node can tell from its reads, and its reaction to a commit time."""
 
 from __future__ import annotations
 

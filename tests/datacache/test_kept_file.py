@@ -283,7 +283,7 @@ def test_content_of_another_source_is_not_used(path: Path) -> None:
 
 
 def test_files_in_one_folder_do_not_collide(path: Path) -> None:
-    # Given two that would be written by the same way if only their stems counted
+    # Given two files whose temporary names would collide if only their stems counted
     others = (path, path.with_suffix(".rules"))
     path.parent.mkdir()
     (path.parent / "gw-1.new").mkdir()

@@ -274,7 +274,7 @@ def test_a_commit_time_that_the_source_never_reaches_stops_no_node(fleet: Fleet,
     said = json.dumps({"commit_us": far_us, "fingerprint": "7", "by": "x"}).encode()
     other.store.tree.write([Put(COMMIT, said, node_at(other, COMMIT).version)])
     source.change("a", "y")
-    # Then what the source has is in force everywhere, also at nodes that start later
+    # Then the source's content is in force everywhere, also at nodes that start later
     for cache in (*caches, fleet.start("gw-9", source)):
         until(partial(serves, cache, {"a": {"is": "y"}}), "served")
         assert cache.state().agreed_us == source.newest_us

@@ -18,7 +18,7 @@ from .zookeeper_process import ZooKeeperProcess
 
 
 class Session(Protocol):
-    """One client of the store, and what can go wrong for it."""
+    """One client of the store, and the faults that can be injected."""
 
     @property
     def store(self) -> Store: ...

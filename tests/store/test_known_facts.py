@@ -109,12 +109,12 @@ def group(name: str, at: str, offset: int) -> KnownGroup:
 def test_a_renewed_group_is_replaced_alone_and_kept_by_a_reading_that_began_before(session: Session) -> None:
     store = session.store
     store.keep_known(KnownGroup, "east", [group("a", AT, 1), group("b", AT, 1)])
-    # When one is renewed while a look is under way
+    # When one is renewed during a reading
     store.renew_known(
         KnownGroup, "east", [group("a", "2026-11-21T10:01:02Z", 9), group("new", "2026-11-21T10:01:02Z", 3)]
     )
     store.keep_known(KnownGroup, "east", [group("a", "2026-11-21T10:01:00Z", 5), group("b", "2026-11-21T10:01:00Z", 5)])
-    # Then what the look has seen counts for the others only
+    # Then the reading replaces only the others
     found = store.known(KnownGroup, "east")
     assert {name: one.offsets["orders"][0] for name, one in found.items()} == {"a": 9, "b": 5, "new": 3}
     # And the next look counts for all

@@ -57,7 +57,7 @@ def test_a_publisher_that_was_overtaken_writes_nothing(session: Session, other: 
     # When
     with pytest.raises(OvertakenError):
         session.store.publish(early, 5, "here", [(QuotaEntity("alice"), LESS), (QuotaEntity("bob"), LESS)])
-    # Then nothing of it is there, and the other one goes on
+    # Then nothing of it is written, and the other publisher continues
     assert standing(session.store.quotas()) == {QuotaEntity("alice"): (BYTES, True)}
     other.store.publish(newer, 7, "there", [(QuotaEntity("bob"), BYTES)])
     assert session.store.publication()[:2] == (7, "there")

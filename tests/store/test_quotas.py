@@ -145,7 +145,7 @@ def test_a_change_is_followed_by_its_note_alone(session: Session, other: Session
     until(lambda: ALICE_ORDERS in heard.now, "a new one is heard")
     other.store.change_quota(ALICE_ORDERS, dict.fromkeys(QuotaKind))
     until(lambda: ALICE_ORDERS not in heard.now, "and that it is gone")
-    # Then only what was noted was read
+    # Then only the noted quotas were read
     assert heard.now == {QuotaEntity("bob"): BYTES}
 
 
@@ -251,7 +251,7 @@ def test_a_follower_that_has_missed_notes_rereads_all_quotas(session: Session, o
     first = tree.get("/config/changes/config_change_0000000000")
     assert first is not None
     tree.write([Remove("/config/changes/config_change_0000000000", first.version)])
-    # Then what they were about is seen all the same
+    # Then their changes are seen all the same
     assert followed.read(lambda: None, anew=False)
     assert in_force(followed.found) == {QuotaEntity("bob"): BYTES, QuotaEntity("carol"): BYTES}
 

@@ -63,7 +63,7 @@ def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other
     delivered(watcher, 1)
     other.store.commit(StateChange("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
     delivered(watcher, 2)
-    # Then each view comes with what changed in it
+    # Then each view comes with its changed paths
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
         (0, set(), frozenset()),
         (1, {"ann"}, frozenset({"/bindings/ann"})),
@@ -240,7 +240,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     # When its session ends
     session.expire()
     until(lambda: len(recorder.views) >= 3 or bool(reloads and "bob" in recorder.views[-1][0].bindings), "the reload")
-    # Then it has the change, and goes on
+    # Then it has the change, and continues
     assert reloads
     assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
     assert recorder.views[-1][1] == frozenset({"/bindings/bob"})

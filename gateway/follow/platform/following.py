@@ -47,9 +47,9 @@ class FollowingPlatform:
         on_settings: Callable[[PlatformSettings], None],
     ) -> None:
         """
-        :param told: called with the rights of each new state, on the event loop.
-        :param gone: called there with users who can no longer log in by a mechanism by which they could before.
-        :param told_settings: called there with the settings of each new state.
+        :param on_rights: called with the rights of each new state, on the event loop.
+        :param on_gone: called there with users who can no longer log in by a mechanism by which they could before.
+        :param on_settings: called there with the settings of each new state.
         """
         self.url = platform.url
         self.line = PlatformLine(platform)

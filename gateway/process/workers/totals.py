@@ -71,7 +71,7 @@ class Totals:
                 self._carried[sample] = self._carried.get(sample, 0.0) + value
 
     def of(self, texts: Mapping[int, bytes]) -> list[Metric]:
-        """:param told: start → the metrics text of each worker that has answered."""
+        """:param texts: start → the metrics text of each worker that has answered."""
         gauges: dict[str, tuple[Metric, dict[Sample, list[float]]]] = {}
         with self._guard:
             for start, text in texts.items():

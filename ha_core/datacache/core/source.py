@@ -4,7 +4,7 @@
   are committed: a reader that has read up to t has seen all there will ever be up to t. Nodes compare these times with
   one another only, so no node's clock matters; the source's own may be off or jump, as long as its times increase.
 - A version of a key is never changed. A deletion is a version, too.
-- `exact_from_us` tells the truth about versions that are no longer kept.
+- `exact_from_us` is right about versions that are no longer kept.
 """
 
 from __future__ import annotations

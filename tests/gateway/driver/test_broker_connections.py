@@ -62,7 +62,7 @@ def test_an_idle_connection_is_found_however_many_clients_have_none() -> None:
     connections = BrokerConnections(most=2 * LOOKED_AT + 1)
     clients = [Client(connections, 2, idle=0) for _ in range(2 * LOOKED_AT)]
     last = Client(connections, 2, idle=1)
-    # It is not among those that are looked at first
+    # It is not among those that are checked first
     assert not connections.room(clients[0])
     assert any(connections.room(clients[0]) for _ in range(3))
     assert last.count == 1

@@ -1,4 +1,4 @@
-"""Which gateways recover orphans, and how the helper process for that is run."""
+"""Election of the gateways that recover orphans, and their helper process."""
 
 from __future__ import annotations
 

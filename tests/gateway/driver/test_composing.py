@@ -41,7 +41,7 @@ async def nothing_changes(_wanted: Change) -> Any:
 
 
 class Answers:
-    """Answers every question with what `answer` holds."""
+    """Answers every question with `answer`."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
@@ -107,7 +107,7 @@ def test_a_long_list_is_made_once_for_all_clients_with_equal_answers(monkeypatch
         assert threading.main_thread().name not in host.makers
         assert all(answer == answers[0] for answer in answers)
         assert len(answers[0]["topics"]) == MANY
-        # And a cluster was asked once for those who came at once
+        # And a cluster was asked once for simultaneous requests
         assert host.clusters.questions <= 3
         # And a client that is shown another gateway's nodes gets those
         elsewhere = await host.ask(host="gw-1")

@@ -40,7 +40,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
     # Then it gets its answer, and the end of the connection after it, not a reset
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
     assert await asyncio.to_thread(frame, host.sock) == b""
-    # And what it sent last is in no log
+    # And its last bytes are in no log
     assert await asyncio.to_thread(broker.recv, 100) == b""
     assert host.causes == [Cause.SHUTDOWN]
     host.sock.close()
@@ -96,7 +96,7 @@ async def test_a_client_that_takes_no_answers_does_not_hold_up_an_operation(host
     # When an operation waits longer than for a moment
     with patch.object(clock, "now", return_value=clock.now() + STUCK_S):
         host.connection.hurry()
-    # Then the client counts as gone, and what brokers say is read to the end
+    # Then the client counts as gone, and brokers' answers are read to the end
     assert not host.connection.session.life.connected
     broker.send(answer(1))
     await host.until(lambda: bool(host.ended))
@@ -133,7 +133,7 @@ async def test_a_write_to_a_broker_that_is_given_up_ends_at_once_and_its_rest_is
 async def test_a_client_is_cut_off_at_once_and_its_requests_to_a_live_cluster_hold_the_fence(
     host: Loopback,
 ) -> None:
-    # Given a batch on its way to the target of an open cut, and another one with which the origin hangs
+    # Given a batch in flight to the target of an open cut, and another one with which the origin hangs
     host.snapshot = state(topic(), revision=2)
     reports = list[tuple[str, ...]]()
     drains = Drains(host.loop, lambda: reports.append(drains.drained))
@@ -148,7 +148,7 @@ async def test_a_client_is_cut_off_at_once_and_its_requests_to_a_live_cluster_ho
     target = host.brokers[1]
     target.setblocking(True)
     await asyncio.to_thread(frame, target)
-    # When a fence stands, whose operation gives the origin up
+    # When a fence stands, whose operation takes the origin for dead
     host.snapshot = state(topic(fence=Fence(operation="op", taken_for_dead="east")), revision=3)
     drains.follow(3, host.snapshot.fences.scopes, [host.connection])
     host.connection.give_up("east")
@@ -169,7 +169,7 @@ async def test_an_answer_read_after_a_process_stop_waits_until_the_lease_is_back
     # Given a request in flight when the process is stopped for longer than its lease
     broker = await asked(host, request(1))
     host.shared.lease.valid_until = clock.now()
-    # When it goes on, and reads the answer before it knows anything
+    # When it continues, and reads the answer before anything else
     broker.send(answer(1))
     await host.until(lambda: bool(host.without_lease))
     host.sock.setblocking(False)
@@ -191,7 +191,7 @@ async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
         session.shared.lease.valid_until = clock.now()
         return decided
 
-    # When it goes on
+    # When it continues
     with patch.object(where, name, stopped):
         host.sock.send(request(2))
         await host.until(lambda: bool(host.causes))
@@ -264,7 +264,7 @@ async def test_bytes_unsent_when_the_lease_was_lost_are_not_sent_under_the_next_
     host.shared.lease.revoke()
     host.shared.lease.renew(clock.now(), 10.0)
     taken = len(await asyncio.to_thread(_rest, broker))
-    # Then the rest is not sent: what was never sent whole is never executed
+    # Then the rest is not sent: a broker never executes an incomplete request
     assert taken < sent
     assert host.causes == [Cause.LEASE_LOST]
 
@@ -290,7 +290,7 @@ async def test_a_broker_connection_whose_login_ends_soon_is_closed_when_it_is_id
     assert await asyncio.to_thread(frame, host.brokers[1]) == request(2)
     host.brokers[1].send(answer(2))
     assert await asyncio.to_thread(frame, host.sock) == answer(2)
-    # And one on which nothing is under way at that time is left at once
+    # And one that is idle at that time is closed at once
     assert await asyncio.to_thread(host.brokers[1].recv, 100) == b""
     assert not host.ended
 

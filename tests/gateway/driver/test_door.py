@@ -116,7 +116,7 @@ def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
         clients = [socket.create_connection(address) for _ in range(40)]
         await asyncio.sleep(0.05)
         assert not came
-        # Then they are taken when those before them were read
+        # Then they are accepted when those before them were read
         busy[0] = False
         await asyncio.sleep(0.2)
         assert len(came) == len(clients)
@@ -131,7 +131,7 @@ def test_clients_that_do_not_log_in_make_room_for_others() -> None:
     logins = Logins[str](2, 30.0)
     logins.came("idle", 100.0)
     logins.came("app", 100.5)
-    # A crowd waits its turn, and as soon as the first has overstayed it goes
+    # Many wait, and the first is ended as soon as it has overstayed
     assert logins.room(100.6) == (False, None)
     logins.entered("app")
     assert logins.room(100.6) == (True, None)

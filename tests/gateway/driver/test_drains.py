@@ -23,7 +23,7 @@ NO_LOOP = cast(asyncio.AbstractEventLoop, None)
 
 
 class Client:
-    """A connection whose session says what it holds back."""
+    """A connection whose session holds back operations as the test wants."""
 
     def __init__(self) -> None:
         self.session: Any = self
@@ -59,7 +59,7 @@ def test_a_fence_that_replaces_a_transaction_fence_is_drained_again() -> None:
     assert drains.drained == ()
     client.transactions = frozenset()
     drains.progressed(connection)
-    # Then that is said, and the fence waits for the record
+    # Then that is reported, and the fence waits for the record
     assert reports == [("op",)]
     follow(drains, view(fence=FENCE), connection)
     assert drains.drained == ()
@@ -120,7 +120,7 @@ def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(monkey
 
 
 class Waiting(Client):
-    """One whose session waits for a cluster."""
+    """A client whose session waits for a cluster."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -57,12 +57,12 @@ def test_reads_end_with_their_connection_and_changes_are_completed(
         ):
             gateway.fulfil(connection, Compose(token, key, 1, identity, {}))
         await asyncio.sleep(0)
-        # When one of them goes
+        # When one of them disconnects
         gone.end(Cause.CLIENT_LEFT)
         await asyncio.sleep(0.01)
         # Then its reads are no longer worked on
         assert ends == [(1, "left")]
-        # And what it wanted to have done is done, as is what the other asks
+        # And its changes are completed, as are the other's requests
         slow.set()
         await asyncio.sleep(0.01)
         assert ends == [(1, "left"), (2, "done"), (3, "done")]

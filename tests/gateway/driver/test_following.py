@@ -55,7 +55,7 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
         state = many(revision)
         talk.terms.follow(state.view, talk.now, ["t1"])
         talk.take(talk.session.follow(state, talk.now))
-    # Then what was held goes out nevertheless
+    # Then the held answer goes out nevertheless
     assert talk.answers()[0]["responses"][0]["partition_responses"][0]["error_code"] != 0
 
 
@@ -144,6 +144,6 @@ def test_following_lets_the_loop_run_in_between_and_leaves_no_connection_out(mon
     assert len(turns) == 1
     while turns:
         turns.pop()()
-    # Then those who had waited come first, and all have followed since
+    # Then the waiting ones come first, and all have followed since
     assert seen == [*range(10), *range(10, 20), *range(10)]
     assert following_all.done

@@ -124,7 +124,7 @@ def test_a_gateway_that_starts_while_the_platform_is_away_continues_with_the_sto
             assert reads(gateway, "alice", "orders")
             assert not gateway.unready
             await soon(lambda: metric(gateway, "platform_unreadable", "rules") == 1, "it is seen")
-            # And what it is missing comes as soon as the platform is back
+            # And it catches up as soon as the platform is back
             world.platform.delete_user("alice")
             world.platform.begin()
             await soon(partial(lacks, gateway, "alice", "orders"), "the rule has gone")
@@ -247,7 +247,7 @@ def test_over_tls_only_a_platform_with_a_certificate_of_the_authority_is_used(
 
 
 def test_no_output_of_a_gateway_has_tokens_or_keys(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    # Given everything that a gateway says while all goes well, and while it does not
+    # Given all output of a gateway while all goes well, and while it does not
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
 

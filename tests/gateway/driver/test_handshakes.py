@@ -305,7 +305,7 @@ def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
 
 def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(port: TlsPort) -> None:
-        # Given others, who have something to do whenever a handshake has had its turn
+        # Given other work, which is due whenever a handshake has had its turn
         turns: list[str] = []
         step = port.handshakes._step
 

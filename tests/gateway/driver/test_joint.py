@@ -25,7 +25,7 @@ class Cluster:
 
 def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() -> None:
     async def scenario() -> None:
-        # Given a question on its way, and ten who come later
+        # Given a question in flight, and ten later callers
         cluster, joint = Cluster(), SingleFlight[int]()
         first = asyncio.create_task(joint.ask("topics", cluster.ask))
         await asyncio.sleep(0.01)
@@ -33,7 +33,7 @@ def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() ->
         other = asyncio.create_task(joint.ask("something else", cluster.ask))
         await asyncio.sleep(0.01)
         assert cluster.asked == 2
-        # When one of them goes away, and the cluster answers
+        # When one of them is cancelled, and the cluster answers
         later.pop().cancel()
         cluster.may.set()
         # Then the ten were one question, put after they came

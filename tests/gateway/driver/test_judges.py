@@ -30,7 +30,7 @@ def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> Non
 
 
 class Waiting:
-    """A connection whose claim is judged."""
+    """A connection whose claim is verified."""
 
     def __init__(self, name: str, order: list[str]) -> None:
         self.name, self._order = name, order

@@ -56,7 +56,7 @@ def test_an_answer_that_finds_the_lease_lost_again_waits_for_the_next_confirmati
         def tell(reader: str) -> None:
             told.append(reader)
             if len(told) == 1:
-                # The process was stopped on the way, for longer than the lease: the answer waits again
+                # The process was stopped meanwhile, for longer than the lease: the answer waits again
                 waiting.add(reader)
 
         waiting = leases.AwaitingLease[str](asyncio.get_running_loop(), tell)

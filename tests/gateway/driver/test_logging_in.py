@@ -136,7 +136,7 @@ def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
 ) -> None:
     async def scenario() -> None:
         async with running(tmp_path, users, failed_delay_ms=0) as gateway:
-            # Given logins that keep everybody busy who judges passwords
+            # Given logins that keep all threads that verify passwords busy
             halt = Event()
             for _ in range(THREADS):
                 gateway.judges.pool.submit(halt.wait)

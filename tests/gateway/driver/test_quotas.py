@@ -253,7 +253,7 @@ ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a user who used the quota up at one gateway
+    # Given a user who has exhausted a quota at one gateway
     world = Shared(2, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         world.write(0, "alice", "app", 1_500)
@@ -262,7 +262,7 @@ async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     for _ in range(27):
         world.write(1, "alice", "app", 800)
         await world.round()
-    # Then the quota is there, and not half of it with those who have gone
+    # Then the whole quota is there, and not half of it at the gateway that they have left
     assert world.shares[1].own[ALICES] > 0.9
 
 
@@ -289,7 +289,7 @@ async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
         for number in range(3):
             world.write(number, "alice", "app", 350)
         await world.round()
-    # When one of them stands still for a while, and goes on
+    # When one of them is stopped for a while, and continues
     for _ in range(20):
         for number in range(2):
             world.write(number, "alice", "app", 525)
@@ -311,7 +311,7 @@ async def test_a_users_first_quota_is_shared_and_not_granted_at_each_gateway(
     # When there is one, and the user writes at all of them in the same second
     world.limited = True
     waits = [world.write(number, "alice", "app", 3_000) for number in range(3)]
-    # Then ten seconds' worth goes at once, of all together
+    # Then ten seconds' worth is written at once, at all gateways together
     assert waits == [0.0] * 3
     assert [world.write(number, "alice", "app", 1_000) > 1.0 for number in range(3)] == [True] * 3
 

@@ -1,4 +1,4 @@
-"""Which gateway records facts of clusters, and how it runs the process for that; small processes."""
+"""Election of the gateway that records facts of clusters, and its helper process; small processes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_process_gets_the_gateways_accounts_on_its_standard_input(tmp_path: 
 
 
 class Scene:
-    """A recorder whose process is the Python text `does`, after LOOKING; it is kept while `play` runs."""
+    """A recorder whose process is the Python text `does`, after LOOKING; it runs while `play` does."""
 
     def __init__(self, does: str, every_s: int = 60, first_pause_s: float = 1.0, silent_s: float | None = None) -> None:
         self.changes: list[bool] = []

@@ -32,10 +32,10 @@ def test_made_up_names_of_one_user_do_not_prevent_the_usage_of_others_from_being
         # When another one uses a topic
         sightings.saw(Saw(Identity("modest", "app"), "topic", "orders", "produce"))
         await sightings.flush()
-        # Then that is recorded, and little of what was made up is kept
+        # Then that is recorded, and few of the made-up names are kept
         assert [use.name for use in written["modest"]] == ["orders"]
         assert sum(len(use.name) for use in written["long"]) <= MAX_BYTES_OF_A_USER
-        # And the first user's share was spent on what came first
+        # And the first user's share was spent on the first names
         assert written["greedy"][0].name == "topic-0"
 
     asyncio.run(scenario())
@@ -102,7 +102,7 @@ def test_a_use_is_written_again_when_the_client_is_another_software_and_only_the
 
 
 class Store:
-    """Takes what is written, and how often each user was written."""
+    """Keeps the written usage, and how often each user was written."""
 
     def __init__(self) -> None:
         self.written: list[tuple[str, list[Sighting]]] = []
@@ -189,7 +189,7 @@ def test_made_up_users_are_bounded_and_the_rest_is_logged(
             sightings.saw(use(f"user-{n}"))
         await sightings.flush()
         assert len(store.users) == 10
-        # A day later those that were not seen again have made room
+        # A day later uses that were not seen again have made room
         at(25 * 3600.0)
         await sightings.once()
         sightings.saw(use("late"))

@@ -173,7 +173,7 @@ async def test_the_rest_of_a_write_is_not_spliced_after_the_lease_has_run_out(ho
         host.shared.lease.valid_until = clock.now()
         return count
 
-    # When it goes on
+    # When it continues
     with patch.object(splicing.Pipe, "take", stopped):
         host.sock.sendall(sent[100_000:200_000])
         await host.until(lambda: bool(host.causes))
@@ -267,7 +267,7 @@ def test_a_fault_of_the_fast_path_ends_its_connection_and_no_other_one(where: st
         broker = await asked(host, request(1))
         host.sock.send(request(2, LONG)[:100_000])
         await host.until(lambda: isinstance(host.connection.session.reading, HalfSent))
-        # When something goes wrong where nothing should
+        # When an unexpected error occurs
         fault = patch.object(fast_path, where, side_effect=RuntimeError)
         with fault, patch.object(splicing, "LEAST_BYTES", least):
             host.sock.send(LONG[:70_000])

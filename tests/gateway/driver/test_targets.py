@@ -61,7 +61,7 @@ def test_topics_that_have_not_changed_or_are_gone_are_not_looked_for() -> None:
 
 
 class Clusters:
-    """Clusters that tell who leads when they are let."""
+    """Clusters that return leaders when the test allows it."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[str, Collection[str]]] = []

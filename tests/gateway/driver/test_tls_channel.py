@@ -61,7 +61,7 @@ def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path
         reader, client = await connected(port, room)
         assert isinstance(reader.channel, TlsChannel)
         data = bytes(range(256)) * 1000
-        # When records come that are longer than what is read at once, and then nothing more
+        # When records come that are longer than a single read, and then nothing more
         await asyncio.to_thread(client.sendall, data)
         # Then all of it is read
         await port.until(lambda: len(reader.data) == len(data))
@@ -279,7 +279,7 @@ def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path)
         with patch.object(ClientConnection, "_room", lambda _, kept: _VIEW[kept:20_000]):
             connection.client.want(True)
             await port.until(lambda: connection.session.headers_read == 2)
-        # Then all of it goes on
+        # Then all of it is forwarded
         received = bytearray()
         while len(received) < len(sent):
             received += await asyncio.to_thread(broker.recv, len(sent))

@@ -1,4 +1,4 @@
-"""Users of the platform as accounts, and who may stay when they change."""
+"""Users of the platform as accounts, and connections that may stay when users change."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ steps = st.one_of(
 
 
 class World:
-    """A gateway that follows, and the files in which it keeps what it serves."""
+    """A gateway that follows, and the files with its content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

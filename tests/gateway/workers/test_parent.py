@@ -78,7 +78,7 @@ def test_a_dead_worker_is_restarted_while_the_others_go_on_and_no_count_is_lost(
     until(lambda: len(scene.pids(0)) == 2, "it is started anew")
     until(lambda: counter(scene, "workers_answering") == 2, "it is back")
     assert scene.pids(1) == [other]
-    # And what it had counted is in the sum still
+    # And its counts are still in the sum
     assert counter(scene, "starts_total") == 3
 
 
@@ -141,7 +141,7 @@ def test_while_a_worker_hangs_the_others_serve_new_clients(scene: Scene) -> None
     # When many come
     # Then none of them waits for it
     assert [newcomer(scene) for _ in range(40)] == 40 * ["1"]
-    # And it takes its part again when it goes on
+    # And it serves again when it continues
     os.kill(hanging, signal.SIGCONT)
     os.kill(scene.pids(1)[0], signal.SIGSTOP)
     assert newcomer(scene) == "0"

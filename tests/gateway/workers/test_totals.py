@@ -34,7 +34,7 @@ def text(fetches: int = 1, connections: int = 3, revision: int = 5) -> bytes:
 
 
 def values(metrics: list[Metric]) -> dict[str, float]:
-    """Name and labels' values → value, without what the names begin with."""
+    """Name and labels' values → value, without the common prefix of names."""
     return {
         " ".join([sample.name.removeprefix("switchyard_gateway_"), *sample.labels.values()]): sample.value
         for metric in metrics
