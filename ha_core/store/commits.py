@@ -117,7 +117,7 @@ def revision_of(node: Node | None) -> int:
     if node is None:
         raise StoreUnavailableError(
             f"{paths.CHANGES} is missing: the root was deleted or is another one; "
-            "restore it, or connect anew to create an empty state"
+            "restore it, or connect again to create an empty state"
         )
     return value_of(int, node, paths.CHANGES, "revision", "the newest revision")
 

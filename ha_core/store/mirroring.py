@@ -49,7 +49,9 @@ class Mirroring(OnTree):
         :raises UnreadableDocumentError: this version cannot read one. Without it, the only log with some records could
             be deleted as an unneeded copy, or be mirrored over.
         """
-        return demanded(self._tree, LostTail, "what its cluster alone holds is neither counted nor kept from deletion")
+        return demanded(
+            self._tree, LostTail, "records that only its cluster has are neither counted nor kept from deletion"
+        )
 
     def mirror_reports(self) -> dict[int, MirrorReport]:
         """slot → its task's report; slots without a task are missing."""

@@ -73,11 +73,11 @@ class Rereading:
         try:
             callback = self._reader(self._wake, self._anew)
         except (StoreError, UnreadableDocumentError) as error:
-            log.warning("%s not read, what was read last stays in force: %s", self._name, error)
+            log.warning("%s not read, the last content stays in force: %s", self._name, error)
             return
         except Exception:
             # A bug that some node's content has triggered: it must not end the thread.
-            log.exception("%s not read, what was read last stays in force", self._name)
+            log.exception("%s not read, the last content stays in force", self._name)
             return
         self._anew = False
         if callback is not None:

@@ -42,7 +42,7 @@ class StoreSecurity:
 
 OPEN = StoreSecurity()
 OPEN_WARNING = (
-    "ZooKeeper is reached without TLS and without credentials: whoever reaches its port can move every client. Give "
+    "ZooKeeper is reached without TLS and without credentials: anyone who reaches its port can move every client. Give "
     f"tls, or username and password_file (gateways: `zookeeper:`; else the file that {FILE_VARIABLE} names)"
 )
 

@@ -60,7 +60,7 @@ class TlsSocket(ssl.SSLSocket):
             if (waits or number == 0) and not super().pending() and (waits or not self._more_has_come()):
                 return count
         if count == 0:
-            raise BlockingIOError(errno.EAGAIN, "nothing has come")
+            raise BlockingIOError(errno.EAGAIN, "nothing to read")
         return count
 
     def _more_has_come(self) -> bool:
@@ -71,7 +71,7 @@ class TlsSocket(ssl.SSLSocket):
         try:
             return bytes(self.read(bufsize))
         except ssl.SSLWantReadError:
-            raise BlockingIOError(errno.EAGAIN, "nothing has come") from None
+            raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLWantWriteError:
             raise _takes_nothing() from None
         except ValueError:
@@ -89,7 +89,7 @@ class TlsSocket(ssl.SSLSocket):
             except ssl.SSLWantReadError:
                 raise _takes_nothing() from None
         if view and not sent:
-            raise BlockingIOError(errno.EAGAIN, "nothing is taken")
+            raise BlockingIOError(errno.EAGAIN, "the socket takes nothing")
         return sent
 
     def shutdown(self, how: int) -> None:
@@ -112,4 +112,4 @@ def _takes_nothing() -> OSError:
     """TLS itself has to send something first, such as new keys that were requested, and the other side takes nothing.
     Waiting for that in both directions is not worth it: it happens to clients that provoke it, and a reader that is
     called again and again meanwhile would not rest."""
-    return ConnectionAbortedError(errno.ECONNABORTED, "the other side takes nothing of what TLS has to answer")
+    return ConnectionAbortedError(errno.ECONNABORTED, "the other side takes no answer of TLS itself")

@@ -283,7 +283,7 @@ def test_an_answer_that_breaks_a_promise_is_refused_as_a_whole(changes: Changes,
 
 
 def test_rows_out_of_order_are_refused() -> None:
-    with pytest.raises(BrokenSourceError, match="'a' at 5 behind one at 6"):
+    with pytest.raises(BrokenSourceError, match="'a' at 5 after one at 6"):
         source.check(Changes((B, A), 6, 0), 0, 10)
 
 

@@ -41,7 +41,7 @@ _WORDS = {
     "SSLV3_ALERT_BAD_CERTIFICATE": _CLIENT_DOUBTS,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_CLIENT_DOUBTS}, and the name by which it reaches this one has to be in it",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": _EXPIRED,
-    "WRONG_VERSION_NUMBER": "what came is no TLS",
+    "WRONG_VERSION_NUMBER": "the client's first bytes are not TLS",
 }
 
 

@@ -53,8 +53,8 @@ class _Worker:
 class Parent:
     def __init__(self, config: Config, command: Sequence[str], configuration: str) -> None:
         """:param command: starts a worker, when its number, the parent's process id and the listeners are added.
-        :param configuration: the configuration's text, which each worker gets on its standard input: a restarted worker must
-            equal the others, and the file may have been changed already, for a restart at night.
+        :param configuration: its text, which each worker gets on its standard input: a restarted worker must equal the
+            others, and the file may have been changed already, for a restart at night.
         """
         self._config, self._command, self._configuration = config, tuple(command), configuration.encode()
         self._workers = [_Worker(number) for number in range(config.workers)]
