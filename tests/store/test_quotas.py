@@ -113,7 +113,7 @@ def test_two_quotas_with_one_path_are_not_mixed_up(session: Session) -> None:
     # Given the quota of the user a in the topic b.c
     session.store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
     # When the user a.b is to be limited in the topic c
-    with pytest.raises(QuotaNameTakenError, match="names have dots"):
+    with pytest.raises(QuotaNameTakenError, match="because of dots"):
         session.store.change_quota(QuotaEntity("a.b", None, "c"), BYTES)
     # Then nothing has changed, and the first one can be changed still
     assert in_force(session.store.quotas()) == {QuotaEntity("a", None, "b.c"): BYTES}
