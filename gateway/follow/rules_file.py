@@ -68,7 +68,7 @@ def _users(users: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
         else:
             try:
                 if principal(f"User:{name}" if isinstance(name, str) else name) == ANYBODY:
-                    faults.append(f"{place}: * is not a user; name one")
+                    faults.append(f"{place}: not a user; name one")
                     continue
                 for group in groups:
                     principal(f"Group:{group}" if isinstance(group, str) else group)

@@ -50,7 +50,7 @@ def test_users_and_rules_are_read_from_a_file(tmp_path: Path) -> None:
         ({"users": {"alice": {"super": True}}}, "users: alice: known keys are groups, super_user"),
         ({"users": {"alice": {"super_user": "yes, please"}}}, "super_user: 'yes, please': write true or false"),
         ({"users": {"alice": {"groups": "tills"}}}, "groups: 'tills': write a list"),
-        ({"users": {"*": {"super_user": True}}}, "users: *: nobody is everybody"),
+        ({"users": {"*": {"super_user": True}}}, "users: *: not a user; name one"),
         ({"users": {"a\x07": {}}}, "nobody"),
         ({"roles": {}}, "roles: no such key here"),
         ("rules: [", "correct the YAML"),

@@ -118,11 +118,11 @@ FAULTS: dict[str, tuple[Callable[[Authority, Path], Any], str]] = {
     ),
     "another name": (
         lambda authority, _: served(authority, authority.issue("broker", ["broker.example", "127.0.0.2"])),
-        "its certificate is not taken: IP address mismatch",
+        "its certificate is not accepted: IP address mismatch",
     ),
     "expired": (
         lambda authority, _: served(authority, authority.issue("broker", [HOST], days=-1)),
-        "its certificate is not taken: certificate has expired",
+        "its certificate is not accepted: certificate has expired",
     ),
     "a certificate wanted": (
         lambda authority, _: served(authority, authority.issue("broker", [HOST]), Certificates.REQUIRED),
