@@ -74,7 +74,7 @@ class Turns:
 def run(scale: Scale, say: Say) -> BenchOutcome:
     before, searches = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(SWITCH_S)
-    gc_policy.spare_the_old()
+    gc_policy.exempt_old_objects()
     try:
         return uvloop.run(_run(scale, say))
     finally:

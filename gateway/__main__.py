@@ -41,16 +41,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gateway", description="Kafka-protocol gateway of Switchyard.")
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the three are said by the parent of workers
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the parent of workers sets these three
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--listeners", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None and not lifeline.die_with(options.parent):
         return 1
     try:
-        # All workers have the file as it was when their parent read it, whenever they are started.
-        said = read(options.config) if options.worker is None else sys.stdin.buffer.read().decode()
-        config = load(options.config, said)
+        # A worker started at any time has the file's text of the parent's start.
+        text = read(options.config) if options.worker is None else sys.stdin.buffer.read().decode()
+        config = load(options.config, text)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
@@ -66,24 +66,24 @@ def main() -> int:
         return 0
     if options.worker is not None:
         config = config.as_worker(options.worker)
-    who = f" {config.id}" if config.worker_of else ""
+    name = f" {config.id}" if config.worker_of else ""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(ShownFormatter(f"%(asctime)s %(levelname)s{who} %(name)s %(message)s"))
+    handler.setFormatter(ShownFormatter(f"%(asctime)s %(levelname)s{name} %(name)s %(message)s"))
     logging.basicConfig(level=config.log.level.upper(), handlers=[handler])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     _audit_apart()
     if unsafe is not None and not options.worker:
-        # It was so before the rule was, and a fleet that is updated must not stay away for it.
+        # A warning, not an error: fleets configured so before this check must start after an update.
         _log.warning("passwords of clients can be listened to: %s", unsafe)
     if config.workers > 1 and not config.worker_of:
-        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), said).run())
+        return asyncio.run(Parent(config, (sys.executable, "-m", "gateway", "--config", options.config), text).run())
     sys.setswitchinterval(SWITCH_S)
-    gc_policy.spare_the_old()
+    gc_policy.exempt_old_objects()
     return uvloop.run(_serve(config, [inherited(int(number)) for number in filter(None, options.listeners.split(","))]))
 
 
 def _audit_apart() -> None:
-    """Each line of the audit is JSON and nothing else."""
+    """Makes each line of the audit log JSON and nothing else."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOGGER.addHandler(handler)
@@ -100,21 +100,21 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
     if state is None:
         return 0
     gateway = Gateway(config, state, _version(), shared)
-    # A worker's page is for its parent alone, which shows what all of them say.
+    # A worker's page is for its parent alone, which merges them.
     at = (worker_queries.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
     more = pages(gateway, config.http)
     http = HttpServer(*at, GatewayMetrics(gateway).render, lambda: gateway.unready, "http.port", more)
     try:
         port = http.start()
         if config.worker_of:
-            lifeline.tell(lifeline.WorkerState(port))
+            lifeline.report(lifeline.WorkerState(port))
         starting = loop.create_task(gateway.start())
         stop = loop.create_task(stopping.wait())
         await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             if config.worker_of:
-                lifeline.tell(lifeline.WorkerState(port, serving=True))
+                lifeline.report(lifeline.WorkerState(port, serving=True))
         else:
             starting.cancel()
         broken = loop.create_task(gateway.failed.wait())

@@ -1,4 +1,4 @@
-"""The gateway's one YAML file, checked before anything starts. Passwords live in files of their own beside it."""
+"""The gateway's YAML file, checked before anything starts. Passwords are in separate files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context
-from ha_core.tls.naming import told
+from ha_core.tls.naming import file_names
 from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
@@ -51,7 +51,7 @@ Host = Annotated[str, Field(min_length=1, max_length=255)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The same, and ten times as fast where libyaml is there: a file may have ten thousand rules."""
+"""Ten times as fast where libyaml is installed: a file may have ten thousand rules."""
 
 MechanismName = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -67,7 +67,7 @@ _MIN_SECRET = 16
 
 
 class ConfigError(Exception):
-    """What is wrong with a configuration, one line for each fault: file, key, value, remedy."""
+    """Errors of a configuration, one line each: file, key, value, remedy."""
 
 
 class _ConfigSection(BaseModel):
@@ -84,26 +84,26 @@ class ZooKeeper(_ConfigSection):
     tls: dict[str, str] | None = None
     """`{ca_file: …, certificate_file: …, key_file: …, key_password_file: …}`, each of which may be missing."""
     username: str = ""
-    """What the gateway makes in ZooKeeper belongs to this account (digest)."""
+    """The account (digest) that owns the nodes that the gateway creates in ZooKeeper."""
     password_file: Path | None = None
     _security: StoreSecurity = PrivateAttr(default=OPEN)
     _folder: Path = PrivateAttr(default=Path())
 
     @property
     def security(self) -> StoreSecurity:
-        """How it is reached, with the password as read from its file."""
+        """How ZooKeeper is reached, with the password from its file."""
         return self._security
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What a process that works on the gateway's behalf is told of it: names of files."""
-        files = {} if self._security.tls is None else {"tls": told(self._security.tls)}
+    def for_helpers(self) -> dict[str, Any]:
+        """The part of a helper process's order: names of files."""
+        files = {} if self._security.tls is None else {"tls": file_names(self._security.tls)}
         account = {"username": self.username, "password_file": str(self._folder / str(self.password_file))}
         return files | (account if self.username else {})
 
     @model_validator(mode="after")
     def _lease_ends_first(self) -> Self:
-        # An operation takes a vanished node as proof that its gateway has stopped; only a shorter lease makes it one.
+        # Operations take a vanished node as proof that its gateway has stopped; only a shorter lease makes it one.
         if self.lease_ms >= self.session_timeout_ms:
             raise ValueError(
                 f"lease_ms={self.lease_ms} must be below session_timeout_ms={self.session_timeout_ms}; "
@@ -118,19 +118,19 @@ class Listen(_ConfigSection):
     host: Host = "127.0.0.1"
     port: Port = 19_092
     advertised_host: Host = "127.0.0.1"
-    """Name under which clients reach this gateway: of all its listeners."""
+    """Name under which clients reach all listeners of this gateway."""
 
 
 class ListenDiscovery(_ConfigSection):
-    """A listener that names real brokers, to clients that go on to these by themselves."""
+    """A listener that names real brokers, to clients that connect to these directly."""
 
     host: Host = "127.0.0.1"
     port: Port
 
 
 class Tls(_ConfigSection):
-    """Of all listeners of clients: with this section they speak TLS only. Files are relative to the configuration's,
-    and read again when they change."""
+    """TLS on all listeners for clients: with this section they accept nothing else. Names of files are relative to the
+    configuration's folder; files are read again when they change."""
 
     certificate_file: Path
     key_file: Path | None = None
@@ -140,9 +140,9 @@ class Tls(_ConfigSection):
     client_ca_file: Path | None = None
     """The authorities of clients' certificates."""
     principal_rules: tuple[str, ...] = ()
-    """From the subject of a certificate to its user; without any, certificates do not say who a client is."""
+    """Map a certificate's subject to a user; without rules, certificates name no users."""
     ca_file: Path | None = None
-    """The authorities of gateways' certificates, for gateways that ask each other. Default: the system's."""
+    """The authorities of gateways' certificates, for gateways' connections to each other. Default: the system's."""
     _server: TlsServer = PrivateAttr()
     _peers: TlsFiles = PrivateAttr()
 
@@ -152,7 +152,7 @@ class Tls(_ConfigSection):
 
     @property
     def peers(self) -> TlsFiles:
-        """As a client of another gateway."""
+        """For a connection to another gateway."""
         return self._peers
 
     @field_validator("principal_rules")
@@ -174,7 +174,7 @@ class Tls(_ConfigSection):
         return self
 
     def read(self, folder: Path) -> None:
-        """Looks at the files; TlsFilesError: one cannot be used."""
+        """Reads the files; TlsFilesError: one cannot be used."""
         authorities, own, key, password, gateways = (
             None if file is None else str(folder / file)
             for file in (
@@ -207,17 +207,17 @@ class NodePorts(_ConfigSection):
 
 
 class Http(_ConfigSection):
-    """Health, metrics, and what operators ask: who is connected, and why a client is served as it is."""
+    """Health, metrics, and pages for operators: the connected clients, and how a client's requests are routed."""
 
     host: Host = "127.0.0.1"
     port: Port = 18_080
     token_file: Path | None = None
-    """A secret that operators show who ask; default: they are answered on a loopback address only."""
+    """A secret that operators have to show; without one, the pages are served on a loopback address only."""
     _token: bytes | None = PrivateAttr(default=None)
 
     @property
     def token(self) -> bytes | None:
-        """As read from `token_file`."""
+        """The content of `token_file`."""
         return self._token
 
     @property
@@ -226,7 +226,7 @@ class Http(_ConfigSection):
 
 
 class OAuth(_ConfigSection):
-    """Which bearer tokens are taken."""
+    """Verification of bearer tokens."""
 
     issuer: Annotated[str, Field(min_length=1, max_length=2048)]
     """As tokens name it (`iss`)."""
@@ -239,31 +239,31 @@ class OAuth(_ConfigSection):
     user_claim: Annotated[str, Field(min_length=1, max_length=255)] = "sub"
     clock_skew_s: Annotated[float, Field(ge=0, le=300)] = 30.0
     refresh_s: Annotated[int, Field(ge=10, le=86_400)] = 300
-    """How often the keys are read anew."""
+    """How often the keys are read again."""
 
 
 class AuthenticationSection(_ConfigSection):
-    """Who may connect."""
+    """How clients log in."""
 
     anonymous: bool = False
-    """Whether a connection may go on without having authenticated; its user is then `anonymous`."""
+    """Whether clients may skip authentication; their user is then `anonymous`."""
     mechanisms: Annotated[list[MechanismName], Field(min_length=1)] = ["PLAIN"]
     users_file: Path | None = None
     """YAML `{user: password}` or `{user: {mechanism: key}}`; relative to the configuration file."""
     phantom_secret_file: Path | None = None
-    """A secret that all gateways share: from it follow the SCRAM keys of users that do not exist."""
+    """A secret that all gateways share; the SCRAM keys of users that do not exist derive from it."""
     scram_iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] | None = None
-    """Of such keys: as many as the keys of users have. Default: as the platform makes them where its users are
-    followed, else as few as Kafka takes."""
+    """Iterations of those keys: as many as the users' keys have. Default: the platform's, where its users are followed,
+    else the least that Kafka accepts."""
     oauth: OAuth | None = None
     session_ms: Annotated[int, Field(ge=0, le=31_536_000_000)] = 0
-    """How long a login is good at most; 0: for ever, unless it is by a token, which says so itself."""
+    """Longest time that a login is valid; 0: no limit, except that of a token."""
     failed_delay_ms: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """How long after its token a login that failed is told so, and its connection closed."""
+    """Delay before a failed login is answered and its connection closed."""
     failures_per_address: Annotated[int, Field(ge=1, le=100_000)] = 20
-    """So many failures from one address are borne, and one more each second; then its logins are not looked at."""
+    """Failures of one address that are tolerated, plus one each second; after that its logins are refused unchecked."""
     plain_without_tls: bool = False
-    """Whether passwords may be sent as they are, over a listener that only this machine reaches."""
+    """Whether passwords may be sent in plain text, over a listener that only this machine reaches."""
     _users: Mapping[str, LoginAccount] = PrivateAttr(default_factory=dict)
     _phantom_secret: bytes | None = PrivateAttr(default=None)
     _iterations: int = PrivateAttr(default=MIN_ITERATIONS)
@@ -271,7 +271,7 @@ class AuthenticationSection(_ConfigSection):
 
     @property
     def users(self) -> Mapping[str, LoginAccount]:
-        """User → account, as read from `users_file`."""
+        """User → account, from `users_file`."""
         return self._users
 
     @property
@@ -281,12 +281,12 @@ class AuthenticationSection(_ConfigSection):
 
     @property
     def phantom_secret(self) -> bytes | None:
-        """As read from `phantom_secret_file`."""
+        """The content of `phantom_secret_file`."""
         return self._phantom_secret
 
     @property
     def jwks(self) -> str | Path:
-        """A URL, or a file with its whole path."""
+        """A URL, or a file's full path."""
         return self._jwks
 
     @model_validator(mode="after")
@@ -304,7 +304,7 @@ class AuthenticationSection(_ConfigSection):
 
 
 class Authorisation(_ConfigSection):
-    """Who may do what: whoever is in may do everything, or what rules allow."""
+    """Whether access rules apply, or every logged-in user may do everything."""
 
     rules_file: Path | None = None
     """YAML (`rules_file`); relative to the configuration file. None: off."""
@@ -312,37 +312,37 @@ class Authorisation(_ConfigSection):
 
     @property
     def rules(self) -> RulesFile | None:
-        """As read at the start; None: off."""
+        """The rules at the start; None: off."""
         return self._rules
 
     @model_validator(mode="before")
     @classmethod
-    def _off(cls, said: Any) -> Any:
-        return {} if said is False or said == "off" else said  # to YAML `off` is false
+    def _off(cls, value: Any) -> Any:
+        return {} if value is False or value == "off" else value  # to YAML `off` is false
 
 
 class DiscoverySection(_ConfigSection):
-    """How often clients may ask who leads, who coordinates and for producer ids."""
+    """How often clients may ask for leaders, for coordinators and for producer ids."""
 
     settings: dict[str, Any] = Field(default_factory=dict)
-    """As `settings_file` has them (`settings_file`), where they do not change while the gateway runs."""
+    """In the form of `settings_file`, for settings that do not change while the gateway runs."""
     settings_file: Path | None = None
     """YAML; relative to the configuration file, and read again when it changes."""
     _read: DiscoverySettings = PrivateAttr(default=DiscoverySettings())
 
     @property
     def read(self) -> DiscoverySettings:
-        """As they were at the start."""
+        """The settings at the start."""
         return self._read
 
     @field_validator("settings")
     @classmethod
-    def _can_be_read(cls, said: dict[str, Any]) -> dict[str, Any]:
+    def _can_be_read(cls, settings: dict[str, Any]) -> dict[str, Any]:
         try:
-            parse_settings(said)
+            parse_settings(settings)
         except SettingsError as error:
             raise ValueError("; ".join(error.faults)) from None
-        return said
+        return settings
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -352,39 +352,39 @@ class DiscoverySection(_ConfigSection):
 
 
 class Limits(_ConfigSection):
-    """Bounds on what clients can make the gateway hold."""
+    """Bounds on the resources that clients can take."""
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 104_857_600
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_connections_per_user: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Of those, of one user. Default: half, or all where only one user can log in."""
+    """Limit for one user. Default: half of `max_connections`, or all where only one user can log in."""
     max_connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Of those, from one address. Default: all, since behind a load balancer all clients come from one."""
+    """Limit for one address. Default: all, since behind a load balancer all clients have one address."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
     handshake_ms: Annotated[int, Field(ge=100, le=86_400_000)] = 10_000
-    """How long a client may take for the TLS handshake."""
+    """Longest time of a client's TLS handshake."""
     max_handshakes: Annotated[int, Field(ge=1, le=1_000_000)] = 500
-    """Of TLS, at once: the next ones wait until some have ended, or were ended for it."""
+    """TLS handshakes at once: the next ones wait until some have ended, or overdue ones were ended for them."""
     login_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 30_000
-    """How long a client may take to log in."""
+    """Longest time from a client's connection to its login."""
     max_logins: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    """Clients that have not logged in yet, at once: the next ones wait until some have, or were ended for it."""
+    """Clients that have not logged in, at once: the next ones wait until some have, or overdue ones were ended."""
 
     max_login_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 131_072
-    """Of a request of a client that has not logged in yet."""
+    """Limit for a request of a client that has not logged in."""
     frame_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 60_000
-    """How long a request may take to come."""
+    """Longest time for a request to arrive."""
     min_produce_bytes_s: Annotated[int, Field(ge=1, le=1_000_000_000)] = 16_384
-    """A produce that is sent on as it comes may take as long again as its bytes take at this rate."""
+    """A produce request that is forwarded as it arrives gets the time of its bytes at this rate in addition."""
     max_elements: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
-    """Of one request: all that its lists have, together."""
+    """Limit for one request: items of all its lists together."""
     max_partitions: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
-    """Of one produce, and as many topics; of a fetch twice as many of both together."""
+    """Limit for one produce, and as many topics; for a fetch twice as many of both together."""
     max_created_partitions: Annotated[int, Field(ge=1, le=2_147_483_647)] = 10_000
-    """That one request may have made: all together of the topics that it creates or grows."""
+    """Partitions that one request may add: of all topics that it creates or grows together."""
     max_held_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
-    """Of requests of all clients that are not whole yet."""
+    """Limit for the incomplete requests of all clients."""
 
     @model_validator(mode="after")
     def _one_request_fits(self) -> Self:
@@ -411,14 +411,14 @@ class LogSection(_ConfigSection):
 
 
 class ClientZonesSection(_ConfigSection):
-    """In which zone clients are; the same at all gateways."""
+    """Zones of clients; the section has to be equal at all gateways."""
 
     networks: Annotated[
         dict[Annotated[str, Field(min_length=1, max_length=255)], list[IPvAnyNetwork]], Field(max_length=1000)
     ] = {}
     """Zone → networks (CIDR); the narrowest that has the client's address counts."""
     others: Literal["any", "asked"] = "any"
-    """Clients of no such network: led to gateways of all zones, or of the zone of the gateway that they ask."""
+    """Clients of no such network go to gateways of all zones, or of the zone of the gateway that they ask."""
 
     @model_validator(mode="after")
     def _each_network_is_in_one_zone(self) -> Self:
@@ -436,9 +436,9 @@ class Config(_ConfigSection):
     """The whole file."""
 
     id: Name
-    """This gateway's name; unique among all gateways of the tree. Of a worker: its own (`as_worker`)."""
+    """This gateway's name; unique among all gateways of the tree. A worker has its own (`as_worker`)."""
     workers: Annotated[int, Field(ge=1, le=MAX_WORKERS)] = 1
-    """Processes that serve clients side by side, each on a core of its own."""
+    """Processes that serve clients in parallel, each on its own core."""
     zookeeper: ZooKeeper
     listen: Listen = Listen()
     listen_discovery: ListenDiscovery | None = None
@@ -446,10 +446,10 @@ class Config(_ConfigSection):
     http: Http = Http()
     tls: Tls | None = None
     authentication: AuthenticationSection
-    """No default: whether strangers may come in is for the operator to say."""
+    """No default: the operator decides whether clients may connect without a login."""
     authorisation: Authorisation = Authorisation()
     platform: PlatformSection | None = None
-    """Where users, rules and settings come from that no file names."""
+    """The source of users, rules and settings that no file names."""
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
     in files only."""
@@ -458,27 +458,27 @@ class Config(_ConfigSection):
     zone: Annotated[str, Field(max_length=255)] = ""
     client_zones: ClientZonesSection = ClientZonesSection()
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
-    """How often one of the gateways records what each cluster holds; 0: never this one."""
+    """How often one of the gateways records the facts of each cluster; 0: never this one."""
     log: LogSection = LogSection()
     _profiles: Mapping[str, SecurityProfile] = PrivateAttr(default_factory=dict)
     _folder: Path = PrivateAttr(default=Path())
-    """Where the file lies."""
+    """The folder of the configuration file."""
     _worker_of: str = PrivateAttr(default="")
 
     @property
     def worker_of(self) -> str:
-        """The gateway of which this is one worker's part; "": there is only one process."""
+        """The gateway that this worker belongs to; "": the gateway has one process."""
         return self._worker_of
 
     @property
     def gateway(self) -> str:
-        """Its name, whichever process of it this is."""
+        """The gateway's name, in each of its processes."""
         return self._worker_of or self.id
 
     def as_worker(self, number: int) -> Config:
-        """The part of one of the workers: a name and node ports of its own, and its share of what there is once.
+        """The configuration of one worker: its own name and node ports, and its share of the common limits.
 
-        What belongs to one client is not divided, since all that one client does comes to one worker.
+        Limits of a single client are not divided, since all requests of a client reach one worker.
         """
         limits, count = self.limits, self.nodes.count
         part = self.model_copy(
@@ -488,7 +488,7 @@ class Config(_ConfigSection):
                 "limits": limits.model_copy(
                     update={
                         **{name: self._part(getattr(limits, name)) for name in _DIVIDED},
-                        # A request has to fit wherever it comes to.
+                        # The largest request has to fit into each worker.
                         "max_held_bytes": max(self._part(limits.max_held_bytes), limits.max_request_bytes),
                     }
                 ),
@@ -514,18 +514,18 @@ class Config(_ConfigSection):
         return self._profiles
 
     def follows(self, kind: str) -> bool:
-        """Whether the platform says it."""
+        """Whether the platform is the source of `kind`."""
         return self.platform is not None and kind in self.platform.follows
 
     @property
     def rules_file(self) -> Path | None:
-        """Where access rules are kept; None: there are none."""
+        """The file of access rules; None: there are none."""
         named = self.authorisation.rules_file
         return None if named is None else self._folder / named
 
     @property
     def settings_file(self) -> Path | None:
-        """Where discovery's settings are kept that change while the gateway runs; None: nowhere."""
+        """The file of discovery settings, which may change while the gateway runs; None: there is none."""
         named = self.discovery.settings_file
         return None if named is None else self._folder / named
 
@@ -542,12 +542,12 @@ class Config(_ConfigSection):
 
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
-        said, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
-        known = said.users_file is not None or self.follows("users")
-        if not said.anonymous and not known and said.oauth is None and not by_certificate:
+        section, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
+        has_users = section.users_file is not None or self.follows("users")
+        if not section.anonymous and not has_users and section.oauth is None and not by_certificate:
             raise ValueError(
                 "authentication: nobody can log in: give users_file or oauth, follow the users of a platform, set "
-                "anonymous: true, or let certificates say who it is (tls.principal_rules)"
+                "anonymous: true, or let certificates name users (tls.principal_rules)"
             )
         return self
 
@@ -563,10 +563,10 @@ class Config(_ConfigSection):
                 "discovery and platform.follows: both say how often clients may ask; leave settings out of one of them"
             )
         if self.follows("rules") and "authorisation" in self.model_fields_set:
-            said = "off" if self.authorisation.rules_file is None else "rules_file"
+            setting = "off" if self.authorisation.rules_file is None else "rules_file"
             raise ValueError(
-                f"authorisation ({said}) and platform.follows: both say who may do what; leave authorisation out, or "
-                "rules out of follows"
+                f"authorisation ({setting}) and platform.follows: both say who may do what; leave authorisation out, "
+                "or rules out of follows"
             )
         return self
 
@@ -595,22 +595,22 @@ class Config(_ConfigSection):
 
 
 def read(path: Path | str) -> str:
-    """What the file of a configuration says.
+    """The text of a configuration file.
 
     :raises ConfigError: it cannot be read.
     """
     return _text(Path(path), "the configuration")
 
 
-def load(path: Path | str, said: str | None = None) -> Config:
+def load(path: Path | str, text: str | None = None) -> Config:
     """Reads and checks a configuration with the files that it names.
 
-    :param said: what its file said when it was read (`read`); None: it is read now.
+    :param text: the text of the file, if it was read already (`read`).
     :raises ConfigError: one line per fault.
     """
     file = Path(path)
     try:
-        config = Config.model_validate(_parsed(file, read(file) if said is None else said))
+        config = Config.model_validate(_parsed(file, read(file) if text is None else text))
     except ValidationError as error:
         raise ConfigError("\n".join(_lines(file, error))) from None
     folder = file.parent
@@ -647,7 +647,7 @@ def load(path: Path | str, said: str | None = None) -> Config:
 
 
 def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
-    """:raises ConfigError: one line per fault; nothing of the file is to be used."""
+    """:raises ConfigError: one line per fault; none of the file is used."""
     try:
         return parse(_yaml(file, key))
     except RulesFileError as error:
@@ -655,7 +655,7 @@ def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
 
 
 def read_settings(file: Path, key: str = "the settings of discovery") -> DiscoverySettings:
-    """:raises ConfigError: one line per fault; nothing of the file is to be used."""
+    """:raises ConfigError: one line per fault; none of the file is used."""
     try:
         return parse_settings(_yaml(file, key))
     except SettingsError as error:
@@ -663,7 +663,7 @@ def read_settings(file: Path, key: str = "the settings of discovery") -> Discove
 
 
 def open_passwords(config: Config) -> str | None:
-    """Why passwords would go over an open line; None: they do not, or it is one that does not leave the machine."""
+    """Why passwords would be sent unencrypted; None: they are not, or only within this machine by permission."""
     if PLAIN not in config.authentication.mechanisms or config.tls is not None:
         return None
     if not (config.authentication.users or config.follows("users")):
@@ -671,24 +671,26 @@ def open_passwords(config: Config) -> str | None:
     flag = "authentication.plain_without_tls: true"
     if not on_loopback(config.listen.host):
         return (
-            f"listen.host={config.listen.host}: {PLAIN} sends passwords as they are, and the listener has no TLS; give "
-            f"a section tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it "
+            f"listen.host={config.listen.host}: {PLAIN} sends passwords in plain text, and the listener has no TLS; "
+            f"add a section tls, or take {PLAIN} out of authentication.mechanisms. Only on 127.0.0.1 a flag allows it "
             f"({flag})"
         )
     if not config.authentication.plain_without_tls:
         return (
-            f"authentication.mechanisms: {PLAIN} sends passwords as they are, and the listener has no TLS; say {flag} "
-            "if everybody who can listen on this machine may know them, or take SCRAM"
+            f"authentication.mechanisms: {PLAIN} sends passwords in plain text, and the listener has no TLS; set "
+            f"{flag} if everybody who can listen on this machine may know them, or take SCRAM"
         )
     return None
 
 
 def _read_security(config: Config, file: Path) -> None:
     zookeeper, tls = config.zookeeper, config.tls
-    found = zookeeper.model_dump(include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True)
+    fields = zookeeper.model_dump(
+        include={"tls", "username", "password_file"}, exclude_none=True, exclude_defaults=True
+    )
     try:
         zookeeper._folder = file.parent
-        zookeeper._security = parse_security(found, f"{file}: zookeeper", file.parent)
+        zookeeper._security = parse_security(fields, f"{file}: zookeeper", file.parent)
     except StoreSecurityError as error:
         raise ConfigError(str(error)) from None
     try:
@@ -715,7 +717,7 @@ def _secret(file: Path, key: str) -> bytes:
 
 
 def _jwks(oauth: OAuth, folder: Path, key: str) -> str | Path:
-    """The URL, or the file's whole path; a file is read once, to see whether it can be."""
+    """The URL, or the file's full path; a file is read once, to check it."""
     try:
         if "://" in oauth.jwks:
             demand_allowed(oauth.jwks)
@@ -743,18 +745,18 @@ def _yaml(file: Path, key: str) -> dict[Any, Any]:
     return _parsed(file, _text(file, key))
 
 
-def _parsed(file: Path, said: str) -> dict[Any, Any]:
+def _parsed(file: Path, text: str) -> dict[Any, Any]:
     try:
-        found = yaml.load(said, Loader=_LOADER)
+        document = yaml.load(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         raise ConfigError(f"{file}: {where}: {error.problem}; correct the YAML there") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: {error}; correct the YAML") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: holds {type(found).__name__}; write `key: value` lines")
-    return found
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file}: holds {type(document).__name__}; write `key: value` lines")
+    return document
 
 
 def _lines(file: Path, error: ValidationError) -> Iterable[str]:
@@ -765,8 +767,8 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
             place = fault["loc"]
-            known = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
-            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {known}"
+            keys = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
+            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {keys}"
         elif kind == "value_error":
             yield f"{file}: {key}: {text}" if fault["loc"] else f"{file}: {text}"
         else:

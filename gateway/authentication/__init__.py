@@ -1,1 +1,1 @@
-"""Who clients are: accounts, keys and tokens. What takes long is told apart, for threads beside the event loop."""
+"""Authentication of clients: accounts, keys and tokens. Slow checks are separate, for threads beside the event loop."""

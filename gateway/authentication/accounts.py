@@ -1,9 +1,8 @@
-"""Answers what a login asks: is this the password, which key has this user, whose token is this?
+"""Answers the questions of logins: is the password right, which key has the user, whom does a token name?
 
-Nothing that an answer takes, or says, tells whether a user exists: one that does not has a key all the same
-(`Phantoms`), and a password is tried against that one, too. A wrong password takes the same way whosever it is, how
-many others wait there included: at once where every password is kept as it is, else beside the loop, also for a user
-whose own is kept so.
+Neither the time nor the text of an answer shows whether a user exists: one that does not has a phantom key, and a
+password is checked against that one, too (`Phantoms`). All wrong passwords take one path, including its queue: at once
+where every password is stored in plain text, else beside the loop, also for users with a plain-text password.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ STRONGEST = next(reversed(HASHES))
 
 @dataclass(frozen=True, slots=True)
 class LoginAccount:
-    """What proves a user: a password, or what SCRAM keeps of one.
+    """A user's credentials: a password, or SCRAM keys of one.
 
     :ivar keys: by mechanism.
     """
@@ -37,12 +36,12 @@ class LoginAccount:
 
     @property
     def strongest(self) -> tuple[str, ScramKey] | None:
-        """Mechanism and key, for a password that is to be tried."""
+        """Mechanism and key that a password is checked against."""
         return next(((name, self.keys[name]) for name in reversed(HASHES) if name in self.keys), None)
 
 
 class KnownAccounts:
-    """`reply` on the event loop, `find_out` in any thread."""
+    """Call `reply` on the event loop, `find_out` in any thread."""
 
     def __init__(
         self,
@@ -54,16 +53,16 @@ class KnownAccounts:
     ) -> None:
         """
         :param find: the account of a user.
-        :param verify: whose a token is; None: no tokens are taken.
-        :param in_the_open: whether every account has its password as it is.
-        :param claimed: whom a token names, whoever has signed it; empty: nobody.
+        :param verify: verifies a token; None: tokens are not accepted.
+        :param in_the_open: whether every account has a plain-text password.
+        :param claimed: the user that a token names, unverified; empty: none.
         """
         self._claimed = claimed
         self._find, self._phantoms, self._verify, self._in_the_open = find, phantoms, verify, in_the_open
         self._right = _Right()
 
     def reply(self, question: Question) -> Reply | None:
-        """What is known at once; None: it takes `find_out`."""
+        """The answer if it takes no time; None: `find_out` has to be called."""
         match question:
             case KeyOf(mechanism, user):
                 account = self._find(user)
@@ -76,13 +75,13 @@ class KnownAccounts:
                 return None
 
     def named(self, question: Question) -> str:
-        """Whom a claim names, proved or not; empty: nobody."""
+        """The user that a claim names, unverified; empty: none."""
         return self._claimed(question.token) if isinstance(question, Bearer) else question.user
 
     def find_out(self, question: Plain | Bearer) -> LoginVerdict:
-        """Takes milliseconds, by intent, for a password that is kept as a key."""
+        """Takes milliseconds, by design, for a password that is stored as a key."""
         if isinstance(question, Bearer):
-            return LoginVerdict(None, "no tokens are taken") if self._verify is None else self._verify(question.token)
+            return LoginVerdict(None, "tokens are refused") if self._verify is None else self._verify(question.token)
         account = self._find(question.user)
         kept = None if account is None else account.strongest
         mechanism, key = kept or (STRONGEST, self._phantoms.key(STRONGEST, question.user))
@@ -110,8 +109,8 @@ def _wrong(user: str) -> LoginVerdict:
 
 
 class _Right:
-    """Passwords that were found right, so that who comes again need not wait: a digest of each, under a key that nobody
-    has who does not have this process's memory. A user whose key changes is not remembered any more."""
+    """Remembers right passwords, so that returning clients need not wait: a digest of each, with a secret that exists
+    in this process's memory only. A digest is void when the user's key changes."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)

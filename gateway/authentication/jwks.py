@@ -1,8 +1,8 @@
-"""The public keys that sign tokens (RFC 7517): from a file, or from a URL that the environment allows.
+"""The public keys that verify tokens (RFC 7517): from a file, or from a URL that the environment allows.
 
-A thread of its own reads them, again and again: no login waits for a server that is away, and keys that were read once
-stay good while it is. A key that nobody knows has them read at once, though not more often than every few seconds,
-whatever clients send.
+A thread reads them again and again: no login waits for a server that is away, and keys that were read stay valid
+meanwhile. An unknown key id triggers a read at once, though not more often than every few seconds, whatever clients
+send.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 _log = logging.getLogger(__name__)
 
 ALLOWED_URLS_VARIABLE = "SWITCHYARD_ALLOWED_URLS"
-"""Which URLs a gateway may ask for keys, separated by commas: for who starts it to say, not for its configuration."""
+"""URLs that a gateway may read keys from, separated by commas: set by its operator, not by its configuration file."""
 ALGORITHMS = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
     "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP",
 }  # fmt: skip
 """Signatures that may be configured, and the type of their keys. None of them takes a public key for a secret."""
 _OF_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA"}
-"""What a key signs that does not say so itself; keys of RSA sign whatever is configured."""
+"""Algorithm of a key that does not name one; RSA keys serve any configured RSA algorithm."""
 _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "alg"})
-"""Parts of a key that nobody should have published, and its algorithm, which is looked at before."""
+"""Private parts of a key, which should never be published, and its algorithm, which is checked before."""
 MAX_BYTES = 1024 * 1024
 MAX_KEYS = 100
 TIMEOUT_S = 5.0
@@ -38,11 +38,11 @@ FILE_EVERY_S = 5.0
 
 
 class JwksError(ValueError):
-    """Keys that cannot be had or used; the text says why."""
+    """Keys that cannot be read or used; the text says why."""
 
 
 class Key(NamedTuple):
-    """:ivar alg: the one signature that it is for; None: it does not say."""
+    """:ivar alg: the one algorithm that the key is for; None: not given."""
 
     kid: str | None
     kty: str
@@ -51,7 +51,7 @@ class Key(NamedTuple):
 
 
 class UnknownKeyError(Exception):
-    """:ivar certain: whether the keys are as they are now, so that it will not be known in a moment either."""
+    """:ivar certain: whether the known keys are current, so that a retry will not find the key either."""
 
     def __init__(self, certain: bool) -> None:
         super().__init__("no key of the issuer has signed it")
@@ -59,16 +59,16 @@ class UnknownKeyError(Exception):
 
 
 def parse(data: bytes) -> tuple[Key, ...]:
-    """The keys of a set that can verify something; others in it are passed over, as the RFC has it.
+    """The keys of a set that can verify signatures; others are ignored, as the RFC demands.
 
-    :raises JwksError: it is none, or has no such key.
+    :raises JwksError: it is not a key set, or has no such key.
     """
     try:
-        found = json.loads(data)["keys"]
-        entries = [dict(one) for one in found]
+        listed = json.loads(data)["keys"]
+        entries = [dict(entry) for entry in listed]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise JwksError('is no set of keys; it should be JSON: {"keys": […]}') from None
-    keys = tuple(key for one in entries[:MAX_KEYS] if (key := _key(one)) is not None)
+    keys = tuple(key for entry in entries[:MAX_KEYS] if (key := _key(entry)) is not None)
     if not keys:
         raise JwksError("has no public key of a kind that signs")
     return keys
@@ -112,9 +112,9 @@ class Jwks:
         self._wanted.set()
 
     def find(self, kid: str | None, alg: str) -> Key:
-        """The key that has signed a token, if it can be told.
+        """The key that has signed a token.
 
-        :raises UnknownKeyError: it cannot.
+        :raises UnknownKeyError: it is not known.
         """
         keys = self._keys or ()
         fitting = [key for key in keys if key.kty == ALGORITHMS[alg] and key.alg in (None, alg)]
@@ -126,9 +126,9 @@ class Jwks:
         raise UnknownKeyError(certain)
 
     def read(self) -> None:
-        """Reads them now.
+        """Reads the keys now.
 
-        :raises JwksError: they cannot be had; those that are known stay.
+        :raises JwksError: they cannot be read; the known ones stay.
         """
         source = self._source
         data = _of_file(source) if isinstance(source, Path) else _of_url(source)
@@ -154,14 +154,14 @@ class Jwks:
 
 
 def demand_allowed(url: str) -> None:
-    """:raises JwksError: the environment does not allow to ask it."""
-    allowed = [one.strip() for one in os.environ.get(ALLOWED_URLS_VARIABLE, "").split(",")]
+    """:raises JwksError: the environment does not allow the URL."""
+    allowed = [entry.strip() for entry in os.environ.get(ALLOWED_URLS_VARIABLE, "").split(",")]
     if not url.startswith(("https://", "http://")) or url not in allowed:
         raise JwksError(f"{url}: not among the URLs that {ALLOWED_URLS_VARIABLE} allows; add it there, as it is here")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Another address than the one that is allowed is not asked."""
+    """Redirects to a URL that is not allowed are refused."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""What the configuration says of logins, made into what answers them."""
+"""Builds the accounts, and the settings of logins for sessions, from the configuration."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gateway.session.shared import Authentication
 
 
 def known_accounts(
-    said: config.AuthenticationSection, find: Callable[[str], LoginAccount | None] | None = None
+    section: config.AuthenticationSection, find: Callable[[str], LoginAccount | None] | None = None
 ) -> tuple[KnownAccounts, Jwks | None]:
-    """Who has which password, key or token; and the keys of tokens, which the caller begins and ends.
+    """The accounts, and the keys of tokens, which the caller begins and ends.
 
     :param find: the account of a user; None: the configuration has them.
     """
-    in_the_open = find is None and all(account.password is not None for account in said.users.values())
-    find = find or said.users.get
-    # Where no SCRAM is offered nobody is shown a salt: any secret will do.
-    phantoms = Phantoms(said.phantom_secret or secrets.token_bytes(32), said.iterations)
-    oauth = said.oauth
+    in_the_open = find is None and all(account.password is not None for account in section.users.values())
+    find = find or section.users.get
+    # Without SCRAM no salt is shown to clients: any secret will do.
+    phantoms = Phantoms(section.phantom_secret or secrets.token_bytes(32), section.iterations)
+    oauth = section.oauth
     if oauth is None:
         return KnownAccounts(find, phantoms, in_the_open=in_the_open), None
     from gateway.authentication.tokens import BearerTokens, Expected
 
-    jwks = Jwks(said.jwks, oauth.refresh_s)
+    jwks = Jwks(section.jwks, oauth.refresh_s)
     expected = Expected(
         issuer=oauth.issuer,
         audience=tuple(oauth.audience),
@@ -43,13 +43,13 @@ def known_accounts(
     return KnownAccounts(find, phantoms, tokens.verify, in_the_open, tokens.claimed), jwks
 
 
-def authentication(said: config.AuthenticationSection, accounts: KnownAccounts) -> Authentication:
-    """What sessions go by."""
+def authentication(section: config.AuthenticationSection, accounts: KnownAccounts) -> Authentication:
+    """The settings of logins that sessions follow."""
     return Authentication(
-        anonymous=said.anonymous,
-        mechanisms=tuple(said.mechanisms),
+        anonymous=section.anonymous,
+        mechanisms=tuple(section.mechanisms),
         accounts=accounts,
-        brake=LoginRateLimiter(said.failures_per_address),
-        session_s=said.session_ms / 1000 or math.inf,
-        delay_s=said.failed_delay_ms / 1000,
+        brake=LoginRateLimiter(section.failures_per_address),
+        session_s=section.session_ms / 1000 or math.inf,
+        delay_s=section.failed_delay_ms / 1000,
     )

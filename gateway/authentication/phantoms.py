@@ -1,8 +1,8 @@
-"""The SCRAM keys of users that do not exist: for each name always the same, at every gateway and after every restart.
+"""SCRAM keys of users that do not exist: always equal for a name, at every gateway and after every restart.
 
-Otherwise who asks twice, or two gateways, would learn who exists from a salt that changes. So they follow from a secret
-that all gateways share; whoever knew it could tell them from others. The salt looks like those that Kafka's tools and
-`switchyard users entry` make: a number of 130 bits in base 36, as text.
+Otherwise a client that asks twice, or two gateways, would see the salt change, and so learn which users exist. The keys
+derive from a secret that all gateways share; knowing it reveals the phantoms. The salt looks like those that Kafka's
+tools and `switchyard users entry` make: a number of 130 bits in base 36, as text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ha_core.wire.sasl_steps import ScramKey
 
 class Phantoms:
     def __init__(self, secret: bytes, iterations: int) -> None:
-        """:param iterations: as the keys of users have them."""
+        """:param iterations: those of the users' keys."""
         self._secret, self._iterations = secret, iterations
 
     def key(self, mechanism: str, user: str) -> ScramKey:

@@ -1,8 +1,8 @@
-"""Whose a bearer token is (RFC 7519, RFC 8725): signed by a key of the issuer, for us, now, and by whom.
+"""Verifies bearer tokens (RFC 7519, RFC 8725): signature, issuer, audience, time, and the user that they name.
 
-The signature comes first: nothing that a token says counts before it is known who has signed it. Which algorithms are
-taken is configured and never the token's choice, each takes keys of its own type only, and neither a key nor an address
-of one is ever taken from the token.
+The signature comes first: no claim counts before the signing key is known. The accepted algorithms are configured and
+never the token's choice, each takes keys of its own type only, and neither a key nor an address of one is ever taken
+from the token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ha_core.wire.sasl_steps import LoginVerdict
 
 MAX_USER = 255
 MAX_CLAIMS = 8192
-"""Characters of the claims that are looked at before the signature is."""
+"""Characters of the claims that are parsed before the signature is verified."""
 _WRONG: tuple[tuple[type[Exception], str], ...] = (
     (jwt.ExpiredSignatureError, "it has expired"),
     (jwt.ImmatureSignatureError, "it is not valid yet"),
@@ -28,15 +28,15 @@ _WRONG: tuple[tuple[type[Exception], str], ...] = (
     (jwt.InvalidIssuerError, "it is of another issuer"),
     (jwt.MissingRequiredClaimError, "a claim that is required is missing"),
     (jwt.InvalidSignatureError, "its signature is wrong"),
-    (jwt.InvalidAlgorithmError, "its algorithm is not taken"),
+    (jwt.InvalidAlgorithmError, "its algorithm is not accepted"),
 )
-"""In the words of the log; the library's own may have parts of the token."""
+"""Texts for the log; the library's own may contain parts of the token."""
 
 
 class Expected(NamedTuple):
-    """:ivar required: claims that have to be there, besides those that are checked.
+    """:ivar required: claims that have to be present, besides those that are checked.
     :ivar user_claim: the claim that names the user.
-    :ivar skew_s: by how much clocks may differ.
+    :ivar skew_s: tolerated difference of clocks.
     """
 
     issuer: str
@@ -57,7 +57,7 @@ class BearerTokens:
             claims = self._claims(token)
         except UnknownKeyError as error:
             return LoginVerdict(None, f"a token: {error}", unsure=not error.certain)
-        except Exception as error:  # whatever the library makes of what somebody sends
+        except Exception as error:  # any error that the library raises for a client's input
             why = next((text for kind, text in _WRONG if isinstance(error, kind)), "it cannot be read")
             return LoginVerdict(None, f"a token: {why}")
         user = claims.get(self._expected.user_claim)
@@ -66,11 +66,11 @@ class BearerTokens:
         try:
             good_for_s = float(claims["exp"]) + self._expected.skew_s - time.time()
         except OverflowError:
-            return LoginVerdict(None, "a token: its end is no time")
+            return LoginVerdict(None, "a token: its expiry is no time")
         return LoginVerdict(user, good_for_s=good_for_s)
 
     def claimed(self, token: str) -> str:
-        """Whom a token names, without a look at its signature; empty: nobody. Quick: for the event loop."""
+        """The user that a token names, unverified; empty: none. Quick: for the event loop."""
         payload = token.split(".", 2)[1:2]
         if not payload or len(payload[0]) > MAX_CLAIMS:
             return ""

@@ -1,5 +1,5 @@
-"""The users file: YAML, `{user: password}`, or `{user: {SCRAM-SHA-512: "salt=…,stored_key=…,…"}}` as Kafka keeps such a
-key and `switchyard users entry` writes it. With keys PLAIN works as well."""
+"""The users file: YAML, `{user: password}`, or `{user: {SCRAM-SHA-512: "salt=…,stored_key=…,…"}}` with a key in Kafka's
+format, as `switchyard users entry` writes it. PLAIN works with keys as well."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ha_core.wire.sasl_scram import HASHES, parse_key, scram_key
 
 
 class UsersError(ValueError):
-    """What is wrong, and with which user; never a password or a key."""
+    """The fault and its user; never a password or a key."""
 
 
-def accounts(found: Mapping[Any, Any]) -> dict[str, LoginAccount]:
+def accounts(document: Mapping[Any, Any]) -> dict[str, LoginAccount]:
     """User → account.
 
     :raises UsersError: an entry cannot be used.
     """
     users: dict[str, LoginAccount] = {}
-    for user, kept in found.items():
+    for user, credentials in document.items():
         if not isinstance(user, str) or not user or "\0" in user:
             raise UsersError(f"{user!r}: not a user name; write it as quoted text")
-        users[user] = _keys(user, kept) if isinstance(kept, Mapping) else _password(user, kept)
+        users[user] = _keys(user, credentials) if isinstance(credentials, Mapping) else _password(user, credentials)
     return users
 
 
 def with_keys(
     users: Mapping[str, LoginAccount], mechanisms: Iterable[str], phantoms: Phantoms
 ) -> dict[str, LoginAccount]:
-    """The same users, and keys of those whose password is kept as it is. Their salts follow from the secret that all
-    gateways share: two gateways, or two starts, that name two salts for a user would be told from a phantom's."""
+    """Adds keys to users with a plain-text password. Their salts derive from the secret that all gateways share: salts
+    that changed between gateways or restarts would tell such users from phantoms."""
     return {user: _with_keys(user, account, tuple(mechanisms), phantoms) for user, account in users.items()}
 
 
@@ -51,15 +51,15 @@ def _password(user: str, password: Any) -> LoginAccount:
     return LoginAccount(password)
 
 
-def _keys(user: str, kept: Mapping[Any, Any]) -> LoginAccount:
+def _keys(user: str, keys_by_mechanism: Mapping[Any, Any]) -> LoginAccount:
     keys = {}
-    for mechanism, text in kept.items():
+    for mechanism, text in keys_by_mechanism.items():
         if mechanism not in HASHES:
             raise UsersError(f"{user}: {mechanism!r}: no such mechanism; known are {', '.join(HASHES)}")
         try:
             keys[mechanism] = parse_key(mechanism, str(text))
         except LocalProtocolError as error:
-            raise UsersError(f"{user}: {error}; make the entry anew with `switchyard users entry {user}`") from None
+            raise UsersError(f"{user}: {error}; make a new entry with `switchyard users entry {user}`") from None
     if not keys:
         raise UsersError(f"{user}: has neither password nor key; make an entry with `switchyard users entry {user}`")
     return LoginAccount(keys=keys)

@@ -1,2 +1,2 @@
-"""Follows what comes into force while the gateway runs: users, rules, settings, quotas, copies. Each file is a
+"""Follows sources of changes while the gateway runs: users, rules, settings, quotas, copies. Each file follows one
 source."""

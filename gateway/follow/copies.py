@@ -1,7 +1,7 @@
-"""Follows what the job that copies mirrors tells of the copies, as long as somebody reads from them.
+"""Follows the positions of copies that the copiers report, while any binding reads from copies.
 
-It is asked for by the clock, beside the loop: what is told is in no revision, and grows by the second. What comes late,
-or not at all while ZooKeeper is away, makes readers wait, and skips nothing.
+It polls, in a thread: positions are part of no revision, and change every second. Late positions, or none while
+ZooKeeper is away, make readers wait, and skip no record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 EVERY_S = 0.5
 TRUSTED_S = 10.0
-"""Who can ask nobody for so long goes by nothing any more: readers at a copy's end would wait for ever."""
+"""Discard positions older than this; otherwise readers at the end of a stale copy hang."""
 
 
 class FollowingCopies:
@@ -29,36 +29,36 @@ class FollowingCopies:
         view: Callable[[], View],
         now: Callable[[], float],
     ) -> None:
-        """:param ask: what is told now, from ZooKeeper; in a thread of its own."""
+        """:param ask: reads the positions from ZooKeeper; called in a thread."""
         self._ask, self._copies, self._view, self._now = ask, copies, view, now
         self._judged: View | None = None
         self._wanted = False
         self._heard_at = now()
 
     async def keep(self) -> None:
-        """For ever."""
+        """Polls; never returns."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """One round."""
+        """Polls once."""
         view = self._view()
         if view is not self._judged:
-            self._judged, self._wanted = view, await asyncio.to_thread(_anybody_reads, view)
+            self._judged, self._wanted = view, await asyncio.to_thread(_reads_copies, view)
         if not self._wanted:
             self._copies.learn({})
             return
         try:
-            told = await asyncio.to_thread(lambda: told_of(self._ask(), self._copies.told))
+            copies = await asyncio.to_thread(lambda: told_of(self._ask(), self._copies.told))
         except StoreError as error:
             if self._copies.told and self._now() - self._heard_at > TRUSTED_S:
-                _log.warning("nothing is read from copies any more, as nobody says what lies there: %s", error)
+                _log.warning("copies are not read any more, since their positions are not known: %s", error)
                 self._copies.learn({})
         else:
             self._heard_at = self._now()
-            self._copies.learn(told)
+            self._copies.learn(copies)
 
 
-def _anybody_reads(view: View) -> bool:
+def _reads_copies(view: View) -> bool:
     return bool(view.mirrors) and any(one.read is not None for one in view.bindings.values())

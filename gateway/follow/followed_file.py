@@ -1,8 +1,8 @@
-"""Follows a file of the configuration: another version is in force a second or two after it was written.
+"""Follows a file of the configuration: a new version is in force a second or two after it was written.
 
-A version is read when it has stayed as it is from one look to the next, so that one that is just being written is not
-taken for half of what it will say. (An editor or a tool that puts a whole file in its place is safe all the same.) What
-cannot be read changes nothing: what was read last stays in force, and the log says why.
+A version is read when the file did not change between two looks, so that half-written files are not read. (Replacing
+the whole file by rename is safe anyway.) A version that cannot be read changes nothing: the last good one stays in
+force, and the log says why.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Content = TypeVar("Content")
 
 
 class FollowedFile(ABC, Generic[Content]):
-    """:ivar unreadable: why the file as it is now is not in force; empty when it is."""
+    """:ivar unreadable: why the file's newest version is not in force; empty when it is."""
 
     def __init__(self, file: Path, content: Content, read: Callable[[Path], Content]) -> None:
         """
-        :param content: what the file had at the start.
-        :param read: in a thread; raises ConfigError and OSError.
+        :param content: of the file at the start.
+        :param read: called in a thread; raises ConfigError and OSError.
         """
         self.file = file
         self.unreadable = ""
@@ -40,7 +40,7 @@ class FollowedFile(ABC, Generic[Content]):
         self._seen: _Mark | None = None
 
     async def keep(self) -> None:
-        """For ever."""
+        """Looks again and again; never returns."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
@@ -58,18 +58,18 @@ class FollowedFile(ABC, Generic[Content]):
             return
         self.unreadable = ""
         if content != self._in_force:
-            said = await self._follow(self._in_force, content)
+            result = await self._follow(self._in_force, content)
             self._in_force = content
-            _log.info("%s: %s", self.file, said)
+            _log.info("%s: %s", self.file, result)
 
     @abstractmethod
     async def _follow(self, before: Content, content: Content) -> str:
-        """Puts another version in force; returns what the log is to say of it."""
+        """Puts a new version in force; returns a text for the log."""
 
     async def _settled(self) -> bool:
-        """Whether it is to be read; said once of each version.
+        """Whether the file should be read; true once for each version.
 
-        :raises OSError: it cannot be looked at.
+        :raises OSError: the file cannot be stat'ed.
         """
         try:
             mark = await asyncio.to_thread(self._mark)
@@ -83,10 +83,10 @@ class FollowedFile(ABC, Generic[Content]):
         return True
 
     def _mark(self) -> _Mark:
-        found = self.file.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        status = self.file.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _complain(self, why: str) -> None:
         if why != self.unreadable:
-            _log.warning("%s\nwhat was read last stays in force", why)
+            _log.warning("%s\nthe version that was read last stays in force", why)
         self.unreadable = why

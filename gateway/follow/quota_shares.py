@@ -1,11 +1,10 @@
-"""Tells the other gateways what clients here use of their quotas, and hears it of them, once a second: so quotas are
-shared (`gateway/quotas/sharing`).
+"""Exchanges use of quotas with the other gateways once a second, so that they share quotas (`gateway/quotas/sharing`).
 
-Nothing is written or read where nobody is limited, or where there is one gateway. What nobody uses any more is told
-until the others have forgotten it.
+Nothing is written or read where there are no quotas, or only one gateway. An idle scope is reported until the other
+gateways have forgotten it.
 
-A gateway that has heard nothing for `LOST_S`, because it stood still or ZooKeeper was away for it, has lost its lease
-and forwarded nothing: its clients would find ten seconds' worth unused, while those of others have used all of it.
+A gateway that has received nothing for `LOST_S`, because it was stopped or ZooKeeper was away, has lost its lease and
+forwarded nothing: its clients would find ten seconds' worth unused, while those of other gateways have used all of it.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _log = logging.getLogger(__name__)
 EVERY_S = 1.0
 LOST_S = 5.0
 PATIENCE_S = 3.0
-"""For who lives, at the start."""
+"""How long the start waits for the number of live gateways."""
 QUIET_TOLD = 30
-"""How often the same is told again: others know rates by what is told, and each time forget a quarter of them
-(`sharing.NEWEST`). After one time more they would keep for ever what nobody uses any more, and its share with it."""
+"""Resend an unchanged rate this many times. Peers decay rates by 25 % per report (`sharing.NEWEST`); this lets an idle
+one reach zero, and its share with it."""
 MAX_TOLD = 500
-"""Scopes, of each user those nearest to their quota: of what lies beyond each gateway has an equal share."""
+"""Most scopes in a report: for each user those nearest to their quota. Other scopes are shared equally by gateways."""
 MAX_TOLD_BYTES = 500_000
-"""The same, of their names, which clients make up: ZooKeeper takes a megabyte at once."""
+"""Most bytes of their names, which clients make up: ZooKeeper takes a megabyte at once."""
 _ENTRY_BYTES = 60
 _Uses = Mapping[str, tuple[float, float]]
 
@@ -52,29 +51,29 @@ class Sharing:
         gateways: Callable[[], int],
         limited: Callable[[], bool],
     ) -> None:
-        """:param gateways: how many live; 0: nobody knows yet.
+        """:param gateways: how many live; 0: not known yet.
         :param limited: whether there are quotas.
         """
         self._own_id, self._store, self._meters, self._shares = own_id, store, meters, shares
         self._gateways, self._limited = gateways, limited
         self._since = secrets.token_hex(8)
         self._registration: Registration[QuotaUse] | None = None
-        self._told: _Uses = {}
+        self._reported: _Uses = {}
         self._quiet = 0
-        """How often the same has been told."""
+        """How often the current report has been sent."""
         self._complained = False
         self._heard_at = clock.now()
         shares.begin_anew()
 
     async def begin(self) -> None:
-        """The first round, as soon as it is known who lives."""
+        """The first round, as soon as the number of live gateways is known."""
         until = clock.now() + PATIENCE_S
         while not self._gateways() and clock.now() < until:  # noqa: ASYNC110 - at the start only
             await asyncio.sleep(0.02)
         await self.look()
 
     async def keep(self) -> None:
-        """For ever."""
+        """Exchanges in rounds; never returns."""
         while True:
             await asyncio.sleep(EVERY_S)
             await self.look()
@@ -89,41 +88,41 @@ class Sharing:
         else:
             self._begin_anew_if_lost()
             try:
-                await self._tell()
+                await self._report()
                 heard = await asyncio.to_thread(self._store.quota_uses)
             except StoreError as error:
                 if not self._complained:
-                    _log.warning("what other gateways use of quotas is not known; the last shares stay: %s", error)
+                    _log.warning("other gateways' use of quotas is not known; the last shares stay: %s", error)
                 self._complained = True
                 return
             self._complained = False
-            self._shares.learn([_telling(one) for one in heard], gateways)
+            self._shares.learn([_telling(use) for use in heard], gateways)
         self._heard_at = clock.now()
         self._meters.share()
 
     def _begin_anew_if_lost(self) -> None:
         now = clock.now()
         if now - self._heard_at >= LOST_S:
-            self._heard_at = now  # as long as it is away, once each while: what is presumed is forgotten, too
+            self._heard_at = now  # While ZooKeeper is away this recurs: presumed use is forgotten, too.
             self._shares.begin_anew()
             self._meters.presume(now)
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         now = clock.now()
         nearest = sorted(self._meters.kept(), key=lambda charge: charge.meter.rate(now), reverse=True)
         chosen = islice(_in_turn(nearest), MAX_TOLD)
         uses = dict(_within(MAX_TOLD_BYTES, ((charge.scope.key, _used(charge)) for charge in chosen)))
         use = QuotaUse(id=self._own_id, since=self._since, at_s=now, uses=uses)
-        self._quiet = self._quiet + 1 if uses == self._told else 0
+        self._quiet = self._quiet + 1 if uses == self._reported else 0
         if self._registration is None:
             self._registration = await asyncio.to_thread(self._store.register, use)
         elif self._quiet <= QUIET_TOLD:
             self._registration.update(use)
-        self._told = uses
+        self._reported = uses
 
 
 def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
-    """The first of each user, then the second of each: who makes up client ids pushes only his own ones out."""
+    """The first of each user, then the second of each: made-up client ids displace only scopes of their user."""
     turns: list[list[Charge]] = []
     taken: Counter[str | None] = Counter()
     for charge in charges:
@@ -137,7 +136,7 @@ def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
 
 def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:
     for key, use in uses:
-        # A key is JSON, and is written within JSON: its quotes and backslashes have one before them.
+        # A key is JSON within JSON: its quotes and backslashes are escaped.
         most -= 2 * len(key) + _ENTRY_BYTES
         if most < 0:
             return

@@ -1,6 +1,6 @@
-"""Follows the quotas in ZooKeeper, changes them for clients, and tells the audit who is throttled.
+"""Follows the quotas in ZooKeeper, changes them for clients, and reports throttling to the audit log.
 
-While ZooKeeper is away those that were read last stay in force. What cannot be read changes nothing: the log says why.
+While ZooKeeper is away the quotas that were read last stay in force. Unreadable ones change nothing: the log says why.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 NAMES_EVERY = 10
-"""Looks, until names are resolved anew by who is known by then."""
+"""Looks between two resolutions of names, since more users may be known by then."""
 FORGET_EVERY = 60
 CALM_S = 2.0
-"""Who has not been told to wait for so long is throttled no more."""
+"""A client that was not made to wait for so long is no longer throttled."""
 
 
 class KnownUsers:
-    """Those of whom something is said: an account, a binding, a rule. May be asked from any thread."""
+    """Users that have an account, a binding or a rule. Thread-safe."""
 
     def __init__(
         self, config: Config, snapshot: Callable[[], Snapshot], on_platform: Callable[[str], bool] = lambda user: False
@@ -57,7 +57,7 @@ class KnownUsers:
 
 
 class FollowingQuotas:
-    """:ivar unreadable: path → why a quota is not in force as it is now."""
+    """:ivar unreadable: path → why a quota's newest value is not in force."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class FollowingQuotas:
         users: Container[str],
         meters: Meters,
         audit: AuditLog,
-        told: Callable[[Quotas | None], None],
+        on_change: Callable[[Quotas | None], None],
     ) -> None:
-        """:param users: who is known; asked from any thread.
-        :param told: is given the quotas, on the event loop; None: there are none.
+        """:param users: the known users; used in any thread.
+        :param on_change: called with the quotas, on the event loop; None: there are none.
         """
         self.users = users
-        self._store, self._meters, self._audit, self._told = store, meters, audit, told
+        self._store, self._meters, self._audit, self._on_change = store, meters, audit, on_change
         self._loop = asyncio.get_running_loop()
         self._watcher: QuotaWatcher | None = None
         self._found = QuotasFound()
@@ -86,7 +86,7 @@ class FollowingQuotas:
         self._watcher = self._store.watch_quotas(self._read)
 
     async def known(self, most_s: float) -> None:
-        """Until what there is has been read, or it has taken too long."""
+        """Waits until the quotas were read, at most `most_s` seconds."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._known.wait(), most_s)
 
@@ -95,19 +95,19 @@ class FollowingQuotas:
             self._watcher.close()
 
     async def keep(self) -> None:
-        """For ever."""
+        """Looks again and again; never returns."""
         looks = 0
         while True:
             await asyncio.sleep(LOOK_S)
             looks += 1
             self._tell_audit(clock.now())
-            if looks % NAMES_EVERY == 0 and any(one.entity is None for one in self._found.readable.values()):
+            if looks % NAMES_EVERY == 0 and any(quota.entity is None for quota in self._found.readable.values()):
                 await asyncio.to_thread(self._resolve)
             if looks % FORGET_EVERY == 0:
                 self._meters.forget_idle(clock.now())
 
     def change(self, wanted: ChangeQuotas) -> list[dict[str, Any]]:
-        """In a thread: what became of each, in ZooKeeper."""
+        """Writes to ZooKeeper and returns the result of each change; called in a thread."""
         if wanted.validate_only:
             return [OK for _ in wanted.changes]
         return [self._change_one(entity, change) for entity, change in wanted.changes]
@@ -122,19 +122,19 @@ class FollowingQuotas:
         return OK
 
     async def in_force(self, changes: Sequence[QuotaChange], most_s: float) -> None:
-        """Until they are as they were to become, or it has taken too long."""
+        """Waits until the changes are in force, at most `most_s` seconds."""
         await self._states.until(
             lambda: all(_stands(self._limits.get(entity, {}), change) for entity, change in changes), most_s
         )
 
     # -- in the follower's thread ------------------------------------------------------------------------------------
 
-    def _read(self, found: QuotasFound) -> None:
-        self._found = found
-        for path, why in found.unreadable.items():
+    def _read(self, quotas: QuotasFound) -> None:
+        self._found = quotas
+        for path, why in quotas.unreadable.items():
             if self.unreadable.get(path) != why:
-                _log.warning("quota not in force as it is now: %s", why)
-        self.unreadable = dict(found.unreadable)
+                _log.warning("a quota's newest value is not in force: %s", why)
+        self.unreadable = dict(quotas.unreadable)
         self._resolve()
         self._loop.call_soon_threadsafe(self._known.set)
 
@@ -152,7 +152,7 @@ class FollowingQuotas:
     # -- on the event loop --------------------------------------------------------------------------------------------
 
     def _put_in_force(self, quotas: Quotas | None) -> None:
-        self._told(quotas)
+        self._on_change(quotas)
         self._states.another()
 
     def _tell_audit(self, now: float) -> None:
@@ -168,7 +168,7 @@ class FollowingQuotas:
 
     @property
     def throttled(self) -> int:
-        """How many users, topics and instances wait, or did a moment ago."""
+        """Number of users, topics and instances that wait, or did a moment ago."""
         return len(self._throttled)
 
 

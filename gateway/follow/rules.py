@@ -13,15 +13,15 @@ from ha_core.plan.access.rights import Rights
 
 
 class FollowingRules(FollowedFile[RulesFile]):
-    def __init__(self, file: Path, rules: RulesFile, told: Callable[[Rights], None]) -> None:
-        """:param told: is given the rights of each other version, on the event loop."""
+    def __init__(self, file: Path, rules: RulesFile, on_change: Callable[[Rights], None]) -> None:
+        """:param on_change: called with the rights of each new version, on the event loop."""
         super().__init__(file, rules, read_rules)
         self.rights = Rights(rules.users, rules.rules)
-        self._told = told
+        self._on_change = on_change
 
     async def _follow(self, before: RulesFile, content: RulesFile) -> str:
         self.rights = await asyncio.to_thread(self._changed, before, content)
-        self._told(self.rights)
+        self._on_change(self.rights)
         return f"{len(self.rights)} access rules are in force"
 
     def _changed(self, before: RulesFile, now: RulesFile) -> Rights:

@@ -1,4 +1,4 @@
-"""Users and access rules as a file has them, in the terms of `model.access`.
+"""Users and access rules of a file, in the terms of `model.access`.
 
 users:
   ops: {super_user: true}
@@ -7,8 +7,8 @@ rules:
 - {principal: "Group:tills", resource_type: topic, name: orders, operation: read, effect: allow}
 - {principal: "User:alice", resource_type: group, name: till-, pattern: prefixed, operation: all, effect: allow}
 
-A user who is in no group and no super user need not be named. Left out: `pattern` is literal, `host` any, the `name` of
-the cluster its own.
+Users without groups and super-user rights need no entry. Defaults: `pattern` is literal, `host` any, the `name` of the
+cluster its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 from ha_core.model.access import ANYBODY, AccessRule, AccessRuleError, User, access_rule, principal
 
 MAX_FAULTS = 20
-"""That are told of one file."""
+"""Maximum number of errors reported per file."""
 
 
 class RulesFileError(Exception):
-    """What is wrong with a file of rules: one text for each fault, with its place."""
+    """Errors of a rules file, each with its place."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -35,10 +35,10 @@ class RulesFile(NamedTuple):
     rules: frozenset[AccessRule]
 
 
-def parse(found: Mapping[Any, Any]) -> RulesFile:
-    """:raises RulesFileError: nothing of it is to be used."""
-    faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in found.keys() - _SECTIONS]
-    users, rules = found.get("users") or {}, found.get("rules") or []
+def parse(document: Mapping[Any, Any]) -> RulesFile:
+    """:raises RulesFileError: the file has errors, and none of it is used."""
+    faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in document.keys() - _SECTIONS]
+    users, rules = document.get("users") or {}, document.get("rules") or []
     if not isinstance(users, Mapping):
         raise RulesFileError(["users: write `NAME: {groups: […], super_user: true}` lines"])
     if not isinstance(rules, list):
@@ -54,13 +54,13 @@ _SECTIONS = frozenset({"users", "rules"})
 _OF_USER = frozenset({"groups", "super_user"})
 
 
-def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
-    for name, fields in said.items():
-        place, known = f"users: {name}", {} if fields is None else fields
-        if not isinstance(known, Mapping) or known.keys() - _OF_USER:
+def _users(users: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
+    for name, fields in users.items():
+        place, values = f"users: {name}", {} if fields is None else fields
+        if not isinstance(values, Mapping) or values.keys() - _OF_USER:
             faults.append(f"{place}: known keys are groups, super_user")
             continue
-        groups, super_user = known.get("groups", []), known.get("super_user", False)
+        groups, super_user = values.get("groups", []), values.get("super_user", False)
         if not isinstance(super_user, bool):
             faults.append(f"{place}: super_user: {super_user!r}: write true or false")
         elif not isinstance(groups, list):
@@ -68,7 +68,7 @@ def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
         else:
             try:
                 if principal(f"User:{name}" if isinstance(name, str) else name) == ANYBODY:
-                    faults.append(f"{place}: nobody is everybody; name a user")
+                    faults.append(f"{place}: not a user; name one")
                     continue
                 for group in groups:
                     principal(f"Group:{group}" if isinstance(group, str) else group)
@@ -78,9 +78,9 @@ def _users(said: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
                 yield User(name, frozenset(groups), super_user)
 
 
-def _rules(said: list[Any], faults: list[str]) -> Iterator[AccessRule]:
-    seen: dict[AccessRule, int] = {}
-    for number, fields in enumerate(said, 1):
+def _rules(rules: list[Any], faults: list[str]) -> Iterator[AccessRule]:
+    numbers: dict[AccessRule, int] = {}
+    for number, fields in enumerate(rules, 1):
         if not isinstance(fields, Mapping):
             faults.append(f"rules: {number}: {fields!r:.80}: write `- {{principal: …, resource_type: …}}`")
             continue
@@ -89,7 +89,7 @@ def _rules(said: list[Any], faults: list[str]) -> Iterator[AccessRule]:
         except AccessRuleError as error:
             faults.append(f"rules: {number}: {error}")
             continue
-        if rule in seen:
-            faults.append(f"rules: {number}: the same as rule {seen[rule]}; leave one of them out")
-        seen[rule] = number
+        if rule in numbers:
+            faults.append(f"rules: {number}: the same as rule {numbers[rule]}; leave one of them out")
+        numbers[rule] = number
         yield rule

@@ -1,4 +1,4 @@
-"""Follows the file of discovery's settings."""
+"""Follows the file of discovery settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gateway.session.discovery_rates import DiscoverySettings
 
 
 class FollowingSettings(FollowedFile[DiscoverySettings]):
-    def __init__(self, file: Path, settings: DiscoverySettings, told: Callable[[DiscoverySettings], None]) -> None:
-        """:param told: is given each other version, on the event loop."""
+    def __init__(self, file: Path, settings: DiscoverySettings, on_change: Callable[[DiscoverySettings], None]) -> None:
+        """:param on_change: called with each new version, on the event loop."""
         super().__init__(file, settings, read_settings)
-        self._told = told
+        self._on_change = on_change
 
     async def _follow(self, before: DiscoverySettings, content: DiscoverySettings) -> str:
-        self._told(content)
-        return "other settings of discovery are in force"
+        self._on_change(content)
+        return "new discovery settings are in force"

@@ -1,11 +1,11 @@
-"""How discovery is set, as a file or the configuration says it: type → name, or `*` for each other one → value.
+"""Discovery settings of a file or of the configuration: type → name, or `*` for every other name → value.
 
 user_rate: {"*": 20, alice: 200}
 address_rate: {"*": 100, 10.0.0.7: 1000}
 queued_requests: {"*": 500, reports: 50}
 
-Types, names and bounds are those of the platform's settings (`ha_core/platform/kinds/settings.py`). In older texts
-they are called app rate, IP rate, the special limits of both, and queue size.
+Types, names and bounds are those of the platform's settings (`ha_core/platform/kinds/settings.py`). Older texts call
+them app rate, IP rate, the special limits of both, and queue size.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gateway.session.discovery_rates import EVERYBODY, DiscoverySettings
 from ha_core.model.access import address
 
 MAX_FAULTS = 20
-"""That are told of one file."""
+"""Maximum number of errors reported per file."""
 MAX_NAME = 255
 
 
 class SettingsError(Exception):
-    """What is wrong with settings: one text for each fault, with its place."""
+    """Errors of the settings, each with its place."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -30,7 +30,7 @@ class SettingsError(Exception):
 
 
 class _Type(NamedTuple):
-    """:ivar named: what its names are; ValueError: it cannot be one."""
+    """:ivar named: the normal form of a name; raises ValueError if it is none."""
 
     named: Callable[[str], str]
     most: int
@@ -49,36 +49,36 @@ TYPES: Mapping[str, _Type] = {
 }
 
 
-def parse(found: Mapping[Any, Any]) -> DiscoverySettings:
-    """:raises SettingsError: nothing of it is to be used."""
+def parse(document: Mapping[Any, Any]) -> DiscoverySettings:
+    """:raises SettingsError: the settings have errors, and none of them is used."""
     known = ", ".join(TYPES)
-    faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in found if key not in TYPES]
-    made = {name: dict(_values(name, kind, found.get(name), faults)) for name, kind in TYPES.items()}
+    faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in document if key not in TYPES]
+    made = {name: dict(_values(name, kind, document.get(name), faults)) for name, kind in TYPES.items()}
     if faults:
         more = len(faults) - MAX_FAULTS
         raise SettingsError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
     return DiscoverySettings(**made)
 
 
-def readable(found: Mapping[str, Mapping[str, int]]) -> DiscoverySettings:
-    """What of the platform's settings is understood here; what is not, of a newer platform, is left out."""
-    return DiscoverySettings(**{name: dict(found.get(name, {})) for name in TYPES})
+def readable(settings: Mapping[str, Mapping[str, int]]) -> DiscoverySettings:
+    """The platform's settings, without the types that only a newer version knows."""
+    return DiscoverySettings(**{name: dict(settings.get(name, {})) for name in TYPES})
 
 
-def _values(name: str, kind: _Type, said: Any, faults: list[str]) -> Iterator[tuple[str, int]]:
-    if said is None:
+def _values(name: str, kind: _Type, values: Any, faults: list[str]) -> Iterator[tuple[str, int]]:
+    if values is None:
         return
-    if not isinstance(said, Mapping):
-        faults.append(f"{name}: {_short(said)}: write `NAME: number` lines, and `{EVERYBODY!r}` for each other one")
+    if not isinstance(values, Mapping):
+        faults.append(f"{name}: {_short(values)}: write `NAME: number` lines, and `{EVERYBODY!r}` for all other names")
         return
-    for who, value in said.items():
+    for key, value in values.items():
         try:
-            named = who if who == EVERYBODY else kind.named(str(who))
+            named = key if key == EVERYBODY else kind.named(str(key))
         except ValueError as error:
-            faults.append(f"{name}: {_short(who)}: {error}; correct it")
+            faults.append(f"{name}: {_short(key)}: {error}; correct it")
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= kind.most:
-            faults.append(f"{name}: {_short(who)}: {_short(value)}: give a whole number from 1 to {kind.most}")
+            faults.append(f"{name}: {_short(key)}: {_short(value)}: give a whole number from 1 to {kind.most}")
             continue
         yield named, value
 

@@ -1,8 +1,8 @@
-"""Who leads, in their targets, the topics whose cut lies ahead.
+"""Looks for partition leaders in the targets of topics whose cut lies ahead.
 
-METADATA names the origin while a topic crosses over, so no question of a client teaches the gateway who leads in the
-target. The gateway asks when it is told of the map, and says that it serves the map when it knows the leaders, or has
-tried to: readers and producers that reach a cut then go on at once.
+METADATA names the origin while a topic crosses over, so no client's question teaches the gateway the leaders in the
+target. The gateway looks for them when it gets the map, and reports that it serves the map when it knows the leaders,
+or has tried: readers and producers that reach a cut then go on at once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ha_core.model import View
 from ha_core.model.extent import live
 
 MAX_LOOK_S = 1.0
-"""Longest time for which a look holds back the report of a revision: a target that answers late must not hold up the
-move. A leader that is not elected yet is an answer."""
+"""Longest time for which a look holds back the report of a revision: a slow target must not hold up the move. A
+partition without a leader counts as an answer."""
 
 
 def leaderless_targets(view: View, topology: Topology, changed: Iterable[str]) -> dict[str, list[str]]:
-    """By cluster, topics among those that have changed which cross over to it and have partitions there whose leader is
-    not known. Goes through all of their partitions: not for the event loop."""
-    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    """Target cluster → changed topics that cross over to it and have partitions there without a known leader. Goes
+    through all of their partitions: not for the event loop."""
+    leaderless: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for name in changed:
         topic = view.topics.get(name)
         if topic is None or topic.crossing is None:
@@ -32,28 +32,28 @@ def leaderless_targets(view: View, topology: Topology, changed: Iterable[str]) -
         for partition, extents in topic.partitions.items():
             cluster = live(extents).cluster
             if topic.crosses(partition) and topology.leader(cluster, name, partition) is None:
-                found[cluster][name] = None
-    return {cluster: list(names) for cluster, names in found.items()}
+                leaderless[cluster][name] = None
+    return {cluster: list(names) for cluster, names in leaderless.items()}
 
 
 class Targets:
     """Looks for the leaders, and says which revision may be reported meanwhile."""
 
     def __init__(self, upstream: Clusters, looked: Callable[[], None]) -> None:
-        """:param looked: called when a revision may be reported that could not before."""
+        """:param looked: called when another revision may be reported."""
         self._upstream, self._looked = upstream, looked
         self._looks: dict[asyncio.Task[None], int] = {}
-        """Each with the revision whose map it is for."""
+        """Each look, with the revision whose map it is for."""
 
     def follow(self, revision: int, sought: Mapping[str, Collection[str]]) -> None:
-        """A view of this revision is followed, by which these topics cross over to leaders that are not known."""
+        """This revision is followed; by it the topics `sought` cross over to unknown leaders."""
         if sought:
             task = asyncio.get_running_loop().create_task(self._look(sought))
             self._looks[task] = revision
             task.add_done_callback(self._ended)
 
     def served(self, revision: int) -> int:
-        """The newest revision up to this one of whose maps all leaders are known, or were asked for."""
+        """The newest revision up to `revision` for whose maps all leaders are known, or were looked for."""
         return min((before - 1 for before in self._looks.values()), default=revision)
 
     def close(self) -> None:

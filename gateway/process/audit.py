@@ -1,7 +1,7 @@
-"""The audit: one line of JSON for each refusal, each login that failed, and each quota by which somebody is throttled,
-on a logger of its own (`gateway.audit`).
+"""The audit log: one line of JSON for each refusal, failed login, and quota that starts or stops throttling, on its own
+logger (`gateway.audit`).
 
-A client that does so again and again writes one line a minute: the next one says how often it did since.
+Repeated events of a kind write one line a minute: the next line has the number of those since.
 """
 
 from __future__ import annotations
@@ -16,54 +16,58 @@ from gateway.model.rights import Denied
 LOGGER = logging.getLogger("gateway.audit")
 
 AGAIN_S = 60.0
-"""A line says all that has happened since the last one of its kind, this long ago at least."""
+"""Least time between two lines of a kind."""
 MAX_KINDS = 10_000
 MAX_LINES = 100
-"""In ten seconds, of all kinds: names come from the wire."""
+"""Most lines of all kinds in `PER_S`: names come from the wire, so kinds may be many."""
 PER_S = 10.0
 
 MAX_TEXT = 255
-"""Characters of what a client has said."""
+"""Most characters of a text that a client has sent."""
 
-_Said = tuple[tuple[str, str], ...]
-"""The fields of a line. Lines that say the same are of one kind."""
+_Fields = tuple[tuple[str, str], ...]
+"""The fields of a line. Lines with equal fields are of one kind."""
 
 
 class AuditLog:
     def __init__(self) -> None:
-        self._kinds: dict[_Said, list[float]] = {}
-        """Kind → [when its last line was written, how often it happened since]."""
+        self._kinds: dict[_Fields, list[float]] = {}
+        """Kind → [time of its last line, events since]."""
         self._began, self._lines, self._left_out = 0.0, 0, 0
 
     def denied(self, user: str, address: str, api: str, denied: Iterable[Denied], now: float) -> None:
         """:param now: seconds on the gateway's clock."""
-        who = (("event", "denied"), ("user", user), ("address", address), ("api", api))
-        for one in denied:
-            what = (("operation", one.operation), ("resource", one.resource), ("name", one.name[:MAX_TEXT]))
-            self._tell(who + what, now)
+        client = (("event", "denied"), ("user", user), ("address", address), ("api", api))
+        for refusal in denied:
+            target = (
+                ("operation", refusal.operation),
+                ("resource", refusal.resource),
+                ("name", refusal.name[:MAX_TEXT]),
+            )
+            self._note(client + target, now)
 
     def failed_login(self, address: str, cause: str, why: str, now: float) -> None:
         """:param why: names the user where one was claimed; never a password or a token."""
-        said = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
-        self._tell(said, now)
+        fields = (("event", "login"), ("address", address), ("cause", cause), ("why", why[:MAX_TEXT]))
+        self._note(fields, now)
 
     def throttled(self, quota: str, cause: str, bound: float, begins: bool, now: float) -> None:
-        """:param quota: whose it is, in words; `cause`: what of it."""
+        """:param quota: its scope, in words. :param cause: the limit that was reached."""
         event = "throttled" if begins else "throttled_no_more"
-        self._tell((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
+        self._note((("event", event), ("quota", quota[:MAX_TEXT]), ("cause", cause), ("limit", f"{bound:g}")), now)
 
-    def _tell(self, said: _Said, now: float) -> None:
-        known = self._kinds.get(said)
-        if known is not None and now - known[0] < AGAIN_S:
-            known[1] += 1
+    def _note(self, fields: _Fields, now: float) -> None:
+        kind = self._kinds.get(fields)
+        if kind is not None and now - kind[0] < AGAIN_S:
+            kind[1] += 1
         elif not self._room(now):
             self._left_out += 1
         else:
-            since = int(known[1]) if known is not None else 0
+            since = int(kind[1]) if kind is not None else 0
             if len(self._kinds) >= MAX_KINDS:
                 self._kinds.clear()
-            self._kinds[said] = [now, 0]
-            self._write(said, since)
+            self._kinds[fields] = [now, 0]
+            self._write(fields, since)
 
     def _room(self, now: float) -> bool:
         if now - self._began >= PER_S:
@@ -71,8 +75,8 @@ class AuditLog:
         self._lines += 1
         return self._lines <= MAX_LINES
 
-    def _write(self, said: _Said, since: int) -> None:
-        line: dict[str, object] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **dict(said)}
+    def _write(self, fields: _Fields, since: int) -> None:
+        line: dict[str, object] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **dict(fields)}
         if since:
             line["again"] = since
         if self._left_out:

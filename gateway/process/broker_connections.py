@@ -1,8 +1,8 @@
-"""How many connections to brokers all clients hold beyond the first of each, which `max_connections` allows for.
+"""Limits the connections to brokers that all clients hold beyond their first, which `max_connections` allows for.
 
-A client needs further ones for coordinators of its groups, for other leaders behind its virtual node, and for batches
-that cross over to another cluster. Without a bound, few clients could take every file descriptor of the process, also
-those for listeners, ZooKeeper, and the gateway's own questions.
+A client needs more of them for coordinators of its groups, for other leaders behind its virtual node, and for batches
+that cross over to another cluster. Without a limit, few clients could take every file descriptor of the process,
+including those for listeners, ZooKeeper, and the gateway's own questions.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ class Holder(Protocol):
 
     def __hash__(self) -> int: ...
     def close_idle_brokers(self) -> None:
-        """Closes further connections to brokers on which nothing is under way, and tells `holds` how many are left."""
+        """Closes further connections to brokers that are idle, and passes the number of the rest to `holds`."""
 
 
 class BrokerConnections:
     """
-    :ivar most: further connections at once.
-    :ivar further: as many there are now.
-    :ivar refused: as many were not opened for want of room.
+    :ivar most: limit of further connections.
+    :ivar further: their current number.
+    :ivar refused: connections not opened because of the limit.
     """
 
     def __init__(self, most: int = 1 << 20) -> None:
         self.most = most
         self.further = self.refused = 0
         self._of: dict[Holder, int] = {}
-        """Clients with further connections, those first that were not looked at for longest."""
+        """Clients with further connections, least recently checked first."""
 
     def holds(self, connection: Holder, count: int) -> None:
-        """The client has so many connections to brokers now."""
+        """The client now has `count` connections to brokers."""
         further = max(0, count - 1)
         self.further += further - self._of.pop(connection, 0)
         if further:
             self._of[connection] = further
 
     def room(self, connection: Holder) -> bool:
-        """Whether the client may open one more, beyond its first. At the bound, idle ones are closed for it: the
-        client's own, and then those of others."""
+        """Whether the client may open one more, beyond its first. At the limit, idle ones are closed for it: the
+        client's own, and then those of other clients."""
         if self.further >= self.most:
             connection.close_idle_brokers()
             for other in tuple(islice(self._of, LOOKED_AT)):

@@ -1,9 +1,9 @@
 """Changes by clients with Kafka's own tools that are not made in clusters: access rules on the platform, quotas,
 deletions of moved topics, and the offsets below which clients deleted records.
 
-The platform is asked in threads of its own, a few at a time: one that hangs takes none that others wait for. An answer
-waits until what was changed is in force here, and with it at all gateways that agree, but not for long: it stands on
-the platform, and is in force everywhere soon.
+The platform is called in threads of its own, a few at a time, so that a hanging platform blocks no other work.
+An answer waits, for a short time, until the change is in force here, and with it at all gateways of the cache. The
+platform has stored it by then, and it will be in force everywhere soon.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AT_ONCE = 4
 TURN_S = 10.0
-"""How long a change waits for those before it."""
+"""How long a change waits for earlier ones."""
 IN_FORCE_S = 3.0
 
 
@@ -60,7 +60,7 @@ class Changing:
         self._deleted.close()
 
     async def carry_out(self, wanted: Change) -> list[Message] | list[DeletedRules]:
-        """What became of each."""
+        """The result of each change, in order."""
         match wanted:
             case ChangeQuotas():
                 if self._platform is None or not self._platform.has_quotas:
@@ -101,29 +101,29 @@ class Changing:
         return [OK if why is None else _refused(why) for why in made.refused]
 
     async def _limit_here(self, wanted: ChangeQuotas) -> list[Message]:
-        """In ZooKeeper, one by one: in threads of which others need none."""
+        """Writes quotas to ZooKeeper, one request at a time, in threads that nothing else needs."""
         working = await self._begin(lambda: self._quotas.change(wanted))
         if working is None:
-            away = _away(f"quotas of others have been changed for {TURN_S:.0f} s; try again")
+            away = _away(f"earlier changes of quotas took all of {TURN_S:.0f} s; try again")
             return [away for _ in wanted.changes]
         return await asyncio.shield(working)
 
     async def _begin(self, work: Callable[[], T]) -> asyncio.Future[T] | None:
-        """None: those before it have taken too long."""
+        """None: earlier changes have taken too long."""
         try:
             async with asyncio.timeout(TURN_S):
                 await self._turns.acquire()
         except TimeoutError:
             return None
         working = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        # Given back when the thread is free, also where nobody waits for it any more.
+        # Released when the thread is free, even if the caller no longer waits.
         working.add_done_callback(lambda _: self._turns.release())
         return working
 
     async def _on_platform(self, user: str, change: Callable[[HttpChanges], T]) -> T | Message:
-        """What came of it, or why nothing did."""
+        """The platform's result, or the error."""
         platform = self._platform
-        assert platform is not None  # elsewhere nobody is told that rules could be changed
+        assert platform is not None  # without a platform clients are not offered changes of rules
 
         def work() -> T:
             from ha_core.platform.remote_changes import HttpChanges
@@ -132,13 +132,13 @@ class Changing:
 
         working = await self._begin(work)
         if working is None:
-            return _away(f"the platform at {platform.url} has answered nobody for {TURN_S:.0f} s; try again")
+            return _away(f"the platform at {platform.url} answered no change for {TURN_S:.0f} s; try again")
         try:
             return await asyncio.shield(working)
         except PlatformRefusedError as error:
             return _refused(str(error))
         except (PlatformAwayError, PlatformConfigError) as error:
-            return _away(f"{error}. Whether the change was made is not known; it may be asked for again")
+            return _away(f"{error}. It is not known whether the change was made; you may repeat it")
 
     async def _in_force(self, kind: str, changed_us: int) -> None:
         if changed_us and self._platform is not None:

@@ -1,7 +1,7 @@
-"""Composed requests: runs their handlers, carries the questions to the clusters and the answers back.
+"""Runs the handlers of composed requests: passes their questions to the clusters and the answers back.
 
-Where a request or what clusters say to it is long, the handler's own work is done beside the event loop, and its answer
-is encoded there: everybody else's requests go on meanwhile.
+Long requests and long answers are handled and encoded in a thread beside the event loop, so that other requests go on
+meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, 
 from gateway.composed.places import know_much
 from gateway.model.nodes import NodeBook
 from gateway.process.listings import Listings, lists_all, placement
-from gateway.runtime.offload import beside, free, heavy
+from gateway.runtime.offload import free, heavy, offload
 from gateway.session.commands import Compose
 from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
@@ -40,26 +40,26 @@ MAX_LARGE_TOPICS = 16
 work, and because each request takes seconds while a cluster hangs."""
 MAX_DESCRIBING = 2
 """Concurrent requests of one user that describe many groups or resources, or list groups. Clusters' answers wait in
-memory for the one thread that reads long answers, and other users' requests wait behind them."""
+memory for the one thread that reads long answers, and other users' requests wait for them."""
 MANY_RULES = 1000
-"""To tell somebody that so many are gone takes milliseconds."""
+"""Deletions of more rules than this are encoded in a thread: that takes milliseconds."""
 
 
 class SingleFlight(Generic[T]):
-    """One question to a cluster for all who ask the same at the same time.
+    """Shares one question to a cluster among all callers that ask it at one time.
 
-    Each hears what was asked after it came: who creates a topic and then lists them all has to find it. So whoever
-    comes while a question is on its way waits for the next one, together with all others who come meanwhile.
+    A question's answer is only for callers that asked before it was sent: a client that creates a topic and then
+    lists all topics has to find it. Requests that arrive while a question is in flight share the next one.
     """
 
     def __init__(self) -> None:
         self._asked: dict[Hashable, asyncio.Task[T]] = {}
-        """On its way."""
+        """In flight."""
         self._next: dict[Hashable, asyncio.Task[T]] = {}
-        """Not put yet."""
+        """Not sent yet."""
 
     async def ask(self, key: Hashable, put: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer to the question `key`, for which `put` asks. Whoever stops waiting stops nobody else."""
+        """The answer to the question `key`, which `put` sends. Cancelling one caller cancels no other."""
         if key not in self._next:
             self._next[key] = asyncio.create_task(self._put(key, put))
         return await asyncio.shield(self._next[key])
@@ -77,10 +77,10 @@ class SingleFlight(Generic[T]):
 
 
 Placing = Callable[[Mapping[BrokerKey, NodeAddress]], dict[BrokerKey, NodeAddress]]
-"""Own virtual nodes → the same at the ports of the gateway that serves this client."""
+"""Own virtual nodes → the same nodes at the ports of the gateway that serves this client."""
 
 Body = dict[str, Any] | bytes
-"""Of an answer; encoded where that would hold up the loop."""
+"""Body of an answer; encoded already where encoding would block the loop."""
 
 
 class _Done(NamedTuple):
@@ -88,7 +88,7 @@ class _Done(NamedTuple):
 
 
 def _advance(work: Handler, answer: Any) -> Any:
-    """The handler's next step, or `_Done`: StopIteration cannot be carried between threads."""
+    """The handler's next step, or `_Done`: StopIteration cannot be passed between threads."""
     try:
         return work.send(answer)
     except StopIteration as done:
@@ -96,7 +96,7 @@ def _advance(work: Handler, answer: Any) -> Any:
 
 
 def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) -> Any:
-    """As `_advance`, with the answer encoded and its lists emptied: they are the handler's own, never a cluster's."""
+    """As `_advance`, with the answer encoded. Its lists are emptied: they belong to the handler, not to a cluster."""
     step = _advance(work, answer)
     if not isinstance(step, _Done):
         return step
@@ -111,23 +111,23 @@ class Composer:
     def __init__(
         self, upstream: Clusters, nodes: NodeBook, carry_out: Callable[[Change], Coroutine[Any, Any, Any]]
     ) -> None:
-        """:param carry_out: makes changes that are none of clusters, and says what became of each."""
+        """:param carry_out: makes changes outside the clusters, and returns the result of each."""
         self._upstream, self._nodes, self._carry_out = upstream, nodes, carry_out
         self._listings = Listings()
         self._joint = SingleFlight[list[Reply]]()
         self._one_at_a_time = asyncio.Lock()
-        """Steps of long answers; more at once would only take longer, and each takes memory. Not held while a cluster
-        or ZooKeeper is asked: others have no part in that."""
+        """Serialises the steps of long answers: in parallel they would take as long and more memory. It is not held
+        during a question to a cluster or to ZooKeeper."""
         self._of_user: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """One of each user waits for that, however many he has asked for: the next one of another user comes next."""
+        """Lets one request per user compete for that lock, so that users with few requests wait less."""
         self._describing: WeakValueDictionary[tuple[str, int], asyncio.Semaphore] = WeakValueDictionary()
         self._one_list = asyncio.Lock()
-        """Of all topics: who asks for the same one meanwhile is given that."""
+        """Serialises lists of all topics: equal requests that arrive meanwhile get the same list."""
 
     async def compose(self, context: Context, command: Compose, placing: Placing) -> Body:
         """The response body of one composed request.
 
-        :raises RemoteProtocolError: the request is not what it should be.
+        :raises RemoteProtocolError: the request is malformed.
         """
         most = _most_at_once(context, command)
         if most is None:
@@ -140,9 +140,9 @@ class Composer:
         if isinstance(command.request, bytes):
             async with self._users_turn(command.identity.user):
                 key, version, limits = command.api_key, command.api_version, inline(context.limits)
-                request = await beside(decode, key, version, "request", command.request, limits=limits)
+                request = await offload(decode, key, version, "request", command.request, limits=limits)
             command = command._replace(request=request)
-        lists = lists_all(command) and not context.direct  # which are lists of another kind, and short ones
+        lists = lists_all(command) and not context.direct  # Direct lists are built differently, and are short.
         work = compose(context, command.api_key, command.api_version, command.request)
         if heavy(command.request):
             return await self._long(context, command, work, None, placing)
@@ -161,10 +161,10 @@ class Composer:
             step = _advance(work, answer)
         return step.body
 
-    async def beside(self, user: str, work: Callable[[], T]) -> T:
-        """What a long request of a user needs besides, in that user's turn."""
+    async def offload(self, user: str, work: Callable[[], T]) -> T:
+        """Runs other work of a long request in a thread, in its user's turn."""
         async with self._users_turn(user):
-            return await beside(work)
+            return await offload(work)
 
     async def _answer(self, context: Context, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
@@ -172,12 +172,12 @@ class Composer:
         if isinstance(step, Change):
             return await self._carry_out(step)
         if isinstance(step, Long):
-            return None  # It does so already.
+            return None  # The answer is handled in a thread already.
         return await self._upstream.ask_all(step, context.user)
 
     async def _topics(self, ask: Ask) -> Reply:
-        """All topics of a cluster. An answer may have many megabytes: twenty at once would hold up the loop. It serves
-        all users who ask meanwhile, so the question counts for none of them."""
+        """All topics of a cluster. An answer may have many megabytes; twenty at once would block the loop. It is shared
+        by all users who ask meanwhile, so it counts for none of them."""
         key = ask.cluster, ask.message["include_topic_authorized_operations"]
         (reply,) = await self._joint.ask(key, partial(self._upstream.ask_all, (ask,)))
         return reply
@@ -191,25 +191,25 @@ class Composer:
     async def _long(self, context: Context, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
             async with self._users_turn(command.identity.user):
-                step = await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
+                step = await offload(_advance_and_encode, work, answer, command.api_key, command.api_version)
             if isinstance(step, bytes):
                 return step
             answer = await self._answer(context, step, placing)
 
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
-        """The list of all topics, made anew only where it would be another one than the last."""
+        """The list of all topics, rebuilt only if its inputs have changed."""
         async with self._one_list:
             listing = self._listings.listing(context, command, replies)
             if listing.brokers is not None:
                 nodes = placing(await self._nodes.ensure(listing.brokers))
                 body = listing.bodies.get(placement(nodes, listing.brokers))
                 if body is not None:
-                    await asyncio.sleep(0)  # one in a turn of the loop: each has megabytes to be sent
+                    await asyncio.sleep(0)  # one per iteration of the loop: each sends megabytes
                     return body
             answer = replies
-            # Not in the turn of its user: whoever waits for the list would wait for all that he has asked for.
+            # Outside the user's turn: others that wait for this list would wait for all of the user's requests.
             while not isinstance(
-                body := await beside(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
+                body := await offload(_advance_and_encode, work, answer, command.api_key, command.api_version), bytes
             ):
                 answer = await self._answer(context, body, placing)
                 if isinstance(body, NeedNodes):
@@ -220,7 +220,7 @@ class Composer:
 
 
 def _most_at_once(context: Context, command: Compose) -> int | None:
-    """How many such requests a user may have under way at once; None: no limit, since the answer is short or shared."""
+    """How many such requests a user may have in flight; None: no limit, since the answer is short or shared."""
     key, request = command.api_key, command.request
     if key == ApiKey.LIST_GROUPS:
         return MAX_DESCRIBING
@@ -242,22 +242,22 @@ def _long(reply: Any) -> bool:
 
 
 class Errands:
-    """Requests that are worked on, and what becomes of them when nobody waits for them any more.
+    """Requests in progress, and what happens to them when their connection ends.
 
-    A client that asks much and leaves must not leave the work behind: what only reads ends with its connection. What
-    has an effect is carried to its end, or some of the topics of a request would be deleted and others not.
+    A client that asks much and leaves must not leave the work behind, so reads end with their connection. Changes are
+    completed: otherwise some topics of a request would be deleted and others not.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: dict[Hashable, set[asyncio.Task[None]]] = {}
-        """By the connection that each ends with; None: it is carried to its end."""
+        """By the connection whose end cancels them; None: they are completed."""
 
     def __len__(self) -> int:
         return sum(map(len, self._tasks.values()))
 
     def begin(self, connection: Hashable, work: Coroutine[Any, Any, None], completes: bool) -> None:
-        """:param completes: whether it goes on when the connection has gone."""
+        """:param completes: whether the work goes on after the connection has ended."""
         task = self._loop.create_task(work)
         owner = None if completes else connection
         self._tasks.setdefault(owner, set()).add(task)
@@ -268,7 +268,7 @@ class Errands:
             task.cancel()
 
     async def close(self) -> None:
-        """Ends all that is left."""
+        """Cancels everything that is left."""
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Who is connected: a row for each connection, for whoever looks at the gateway from outside."""
+"""A row for each client connection, for operators."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_ROWS = 10_000
 @dataclass(frozen=True, slots=True)
 class Connected:
     """
-    :ivar user: None: it has not said who it is.
+    :ivar user: None: not logged in.
     :ivar login: SASL mechanism, `certificate`, or None.
-    :ivar client_id: of its newest request that was looked at.
-    :ivar instance: the client id without the parts that its user's forms remove; None: it has not logged in.
-    :ivar software: `NAME/VERSION`, as the client says (KIP-511); None: it is too old to say.
-    :ivar cluster: behind the listener that it came by; None: the bootstrap listener.
-    :ivar clusters: that it is connected to through the gateway now.
+    :ivar client_id: of its newest request that was parsed.
+    :ivar instance: the client id without the parts that its user's forms remove; None: not logged in.
+    :ivar software: `NAME/VERSION`, as the client reports it (KIP-511); None: the client is too old to report it.
+    :ivar cluster: of the listener that it connected to; None: the bootstrap listener.
+    :ivar clusters: those that it is connected to through the gateway now.
     :ivar in_flight: requests without an answer.
     """
 
@@ -46,13 +46,13 @@ def connected(connection: ClientConnection) -> Connected:
     session = connection.session
     entry, now = session.entry, clock.now()
     login = entry.mechanism if isinstance(entry, Authenticated) else None
-    known = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
+    identity = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
     return Connected(
         user=entry.user or (ANONYMOUS if entry.entered else None),
         address=session.address,
         login="certificate" if isinstance(entry, TlsAuthenticated) else login,
         client_id=session.client_id,
-        instance=None if known is None else known.instance,
+        instance=None if identity is None else identity.instance,
         software=session.software,
         cluster=session.port.cluster,
         broker=session.port.broker,
@@ -66,14 +66,14 @@ def connected(connection: ClientConnection) -> Connected:
 def selected(
     connections: Iterable[ClientConnection], wanted: Mapping[str, str], limit: int
 ) -> tuple[list[Connected], int]:
-    """Those whose fields are what `wanted` says, in order of user and client id; and how many there are of them in all.
+    """Rows whose fields equal `wanted`, in order of user and client id; and their number before the limit.
 
-    :param connections: as they are now: a copy, since the event loop goes on.
+    :param connections: a copy, since the event loop goes on.
     """
-    rows = [connected(one) for one in connections]
-    found = [row for row in rows if all(str(getattr(row, field) or "") == value for field, value in wanted.items())]
-    found.sort(key=_order)
-    return found[:limit], len(found)
+    rows = [connected(connection) for connection in connections]
+    matching = [row for row in rows if all(str(getattr(row, field) or "") == value for field, value in wanted.items())]
+    matching.sort(key=_order)
+    return matching[:limit], len(matching)
 
 
 def _order(row: Connected) -> tuple[str, str, str, str]:

@@ -1,4 +1,4 @@
-"""Writes to ZooKeeper which records clients have deleted, before the clients are told."""
+"""Writes the offsets below which clients have deleted records to ZooKeeper, before the clients are answered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeletedRecordsWriter:
     def __init__(self, store: Keeps) -> None:
         self._store = store
         self._turns = asyncio.Semaphore(AT_ONCE)
-        # Threads of its own: while ZooKeeper hangs they do, and the lease is confirmed by those that all others share.
+        # Own threads: they hang while ZooKeeper does, and the shared ones confirm the lease.
         self._threads = ThreadPoolExecutor(AT_ONCE, "deleted-records")
 
     def close(self) -> None:
@@ -39,14 +39,14 @@ class DeletedRecordsWriter:
         """Returns a result for each topic, in order."""
         return list(await asyncio.gather(*map(self._keep, wanted.topics)))
 
-    async def _keep(self, one: DeletedBelow) -> Message:
+    async def _keep(self, deleted: DeletedBelow) -> Message:
         try:
             async with asyncio.timeout(TURN_S):
                 await self._turns.acquire()
         except TimeoutError:
             return _away(f"writes for other topics took all of {TURN_S:.0f} s; ask again")
         try:
-            write = partial(self._store.keep_deleted, one.topic, one.below)
+            write = partial(self._store.keep_deleted, deleted.topic, deleted.below)
             await asyncio.get_running_loop().run_in_executor(self._threads, write)
         except (StoreError, UnreadableDocumentError) as error:
             return _away(str(error))

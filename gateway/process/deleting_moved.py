@@ -1,6 +1,6 @@
-"""Moved topics that clients delete. A gateway runs no operations: it writes the wish down, and a caretaker fulfils it.
+"""Moved topics that clients delete. Gateways run no operations: this one stores a request, which a caretaker executes.
 
-The client has its answer when no cluster has the topic any more and this gateway knows it, or when its time is up.
+The client gets its answer when no cluster has the topic any more and this gateway has seen that, or at its time-out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ha_core.store.errors import StoreError
 from ha_core.wire.codes import ErrorCode
 
 AT_ONCE = 8
-"""Requests of clients that wait for it at a time."""
+"""Clients' requests that wait for deletions at a time."""
 LOOK_S = 0.2
 FOLLOWS_S = 3.0
 """Between the end of a deletion and the view that has it."""
@@ -28,7 +28,7 @@ _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 
 class Requests(Protocol):
-    """What of the store it needs."""
+    """The part of the store that is needed here."""
 
     def request_deletion(self, request: DeletionRequest) -> None: ...
 
@@ -45,14 +45,14 @@ class DeletingMoved:
         view: Callable[[], View],
         refresh: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """:param refresh: asks all clusters what topics they have."""
+        """:param refresh: reads the topics of all clusters."""
         self._store, self._gateway, self._view, self._refresh = store, gateway, view, refresh
         self._waiting = 0
 
     async def carry_out(self, wanted: DeleteMoved) -> list[Message]:
-        """What became of each."""
+        """The result of each deletion, in order."""
         if self._waiting >= AT_ONCE:
-            busy = failed(_AWAY, f"{AT_ONCE} other requests wait here for topics to be deleted; ask again")
+            busy = failed(_AWAY, f"{AT_ONCE} other requests wait here for topics to be deleted; try again")
             return [busy for _ in wanted.topics]
         self._waiting += 1
         try:
@@ -68,27 +68,27 @@ class DeletingMoved:
             await asyncio.to_thread(self._store.request_deletion, request)
             while True:
                 await asyncio.sleep(LOOK_S)
-                found = await asyncio.to_thread(self._store.read, DeletionRequest, name)
-                if found is None:
+                stored = await asyncio.to_thread(self._store.read, DeletionRequest, name)
+                if stored is None:
                     return await self._followed(name)
-                if found[0].refused:
+                if stored[0].refused:
                     await asyncio.to_thread(self._store.settle_deletion, name)
-                    refused = ErrorCode.POLICY_VIOLATION if found[0].refused == "asked" else _AWAY
-                    return failed(refused, found[0].why)
+                    refused = ErrorCode.POLICY_VIOLATION if stored[0].refused == "asked" else _AWAY
+                    return failed(refused, stored[0].why)
                 if clock.now() >= until:
                     return failed(
                         _AWAY, f"topic {name} is not deleted yet; a gateway that takes care of operations goes on"
                     )
         except StoreError as error:
-            return failed(_AWAY, f"{error}. Whether topic {name} is deleted is not known; ask again")
+            return failed(_AWAY, f"{error}. It is not known whether topic {name} is deleted; try again")
 
     async def _followed(self, name: str) -> Message:
-        """Nobody works on it any more."""
+        """Waits until this gateway's view no longer has the topic, after the request was settled."""
         until = clock.now() + FOLLOWS_S
         while name in self._view().topics:
             if clock.now() >= until:
-                why = f"topic {name} is not deleted in every cluster; `switchyard status --check` tells operators why"
+                why = f"topic {name} is not deleted in every cluster; `switchyard status --check` shows operators why"
                 return failed(_AWAY, why)
             await asyncio.sleep(LOOK_S)
-        await self._refresh()  # the client may create it anew at once
+        await self._refresh()  # the client may create the topic again at once
         return OK

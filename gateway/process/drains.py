@@ -1,4 +1,4 @@
-"""Which operations are drained: nothing of what they fence, or have proposed a cut for, is in flight from before."""
+"""Tracks drains: when no request of an operation's scope from before its fence or proposed cut is in flight."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from gateway.session.snapshot import DrainScope
 
 HURRY_EVERY_S = 0.25
 LAST_WORDS_S = 1.0
-"""So long an operation waits for a cluster that it takes for dead: one that lives may answer what it was sent before.
-"""
+"""How long an operation waits for a cluster that it takes for dead: a live one may answer earlier requests."""
 
 
 class _Drain(NamedTuple):
     scope: DrainScope
     since: int
-    """The revision from which on nothing is forwarded by older rules."""
+    """The revision from which on no request is forwarded by older rules."""
     begun_at: float
     waiting: set[ClientConnection]
 
 
 class Drains:
-    """Per operation, the connections that still have something of its topics or groups in flight.
+    """Per operation, the connections that still have requests of its topics or groups in flight.
 
-    Behind a fence nothing new is forwarded. Where a cut is proposed produce goes on, by new rules; so only what was
-    forwarded before this gateway followed the revision counts. A fence that takes the place of a transaction fence of
-    the same operation is drained anew.
+    After a fence no request is forwarded. After a proposed cut produce goes on by new rules, so only requests that were
+    forwarded before this gateway followed the revision count. When a fence replaces a transaction fence of its
+    operation, the drain starts again.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_drained: Callable[[], None]) -> None:
@@ -40,20 +39,20 @@ class Drains:
 
     @property
     def drained(self) -> tuple[str, ...]:
-        """Operations of which nothing is held back any more."""
+        """Operations that no connection holds back any more."""
         return tuple(sorted(operation for operation, drain in self._drains.items() if not drain.waiting))
 
     async def keep(self) -> None:
-        """Has the connections that an operation waits for look after what holds them up, for ever."""
+        """Makes connections that hold up an operation check their requests, again and again; never returns."""
         while True:
             await asyncio.sleep(HURRY_EVERY_S)
             self._hurrying.begin(set[ClientConnection]().union(*(drain.waiting for drain in self._drains.values())))
 
     def follow(self, revision: int, found: Mapping[str, DrainScope], connections: Collection[ClientConnection]) -> None:
-        """Nothing is forwarded by older rules than those of the revision from here on.
+        """From here on, no request is forwarded by rules older than the revision's.
 
-        Every connection is taken to hold a fresh operation back until `progressed` has looked at it: whoever calls this
-        has every one of them follow the revision, and looked at then.
+        Every connection is assumed to hold back a new operation until `progressed` has checked it: the caller makes
+        every connection follow the revision, and then calls that.
         """
         before, self._drains = self._drains, {}
         for operation, scope in found.items():

@@ -1,4 +1,4 @@
-"""The gateway process: what it is made of, the state that all connections follow, and what they need of it."""
+"""The gateway process: its parts, the snapshot that all connections follow, and the host that connections call."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ _log = logging.getLogger(__name__)
 _FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.BRAKED)
 
 FIRST_LOOK_S = 10.0
-"""How long the start waits for clusters: one that swallows every packet must not keep those of all others out."""
+"""Seconds for which the start waits for clusters. One that drops every packet must not keep clients of others out."""
 
 
 class Gateway:
-    """Everything on one event loop; the store is called in threads only."""
+    """Runs on one event loop; the store is called in threads only."""
 
     def __init__(self, config: Config, store: Store, version: str, shared: Sequence[socket.socket] = ()) -> None:
-        """:param shared: of a worker: bound for all of them, that of `listen` and then that of `listen_discovery`."""
+        """:param shared: of a worker: the sockets bound for all workers, of `listen` and then of `listen_discovery`."""
         self.loop = asyncio.get_running_loop()
         self.config = config
         rules, file = config.authorisation.rules, config.rules_file
@@ -121,7 +121,7 @@ class Gateway:
                 store.tree,
                 self.loop,
                 self.follow_rights,
-                self._end_gone,
+                self._end_users,
                 lambda said: self.follow_settings(readable(said)),
             )
         rules_from = self.rules or self.platform
@@ -202,8 +202,8 @@ class Gateway:
             written=Written(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
-        # What connections need (`ConnectionHost`) and a part does by itself:
-        self.farewell = self.clients.farewells.see_off
+        # Methods of `ConnectionHost` that a part provides by itself:
+        self.linger = self.clients.lingering.linger
         self.newcomers = self.clients.newcomers
         self.holds_brokers = self.clients.brokers.holds
         self.has_room_for_broker = self.clients.has_room_for_broker
@@ -218,11 +218,11 @@ class Gateway:
     async def start(self) -> None:
         """Registers, loads the state, opens the listeners. Returns when clients are served."""
         config = self.config
-        self.clients.know_limits()
+        self.clients.fit_limits()
         node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.gateway))
         self.cluster_id = await asyncio.to_thread(self.store.cluster_id)
         self.self_node = NodeAddress(node_id, config.listen.advertised_host, config.listen.port)
-        # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
+        # Register before serving: operations do not wait for a gateway that they do not see.
         await self.members.register()
         self.producer_ids.refill()
         if self.jwks is not None:
@@ -233,7 +233,7 @@ class Gateway:
                 self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._without_lease.resume
             ),
             self.sightings.keep(),
-            self.members.watch(self._learn_of_others, self.lease_holds),
+            self.members.watch(self._learn_gateways, self.lease_holds),
             self.following_copies.keep(),
             self.members.recorder.keep(),
             self.members.caretaker.keep(),
@@ -249,7 +249,7 @@ class Gateway:
         await self._loaded.wait()
         if self.platform is not None:
             await asyncio.to_thread(self.platform.begin)
-            await self.platform.ready()  # Until then nobody is known, and nothing allowed: that is for no client.
+            await self.platform.ready()  # Before that no user is known and nothing is allowed: serve no client.
         self._spawn(gc_policy.keep())
         with suppress(TimeoutError):
             await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
@@ -257,7 +257,7 @@ class Gateway:
         await self.quotas.known(FIRST_LOOK_S)
         await self.sharing.begin()
         self._spawn(self.sharing.keep())
-        await self._learn_of_others()
+        await self._learn_gateways()
         await self.nodes.ensure(
             (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
@@ -274,9 +274,9 @@ class Gateway:
             self.clients.listeners.listen(host, port, place)
 
     async def stop(self, told_to: bool = True) -> None:
-        """Takes nothing more from clients, answers what is in flight, then ends everything.
+        """Accepts nothing more from clients, answers requests in flight, then ends everything.
 
-        :param told_to: by a signal. A gateway that ends by a fault of its own is still expected.
+        :param told_to: ended by a signal. A gateway that ends because of its own fault stays expected.
         """
         await self.clients.stop()
         for task in self._tasks:
@@ -302,12 +302,12 @@ class Gateway:
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """Path → why, of documents in ZooKeeper that this version cannot read."""
+        """Path → error, for documents in ZooKeeper that this version cannot read."""
         return self._watcher.unreadable if self._watcher is not None else {}
 
     @property
     def unready(self) -> list[str]:
-        """Why clients should not be sent here; empty when ready."""
+        """Reasons not to send clients to this gateway; empty when it is ready."""
         needed = (
             (self.snapshot.fresh, "the state was not loaded yet"),
             (self.platform is None or not self.platform.why, self.platform.why if self.platform else ""),
@@ -324,12 +324,12 @@ class Gateway:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            # Without its lease, its peers or its usage it would serve on half-blind: better a restart that is seen.
+            # Without its lease, its peers or its usage it would serve on stale state: a visible restart is better.
             _log.critical("a background task died; the gateway ends", exc_info=task.exception())
             self.failed.set()
 
     def _viewed(self, view: View, _: frozenset[str]) -> None:
-        """In the follower's thread: what goes through all topics is done here, the loop is told what was found."""
+        """Runs in the follower's thread: walks all topics here, and passes the result to the loop."""
         before, self._viewed_last = self._viewed_last, view
         changed = changed_topics(before, view)
         leaderless = leaderless_targets(view, self.snapshot.topology, changed)
@@ -338,7 +338,7 @@ class Gateway:
     def _zookeeper(self, state: State) -> None:
         _log.info("ZooKeeper: %s", state)
         if state == "lost":
-            # Another session is another gateway: others may have gone on already.
+            # The session is lost, so operations may have gone on without this gateway already.
             self.loop.call_soon_threadsafe(self.lease.revoke)
 
     def _follow(
@@ -350,7 +350,7 @@ class Gateway:
         unreadable = frozenset(self.unreadable)
         if gone := self.snapshot.fences.deleted - standing.deleted:
             self.sightings.forget(gone)
-            self.upstream.refresh_soon()  # whoever creates a topic under such a name is not to be told that it exists
+            self.upstream.refresh_soon()  # else creating a topic of such a name would fail: it exists already
         self.snapshot = Snapshot(
             view,
             self.upstream.topology,
@@ -376,28 +376,28 @@ class Gateway:
             self.members.report()
 
     def follow_rights(self, rights: Rights) -> None:
-        """Others are in force: from the next request of each connection on, and for the readers that wait."""
+        """Applies rights from each connection's next request on, and to the readers that wait."""
         self.snapshot = replace(self.snapshot, rights=rights)
         self.following.begin(self.clients.open)
 
     def entered(self, connection: ClientConnection) -> None:
-        """A connection has a user, or another one."""
+        """The connection has logged in, or has changed its user."""
         self.clients.entered(connection)
-        self._end_where_gone(connection)
+        self._end_if_user_gone(connection)
 
-    def _end_gone(self, users: frozenset[str]) -> None:
-        """On the platform they were deleted, or have lost the keys of their passwords."""
+    def _end_users(self, users: frozenset[str]) -> None:
+        """Ends connections of users that the platform has deleted, or whose password keys are gone."""
         for connection in tuple(self.clients.open):
             if connection.session.entry.user in users:
-                self._end_where_gone(connection)
+                self._end_if_user_gone(connection)
 
-    def _end_where_gone(self, connection: ClientConnection) -> None:
+    def _end_if_user_gone(self, connection: ClientConnection) -> None:
         accounts, who = None if self.platform is None else self.platform.accounts, connection.session.entry.logged_in
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
 
     def follow_quotas(self, quotas: Quotas | None) -> None:
-        """Others are in force: from the next request of each connection on, and for those that wait."""
+        """Applies quotas from each connection's next request on, and to those that wait."""
         self.snapshot = replace(self.snapshot, quotas=quotas)
         self.following.begin(self.clients.open)
 
@@ -405,7 +405,7 @@ class Gateway:
         return self.snapshot.quotas is not None
 
     def follow_settings(self, settings: DiscoverySettings) -> None:
-        """Others are in force: from the next request on."""
+        """Applies settings from the next request on."""
         self.discovery.settings = settings
 
     def _follows(self, connection: ClientConnection) -> None:
@@ -414,7 +414,7 @@ class Gateway:
 
     @property
     def _rules_file(self) -> str:
-        """For who would change some, where he can; empty: here, and the platform has them."""
+        """Where users change rules, for error texts; empty if the platform has them."""
         file = self.config.rules_file
         return "" if file is None else f"{file} of gateway {self.config.id}"
 
@@ -447,7 +447,7 @@ class Gateway:
             nodes=tuple(sorted(self._bound)),
         )
 
-    async def _learn_of_others(self) -> None:
+    async def _learn_gateways(self) -> None:
         self.clients.logins.gateways = self.members.others
         await self.nodes.start(self.snapshot.view.clusters)
 
@@ -466,7 +466,7 @@ class Gateway:
         return await self.upstream.open(lane.cluster, lane.broker)
 
     def lease_generation(self) -> int | None:
-        """None: it does not hold."""
+        """None: the lease does not hold."""
         return self.lease.generation if self.lease_holds() else None
 
     def lease_holds(self) -> bool:
@@ -520,7 +520,7 @@ class Gateway:
         self.loop.call_soon_threadsafe(self._deny, connection, api_key, denied)
 
     def _deny(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
-        """Of a composed answer."""
+        """Counts and audits the refusals in a composed answer."""
         self.counts.refusals[Refusal.DENIED.label] += len(denied)
         self._audit(connection, api_key, denied)
 
@@ -543,7 +543,7 @@ class Gateway:
     async def _work(self, connection: ClientConnection, command: OffloadWork) -> None:
         user = connection.session.entry.user or ANONYMOUS
         try:
-            done = await self.composer.beside(user, command.work)
+            done = await self.composer.offload(user, command.work)
         except RemoteProtocolError as error:
             connection.unanswerable(command.token, command.cause, str(error))
         except Exception:

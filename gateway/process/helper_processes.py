@@ -1,16 +1,16 @@
-"""Processes that work on behalf of a gateway, so that the event loop pays nothing: kept up while they are wanted.
+"""Runs a gateway's helper processes, which keep work off the event loop, while the gateway is elected for it.
 
-They are told what to do by their standard input, since that holds passwords, and end with it, however this process
-dies. They answer in lines of JSON. Who is elected follows from the gateways' records, which each gateway reads every
+A helper gets its order on standard input, since it has passwords, and ends when that closes, however this process dies.
+It answers in lines of JSON. The elected gateways follow from the gateways' records, which each gateway reads every
 second.
 
-The caretakers see to it that no operation is left behind by its executor: as long as a client stands at a fence, there
-is a gateway that can have it lifted. They are the first two by id, since the executor may have died together with one
-of them, whose end is seen only when its session ends. Two at once are harmless, as each step is taken under an epoch.
+Caretakers recover orphans: while a client waits at a fence, some gateway can have it lifted. They are the first two
+gateways by id, since an executor may die together with one of them, whose end shows only when its session expires. Two
+at once are harmless: each step is taken under an executor epoch.
 
-The recorder keeps what is known of clusters fresh: the first gateway by id that can. Two for a moment, or one that was
-cut off and goes on until its lease ends, are harmless: both look at the same clusters, what is written says when it was
-read, and what an older look has overwritten comes back with the next.
+The recorder keeps the recorded facts of clusters fresh; it is the first gateway by id that can. Two at once, or a
+partitioned one that goes on until its lease ends, are harmless: both read the same clusters, records have the time of
+their reading, and the next reading corrects facts that an older one has overwritten.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ _MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 class HelperProcess(ABC):
-    """Runs the process while this gateway is elected for it; one that dies is started again, later and later.
+    """Runs the process while this gateway is elected; restarts it with growing pauses when it dies.
 
-    Until then this gateway is not `able`, so that another one is elected.
+    During a pause this gateway is not `able`, so that another one is elected.
     """
 
     doing: str
-    """What it does, for the log."""
+    """The task, for log lines."""
     module: str
     ability: str
-    """The field of a gateway's record that says that it can."""
+    """The field of a gateway's record that says that it is able."""
     most: int
-    """How many gateways do it at once."""
+    """Number of gateways that are elected at once."""
     first_pause_s = 1.0
-    """After a process that died; doubled while none has been of use."""
+    """Pause after a process has died; doubled as long as none was of use."""
     silent_s = 60.0
-    """How long it may say nothing."""
+    """A process without output for so long is restarted."""
     enabled = True
 
     def __init__(self, config: Config, changed: Callable[[], None], **more: Any) -> None:
         """:param changed: called when `able` has changed.
-        :param more: what the process is told beside how the state and the clusters are reached.
+        :param more: parts of the order besides the addresses of ZooKeeper and the clusters.
         """
-        told = {
+        order = {
             "by": f"gateway:{config.id}",
             "zookeeper": config.zookeeper.hosts,
             "root": config.zookeeper.root,
-            "zookeeper_security": config.zookeeper.told,
+            "zookeeper_security": config.zookeeper.for_helpers,
             "profiles": {name: fields_of(profile) for name, profile in config.profiles.items()},
             **more,
         }
-        self.order = json.dumps(told).encode() + b"\n"
+        self.order = json.dumps(order).encode() + b"\n"
         """The first line of its input."""
         self.command: Sequence[str] = (sys.executable, "-m", self.module)
         self._changed = changed
@@ -77,8 +77,8 @@ class HelperProcess(ABC):
         self.running = False
 
     @abstractmethod
-    def heard(self, said: Mapping[str, Any]) -> bool:
-        """Called with what the process says, a line at a time. Returns whether it has been of use."""
+    def handle(self, line: Mapping[str, Any]) -> bool:
+        """Handles one line of the process's output. Returns whether the process was of use."""
 
     @property
     def able(self) -> bool:
@@ -87,7 +87,7 @@ class HelperProcess(ABC):
 
     @classmethod
     def elected(cls, records: Iterable[GatewayRecord]) -> list[str]:
-        """The ids of the gateways that do it; of one that has workers, a worker: they would die together."""
+        """Ids of the elected gateways; of a gateway with workers at most one worker, since they would die together."""
         able = by_gateway(record for record in records if getattr(record, cls.ability))
         return sorted(workers[0].id for workers in able.values())[: cls.most]
 
@@ -98,7 +98,7 @@ class HelperProcess(ABC):
         now.set()
 
     async def keep(self) -> None:
-        """Does it whenever it is wanted, for ever."""
+        """Runs the process whenever this gateway is elected; never returns."""
         pause_s = self.first_pause_s
         while True:
             await self._wanted.wait()
@@ -138,24 +138,24 @@ class HelperProcess(ABC):
             self.running = False
             for task in (reading, ending):
                 task.cancel()
-            # Whatever it is about, the next one finds it as it stands.
+            # The next process continues from any state in which this one is killed.
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
     async def _converse(self, process: asyncio.subprocess.Process) -> str:
-        """Tells the process what to do and takes in what it says; what it did wrong, empty when it has ended."""
+        """Sends the order and handles the output. Returns the process's fault; empty when it has ended."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(self.order)
             await process.stdin.drain()
             while line := await asyncio.wait_for(process.stdout.readline(), self.silent_s):
-                self._useful |= self.heard(json.loads(line))
+                self._useful |= self.handle(json.loads(line))
         except TimeoutError:
-            return f"it has said nothing for {self.silent_s:g} s"
+            return f"no output for {self.silent_s:g} s"
         except (ConnectionError, ValueError, KeyError, TypeError) as error:
-            return f"it could not be talked to ({error!r})"
+            return f"its pipes failed ({error!r})"
         return ""
 
 
@@ -166,21 +166,21 @@ class OrphanRecoveryProcess(HelperProcess):
     )
     ability, most = "takes_care", 2
 
-    def heard(self, said: Mapping[str, Any]) -> bool:
-        """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or only that it looks."""
-        if "operation" in said:
-            _log.warning("operation %s was left behind by its executor: %s", said["operation"], said["outcome"])
-        if "topic" in said:
-            _log.info("a client wants topic %s deleted: %s", said["topic"], said["outcome"])
+    def handle(self, line: Mapping[str, Any]) -> bool:
+        """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or an empty sign of life."""
+        if "operation" in line:
+            _log.warning("operation %s was recovered after its executor died: %s", line["operation"], line["outcome"])
+        if "topic" in line:
+            _log.info("deletion of topic %s for a client: %s", line["topic"], line["outcome"])
         return True
 
 
 LOOK_S = 300.0
-"""A look at dead clusters takes minutes."""
+"""A round over unreachable clusters takes minutes."""
 
 
 class RecorderProcess(HelperProcess):
-    doing, module = "recording what is known of clusters", "ha_core.operations.clusters.recorder_process"
+    doing, module = "recording facts of clusters", "ha_core.operations.clusters.recorder_process"
     ability, most = "records_facts", 1
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
@@ -190,16 +190,16 @@ class RecorderProcess(HelperProcess):
         self.silent_s = every_s + LOOK_S
         self._failed: set[str] = set()
         self.looked_at: dict[str, float] = {}
-        """Cluster → when its last complete look from here ended, in seconds since 1970."""
+        """Cluster → when this gateway's last complete reading ended, in seconds since 1970."""
 
-    def heard(self, said: Mapping[str, Any]) -> bool:
-        """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""
-        errors = {look["cluster"]: look["error"] for look in said["looks"]}
+    def handle(self, line: Mapping[str, Any]) -> bool:
+        """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read."""
+        errors = {look["cluster"]: look["error"] for look in line["looks"]}
         failed = {cluster for cluster, error in errors.items() if error}
         for cluster in failed - self._failed:
-            _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, errors[cluster])
+            _log.warning("%s could not be read; its recorded facts stay: %s", cluster, errors[cluster])
         for cluster in self._failed & (errors.keys() - failed):
-            _log.info("%s is looked at again", cluster)
+            _log.info("%s can be read again", cluster)
         self.looked_at |= dict.fromkeys(errors.keys() - failed, time.time())
         self._failed = failed
         return len(failed) < len(errors)

@@ -1,4 +1,4 @@
-"""Questions of sessions to clusters whose answers all sessions of the gateway share."""
+"""Sessions' questions to clusters whose answers all sessions of the gateway share."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _log = logging.getLogger(__name__)
 
 INQUIRE_EVERY_S = 0.2
 LOOK_FOR_EVERY_S = 0.5
-"""Its client asks again and again meanwhile."""
+"""Clients repeat their request meanwhile."""
 LOOK_AFTER_EVERY_S = 2.0
 MAX_AT_ONCE = 16
-"""Of each kind but inquiries; what comes beyond is asked for again."""
+"""Limit for each kind but inquiries; more are dropped, and asked again by the client's retry."""
 
 
 @dataclass(frozen=True)
 class _InquiryKind:
     work: Callable[[Any], Coroutine[Any, Any, None]]
     every_s: float
-    """The same question is not put again sooner."""
+    """Least time between two equal questions."""
     at_once: float
-    """So many are under way: others must not take the places of look-ups, since a retry waits for seconds."""
+    """Most in flight. Each kind has its own places: a look-up without one waits seconds for its client's retry."""
     under_way: dict[Inquiry, asyncio.Task[None]] = field(default_factory=dict)
 
 
@@ -94,8 +94,8 @@ class Inquiries:
             return
         question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
         answer = await self._upstream.ask(cluster, OneBroker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
-        for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
-            upstream = found["producer_id"]
+        for producer in (p for t in answer["topics"] for each in t["partitions"] for p in each["active_producers"]):
+            upstream = producer["producer_id"]
             self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
 
     async def _look_for(self, command: LookFor) -> None:

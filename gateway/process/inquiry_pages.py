@@ -1,6 +1,6 @@
-"""What operators may ask a running gateway over HTTP: who is connected, and what becomes of a client's requests.
+"""Pages for operators of a running gateway, over HTTP: the connected clients, and how a client's requests are routed.
 
-Both name users and addresses, so they are answered on loopback, or to whoever shows the token of `http.token_file`.
+Both name users and addresses, so they need a loopback connection, or the token of `http.token_file`.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ def pages(gateway: Gateway, http: Http) -> Mapping[str, JsonPage]:
 
 
 def _guarded(http: Http, page: JsonPage) -> JsonPage:
-    def guarded(asked: Asked) -> _Answer:
+    def guarded(request: Asked) -> _Answer:
         if http.token is None:
-            if http.on_loopback and asked.host and not on_loopback(asked.host):
+            if http.on_loopback and request.host and not on_loopback(request.host):
                 # DNS rebinding: a browser on this machine shows a page of a site whose name now resolves to loopback.
-                return 403, {"error": f"Host {asked.host[:50]!r}: ask for this gateway by a loopback address"}
+                return 403, {"error": f"Host {request.host[:50]!r}: ask for this gateway by a loopback address"}
             if http.on_loopback:
-                return page(asked)
+                return page(request)
             return 403, {"error": f"http.host={http.host} is no loopback address: set http.token_file to be answered"}
-        if not compare_digest(asked.token.encode(), http.token):
+        if not compare_digest(request.token.encode(), http.token):
             return 401, {"error": "show the token of http.token_file: Authorization: Bearer TOKEN"}
-        return page(asked)
+        return page(request)
 
     return guarded
 
 
-def _connections(gateway: Gateway, asked: Asked) -> _Answer:
-    wanted = dict(asked.fields)
-    said = wanted.pop("limit", str(DEFAULT_ROWS))
-    limit = whole_number(said, MAX_ROWS)
+def _connections(gateway: Gateway, request: Asked) -> _Answer:
+    wanted = dict(request.fields)
+    limit_text = wanted.pop("limit", str(DEFAULT_ROWS))
+    limit = whole_number(limit_text, MAX_ROWS)
     if not limit:
-        return 400, {"error": f"limit={said[:20]!r}: give a number from 1 to {MAX_ROWS}"}
+        return 400, {"error": f"limit={limit_text[:20]!r}: give a number from 1 to {MAX_ROWS}"}
     if unknown := sorted(wanted.keys() - set(FILTERS)):
         return 400, {"error": f"{unknown[0][:40]!r}: no such field; there are limit, {', '.join(FILTERS)}"}
     rows, total = selected(list(gateway.clients.open), wanted, limit)
     return 200, {"gateway": gateway.config.id, "total": total, "connections": [asdict(row) for row in rows]}
 
 
-def _explanation(gateway: Gateway, asked: Asked) -> _Answer:
-    fields = {"user": "", "instance": "", "address": "", **asked.fields}
+def _explanation(gateway: Gateway, request: Asked) -> _Answer:
+    fields = {"user": "", "instance": "", "address": "", **request.fields}
     named = [kind for kind in RESOURCES if fields.get(kind)]
     if len(named) != 1 or fields.keys() - {"user", "instance", "address", *RESOURCES} or not fields["user"]:
         return 400, {"error": "give user, topic or group (one of them), and, if you like, instance and address"}
@@ -72,5 +72,5 @@ def _explanation(gateway: Gateway, asked: Asked) -> _Answer:
     snapshot = gateway.snapshot
     identity = snapshot.view.identify(fields["user"], fields["instance"])
     existing, rights = snapshot.topology.existing, snapshot.rights
-    found = explain(snapshot.view, identity, kind, fields[kind], rights, host, existing, snapshot.zone)
-    return 200, {"gateway": gateway.config.id, **asdict(found)}
+    explanation = explain(snapshot.view, identity, kind, fields[kind], rights, host, existing, snapshot.zone)
+    return 200, {"gateway": gateway.config.id, **asdict(explanation)}

@@ -1,6 +1,6 @@
-"""What was recorded of clusters that do not answer when a gateway starts: better told than nothing.
+"""Loads the recorded topics of clusters that do not answer when a gateway starts.
 
-Nothing that decides safety goes by it: it names topics and their partitions to clients, and no leader, end or fence.
+They name topics and partitions to clients, but no leaders, log ends or fences: safety does not depend on them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ha_core.store.store import Store
 _log = logging.getLogger(__name__)
 
 PATIENCE_S = 20.0
-"""How long the start waits for it, and those who are served from other clusters with it."""
+"""How long the start, and with it clients of other clusters, waits for them."""
 
 
 async def recall(upstream: Clusters, store: Store) -> None:
-    """Of each cluster that was never seen, the topics that were recorded of it."""
+    """Gives `upstream` the recorded topics of each cluster that it has never seen."""
     for cluster in upstream.never_seen:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                found = await asyncio.to_thread(store.known, KnownTopic, cluster)
+                topics = await asyncio.to_thread(store.known, KnownTopic, cluster)
         except (StoreError, TimeoutError) as error:
-            _log.warning("what was recorded of cluster %s cannot be read: %s", cluster, error)
+            _log.warning("the recorded topics of cluster %s cannot be read: %s", cluster, error)
             continue
-        if found:
-            seen_at = min(datetime.fromisoformat(topic.at).timestamp() for topic in found.values())
-            upstream.recall(cluster, {name: topic.partitions for name, topic in found.items()}, seen_at)
+        if topics:
+            seen_at = min(datetime.fromisoformat(topic.at).timestamp() for topic in topics.values())
+            upstream.recall(cluster, {name: topic.partitions for name, topic in topics.items()}, seen_at)

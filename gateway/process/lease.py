@@ -1,4 +1,4 @@
-"""Keeps the lease: as long as ZooKeeper confirms the session, produce may be forwarded."""
+"""Keeps the lease: while ZooKeeper confirms the session, produce may be forwarded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _log = logging.getLogger(__name__)
 
 RETRY_S = 0.05
 _THREAD = ThreadPoolExecutor(1, "lease")
-"""Its own: the loop's threads are few, and each look-up of a name that nobody answers holds one for many seconds."""
+"""Its own thread: the loop's threads are few, and each name look-up without an answer blocks one for many seconds."""
 
 
 C = TypeVar("C")
 
 
 class AwaitingLease(Generic[C]):
-    """Connections with an answer that may be given under the lease only."""
+    """Connections with an answer that may be sent only under the lease."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, lease_is_back: Callable[[C], None]) -> None:
         self._waiting: set[C] = set()
@@ -36,8 +36,8 @@ class AwaitingLease(Generic[C]):
         self._waiting.discard(connection)
 
     def resume(self) -> None:
-        """The lease holds. Who finds it lost again when he is told, as in a process that was stopped on the way, waits
-        for the next time."""
+        """The lease holds again. A connection that finds it lost once more, as after a stop of the process, waits for
+        the next time."""
         waiting, self._waiting = self._waiting, set()
         self._rounds.begin(waiting)
 
@@ -49,16 +49,16 @@ async def keep(
     lease_ms: int,
     on_confirmed: Callable[[], None],
 ) -> None:
-    """Confirms four times per lease, for ever.
+    """Confirms four times per lease; never returns.
 
     Invariant: while the lease holds, no operation has gone on without this gateway. Operations publish their fence
-    first and list the live gateways then. So a gateway that is registered, and follows whatever was published when
-    ZooKeeper confirmed its session, follows the fence of every operation that did not see it.
-    The lease counts from *before* the question: the answer proves only that the session lived when it was asked.
+    first and list the live gateways then. So a gateway that is registered, and follows the revision that was published
+    when ZooKeeper confirmed its session, follows the fence of every operation that did not see it.
+    The lease counts from *before* the question: the answer proves only that the session lived when it was sent.
 
     :param confirm: the newest revision, from ZooKeeper through the live session.
     :param current: the revision that every session follows; None while the gateway is not registered.
-    :param on_confirmed: called while the lease holds: what waits for it may go on.
+    :param on_confirmed: called while the lease holds, to resume connections that wait for it.
     """
     held = False
     while True:

@@ -1,7 +1,7 @@
-"""Answers that list all topics, as they were sent last: one of fifty thousand topics takes seconds to make.
+"""Caches encoded answers that list all topics: one of fifty thousand topics takes seconds to make.
 
-An answer is made of what the clusters said, the state, and the bindings and rights of whoever asks. While these are the
-very same objects (`Decoder` sees to that for what clusters say), so is the answer, but for the gateway at whose ports a
+An answer depends on the clusters' answers, the state, and the bindings and rights of the user. While these are the very
+same objects (`Decoder` reuses equal answers of clusters), so is the answer, except for the gateway at whose ports a
 client is shown the nodes.
 """
 
@@ -22,17 +22,17 @@ Placement = tuple[NodeAddress, ...]
 
 @dataclass(eq=False)
 class Listing:
-    """What was made of one set of objects, for each place where its nodes are shown."""
+    """Answers made of one set of objects, for each placement of their nodes."""
 
     made_of: tuple[object, ...]
-    """Referred to, so that nothing else comes to lie at their addresses."""
+    """Referred to, so that no other object gets their addresses."""
     brokers: tuple[BrokerKey, ...] | None = None
-    """Whose nodes it names; None until it was made once."""
+    """Brokers whose nodes the answer names; None until it was made once."""
     bodies: dict[Placement, bytes] = field(default_factory=dict)
 
 
 def lists_all(command: Compose) -> bool:
-    """Whether a request asks for all topics, and for nothing that other brokers have to be asked for."""
+    """Whether a request asks for all topics, and for nothing that takes further questions to brokers."""
     request = command.request
     if command.api_key != ApiKey.METADATA or isinstance(request, bytes):
         return False
@@ -46,7 +46,7 @@ def placement(nodes: Mapping[BrokerKey, NodeAddress], brokers: Sequence[BrokerKe
 
 
 class Listings:
-    """Those of the newest state."""
+    """The listings of the newest state."""
 
     def __init__(self) -> None:
         self._view: object = None
@@ -54,7 +54,7 @@ class Listings:
         self._listings: dict[tuple[object, ...], Listing] = {}
 
     def listing(self, context: Context, command: Compose, replies: Sequence[Reply]) -> Listing:
-        """What is known of the answer that these make; empty where it is new."""
+        """The listing of the answer made of these; without bodies if it is new."""
         if self._view is not context.view or self._topology is not context.topology:
             self._view, self._topology = context.view, context.topology
             self._listings.clear()
@@ -72,9 +72,9 @@ class Listings:
             context.self_node,
             *map(id, made_of),
         )
-        found = self._listings.get(key)
-        if found is None:
-            if sum(len(body) for one in self._listings.values() for body in one.bodies.values()) > MAX_BYTES:
+        listing = self._listings.get(key)
+        if listing is None:
+            if sum(len(body) for listing in self._listings.values() for body in listing.bodies.values()) > MAX_BYTES:
                 self._listings.clear()
-            found = self._listings[key] = Listing(made_of)
-        return found
+            listing = self._listings[key] = Listing(made_of)
+        return listing

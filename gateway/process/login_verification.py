@@ -1,8 +1,8 @@
-"""Judges claims of logins beside the event loop: so many at once, and so many more that wait for it.
+"""Verifies claims of logins beside the event loop: some at once, and a bounded number that wait.
 
-Addresses take turns: one with many claims waits behind its own, and where too many wait the newest claim of the address
-with the most gives its place to a newcomer. A client whose claim finds no place is told nothing, and tries again: a
-storm of logins takes the processors that judge passwords, not those of the clients that are in.
+Addresses take turns: an address with many claims waits for its own, and when the queue is full the newest claim of the
+address with the most claims makes room. A client whose claim is dropped gets no answer and tries again. So a storm of
+logins takes the cores that check passwords, not those that serve the clients already logged in.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 THREADS = 2
 MAX_WAITING = 512
 NICE = 10
-_TOO_MANY = LoginVerdict(None, f"{MAX_WAITING} logins wait for their verdict already", unsure=True)
-_FAULT = LoginVerdict(None, "the claim could not be judged", unsure=True)
+_TOO_MANY = LoginVerdict(None, f"{MAX_WAITING} logins wait for verification already", unsure=True)
+_FAULT = LoginVerdict(None, "the claim could not be verified", unsure=True)
 
 
 class LoginVerified(Protocol):
@@ -40,7 +40,7 @@ class _Claim(NamedTuple):
 
 
 def _yield_to_the_loop() -> None:
-    """Lets the event loop have a processor before this thread: on Linux threads have a priority each."""
+    """Lowers this thread's priority below the event loop's: on Linux each thread has its own."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
@@ -50,14 +50,14 @@ class LoginVerification:
         self._loop, self._accounts = loop, accounts
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge", initializer=_yield_to_the_loop)
         self.waiting = 0
-        """Claims that are judged, or wait for it."""
+        """Claims that are being verified, or wait for it."""
         self._judging = 0
         self._queues: OrderedDict[str, deque[_Claim]] = OrderedDict()
         """By address; the first has its turn next."""
 
     def ask(self, connection: LoginVerified, question: Question, address: str = "") -> None:
-        """The connection is told later, also where nobody looks at it."""
-        assert not isinstance(question, KeyOf)  # keys are known at once
+        """The connection gets its verdict later, on the event loop, even if the claim is dropped."""
+        assert not isinstance(question, KeyOf)  # keys are looked up without waiting
         claim, source = _Claim(connection, question), network(address)
         if self._judging < THREADS:
             self.waiting += 1
@@ -74,7 +74,7 @@ class LoginVerification:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _makes_room(self, source: str) -> bool:
-        """Whether another address gives a place, because it has more of them."""
+        """Drops a claim of the address with the most, unless that is `source`; returns whether it did."""
         most = max(self._queues, key=lambda name: len(self._queues[name]), default=source)
         if len(self._queues.get(most, ())) <= len(self._queues.get(source, ())) + 1:
             return False
@@ -98,8 +98,8 @@ class LoginVerification:
         self._next()
         error = done.exception()
         if error is not None:
-            # Without a traceback: its locals are passwords.
-            _log.error("a login could not be judged: %s", type(error).__name__)
+            # Without a traceback: its locals include passwords.
+            _log.error("a login could not be verified: %s", type(error).__name__)
         connection.judged(_FAULT if error is not None else done.result())
 
     def _next(self) -> None:
@@ -108,6 +108,6 @@ class LoginVerification:
             if claims:
                 claim = claims.popleft()
                 if claims:
-                    self._queues[source] = claims  # behind the other addresses
+                    self._queues[source] = claims  # after the other addresses
                 self._judge(claim)
                 return

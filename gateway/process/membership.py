@@ -1,7 +1,7 @@
-"""This gateway among all: what it says of itself in the store, which others live, and what it does for all of them.
+"""This gateway's record, the other live gateways, and the helper processes that it may be elected to run.
 
-Invariant: a report of a revision is stored only when everything that clients were seen to use before it is stored too.
-So whoever has waited for the report knows what this gateway knew (see `ha_core/operations`).
+Invariant: a report of a revision is stored only when every use that clients made before it is stored, too. So an
+operation that has waited for the report knows what this gateway knew (see `ha_core/operations`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ha_core.store.store import Store
 
 
 class Reports:
-    """Gives out the newest record; one that waits for sightings never replaces a newer one."""
+    """Stores the newest record; one that waits for usage never replaces a newer one."""
 
     def __init__(self, sightings: UsageReporter, update: Callable[[GatewayRecord], None]) -> None:
         self._sightings = sightings
@@ -71,13 +71,13 @@ class Membership:
     def __init__(
         self, config: Config, store: Store, sightings: UsageReporter, record: Callable[[], GatewayRecord]
     ) -> None:
-        """:param record: what is to be said of this gateway now."""
+        """:param record: makes this gateway's current record."""
         self._id, self._store, self._record = config.id, store, record
         self._session_s = config.zookeeper.session_timeout_ms / 1000
         self.others = 0
-        """How many are registered beside this one."""
+        """Number of other registered gateways."""
         self.peers: tuple[GatewayRecord, ...] = ()
-        """Of the registered gateways those that answer."""
+        """The registered gateways that answer."""
         self.registration: Registration[GatewayRecord] | None = None
         self.recorder = RecorderProcess(config, self.report)
         self.caretaker = OrphanRecoveryProcess(config, self.report)
@@ -91,29 +91,29 @@ class Membership:
         return self.registration is not None and self.registration.stored is not None
 
     async def register(self) -> None:
-        """:raises AlreadyRegisteredError: the name is another process's."""
+        """:raises AlreadyRegisteredError: another process has this name."""
         record, started = self._record(), clock.now()
-        patience_s = 1.5 * self._session_s  # as long as a dead predecessor is waited for
+        patience_s = 1.5 * self._session_s  # until the session of a dead predecessor has expired
         while self._namesake(record, await asyncio.to_thread(self._store.gateways)) is not None:
             if clock.now() - started > patience_s:
                 break
             await asyncio.sleep(RETRY_S)
         self.registration = await asyncio.to_thread(self._store.register_gateway, record)
-        # Asked again: of two that begin at once, at least the later one sees the other.
+        # Read again: of two gateways that start at once, at least the later one sees the other.
         other = self._namesake(record, await asyncio.to_thread(self._store.gateways))
         if other is not None:
             raise StoreError(
                 f"gateway {record.gateway} is registered as {other.id} and not as {record.id}, still after "
-                f"{clock.now() - started:.1f} s: another process runs under this name; give each one of its own"
+                f"{clock.now() - started:.1f} s: another process runs under this name; give each its own"
             )
         since = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="seconds")
         expected = ExpectedGateway(gateway=record.gateway, host=record.host, port=record.port, since=since)
         await asyncio.to_thread(self._store.expect_gateway, expected)
 
     async def leave(self) -> None:
-        """Take the gateway out of those that are expected: it was told to end.
+        """Removes the gateway from the expected ones, since it ends by request.
 
-        Its record goes after this, so `switchyard status --check` never misses a gateway that stops in order.
+        Its record is removed later, so `switchyard status --check` never misses a gateway that stops in order.
         """
         if self.registration is None:
             return
@@ -124,11 +124,13 @@ class Membership:
 
     @staticmethod
     def _namesake(own: GatewayRecord, records: Iterable[GatewayRecord]) -> GatewayRecord | None:
-        """A gateway of the same name that has workers where this one has none, or the other way round."""
-        return next((one for one in records if one.gateway == own.gateway and one.worker_of != own.worker_of), None)
+        """A gateway of this name that has workers where this one has none, or the reverse."""
+        return next(
+            (record for record in records if record.gateway == own.gateway and record.worker_of != own.worker_of), None
+        )
 
     def listed(self, zone: str) -> tuple[NodeAddress, ...]:
-        """Gateways that clients of a zone may try when they know nobody else: those there while one of them lives."""
+        """Bootstrap addresses of a zone's gateways; of all gateways if none of the zone lives."""
         return self._lately.listed(zone if any(peer.zone == zone for peer in self.peers) else "")
 
     def report(self) -> None:
@@ -136,10 +138,10 @@ class Membership:
             self._reports.report(self._record())
 
     async def watch(self, looked: Callable[[], Awaitable[None]], lease_holds: Callable[[], bool]) -> None:
-        """Follows who lives, for ever.
+        """Follows which gateways live; never returns.
 
-        :param looked: learns the nodes that others have allocated, for which this gateway may be named, and how many
-            others there are.
+        :param looked: called after each round: takes over the nodes that other gateways have allocated, which this
+            gateway may be named for, and the number of gateways.
         """
         records: list[GatewayRecord] = []
         while True:

@@ -1,6 +1,6 @@
-"""What a gateway shows to Prometheus: `switchyard_gateway_…`.
+"""The gateway's metrics for Prometheus: `switchyard_gateway_…`.
 
-No metric has a label that clients choose (user, topic, client id): each new value would stay in memory for ever.
+No metric has a label that clients choose (user, topic, client id): each new value would stay in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _gauge, _counter = _families.gauge, _families.counter
 
 
 class GatewayMetrics:
-    """Those of one gateway; several may live in one process."""
+    """Metrics of one gateway; several gateways may live in one process."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -34,7 +34,7 @@ class GatewayMetrics:
         unreadable = len(gateway.unreadable)
         yield _gauge("ready", "Whether clients should be sent here.", not gateway.unready)
         yield _gauge("revision", "Revision of the state that every session follows.", gateway.snapshot.view.revision)
-        yield _gauge("lease_left_seconds", "How long produce may still be forwarded without a confirmation.", left_s)
+        yield _gauge("lease_left_seconds", "Time for which produce is forwarded without a new confirmation.", left_s)
         yield _gauge("unreadable_documents", "Documents in ZooKeeper that this version cannot read.", unreadable)
 
         clients = gateway.clients
@@ -45,9 +45,9 @@ class GatewayMetrics:
         )
         yield _counter("connections_ended", "Client connections ended.", dict(clients.ended), "cause")
 
-        text = "Connections of clients to brokers, beside the first of each client."
+        text = "Clients' connections to brokers, beyond the first of each client."
         yield _gauge("further_broker_connections", text, clients.brokers.further)
-        text = "Connections of clients to brokers that were not opened for want of file descriptors."
+        text = "Clients' connections to brokers that were not opened for want of file descriptors."
         yield _counter("further_broker_connections_refused", text, clients.brokers.refused)
 
         text = "Connections that began with another protocol than the listener's."
@@ -55,8 +55,8 @@ class GatewayMetrics:
         yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
 
         brake, judges = gateway.shared.authentication.brake, gateway.judges
-        yield _counter("logins_braked", "Logins not looked at: too many of their address have failed.", brake.braked)
-        yield _gauge("logins_waiting", "Logins that wait for their verdict.", judges.waiting)
+        yield _counter("logins_braked", "Logins refused unchecked: too many of their address failed.", brake.braked)
+        yield _gauge("logins_waiting", "Logins that wait for verification.", judges.waiting)
 
         snapshot, recorder = gateway.snapshot, gateway.members.recorder
         clusters = snapshot.view.clusters
@@ -74,31 +74,31 @@ class GatewayMetrics:
         yield _gauge(
             "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"
         )
-        text = "Questions of clients that were not put: as many waited for the cluster, or of their user, as may."
+        text = "Clients' questions that were not sent: too many waited for the cluster, or of their user."
         yield _counter("questions_turned_away", text, dict(gateway.upstream.turned_away), "cluster")
-        text = "For how long what is served of a cluster has not been seen: of those that do not answer."
+        text = "Age of the metadata that is served of a cluster that does not answer."
         ages = {name: max(0.0, clock.wall() - at) for name, at in gateway.upstream.out_of_date.items()}
         yield _gauge("cluster_out_of_date_seconds", text, ages, "cluster")
-        yield _gauge("cluster_masked", "Whether operators took it away.", masked, "cluster")
+        yield _gauge("cluster_masked", "Whether operators have masked the cluster.", masked, "cluster")
         yield _counter("upstream_dials", "Connections dialled.", dials, "cluster", "outcome")
         text = "Questions of the gateway on which a broker closed the connection."
         yield _counter("upstream_hang_ups", text, hang_ups, "cluster", "api")
-        yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
-        text = "When this gateway has last recorded what is known of a cluster."
+        yield _gauge("records_facts", "Whether this gateway records facts of clusters.", recorder.running)
+        text = "When this gateway has last recorded facts of a cluster."
         yield _gauge("facts_recorded_timestamp_seconds", text, recorded, "cluster")
 
         rights, rules = snapshot.rights, gateway.rules
         yield _gauge("access_rules", "Rules that are in force.", 0 if rights is None else len(rights))
-        text = "Whether the file of rules is not in force as it is now."
+        text = "Whether the rules in force are older than the rules file."
         yield _gauge("access_rules_unreadable", text, rules is not None and bool(rules.unreadable))
 
         yield from self._platform()
 
         following = gateway.settings
-        text = "Whether the file of discovery's settings is not in force as it is now."
+        text = "Whether the discovery settings in force are older than their file."
         yield _gauge("settings_unreadable", text, following is not None and bool(following.unreadable))
 
-        text = "Bytes held of requests that are not whole yet."
+        text = "Bytes held of incomplete requests."
         yield _gauge("held_request_bytes", text, gateway.shared.held.bytes)
         text = "Bytes of answers that clients have not taken."
         yield _gauge("untaken_answer_bytes", text, clients.kept_bytes)
@@ -122,19 +122,17 @@ class GatewayMetrics:
         yield _counter("mirror_fetch_near_bytes", text, dict(counts.mirror_fetch_near_bytes), "cluster")
         meters = gateway.meters
         used = {kind.label: tally.amount for kind, tally in meters.used.items()}
-        text = "Bytes, and percents of a second of the gateway's time, that have counted for a quota."
+        text = "Bytes, and percents of a second of the gateway's time, that were charged to a quota."
         yield _gauge("quotas", "Quotas that are in force.", 0 if snapshot.quotas is None else len(snapshot.quotas))
-        yield _gauge(
-            "quotas_unreadable", "Quotas that are not in force as they are now.", len(gateway.quotas.unreadable)
-        )
+        yield _gauge("quotas_unreadable", "Quotas whose newest value is not in force.", len(gateway.quotas.unreadable))
         yield _gauge("quotas_throttled", "Users, topics and instances that wait for a quota.", gateway.quotas.throttled)
         yield _counter("quota_used", text, used, "cause")
-        yield _counter("throttled_requests", "Requests behind which a client waits.", dict(counts.throttled), "cause")
-        text = "For how long no request was taken from clients, because of quotas."
+        yield _counter("throttled_requests", "Requests after which a client waits.", dict(counts.throttled), "cause")
+        text = "Time for which no request was read from clients, because of quotas."
         yield _counter("throttled_seconds", text, dict(counts.throttled_s), "cause")
-        text = "Requests for metadata, coordinators and producer ids that were answered later, by the limit."
+        text = "Requests for metadata, coordinators and producer ids that were answered later, by limit."
         yield _counter("discovery_delayed", text, dict(counts.discovery_delayed), "limit")
-        text = "For how long these were held, all together."
+        text = "Total time for which these were held."
         yield _counter("discovery_delayed_seconds", text, counts.discovery_delayed_s)
         yield from counts.composed.collect()
 
@@ -146,19 +144,19 @@ class GatewayMetrics:
         committed = {state.name: (state.commit_us or 0) / 1e6 for state in served}
         text = "Time of the change up to which the platform's content is in force."
         yield _gauge("platform_commit_timestamp_seconds", text, committed, "cache")
-        text = "So long ago what is in force was all that the platform had."
+        text = "Time since the content in force was all that the platform had."
         ages = {state.name: math.inf if state.age_s is None else state.age_s for state in served}
         yield _gauge("platform_age_seconds", text, ages, "cache")
         text = "Whether the platform, or the other gateways' state, cannot be read at the moment."
         yield _gauge("platform_unreadable", text, {state.name: bool(state.error) for state in states}, "cache")
-        yield _gauge("platform_entries", "What is in force.", {state.name: state.rows for state in states}, "cache")
+        yield _gauge("platform_entries", "Entries in force.", {state.name: state.rows for state in states}, "cache")
         members = {state.name: state.members for state in states}
         yield _gauge("platform_members", "Gateways that take part in a cache.", members, "cache")
-        text = "Gateways that are behind, and waited for by nobody."
+        text = "Gateways that lag behind and are not waited for."
         yield _gauge("platform_left_out", text, {state.name: len(state.left_out) for state in states}, "cache")
-        text = "Whether what is in force would not be there after a restart."
+        text = "Whether the content in force would be lost by a restart."
         yield _gauge("platform_not_kept", text, {state.name: bool(state.kept_error) for state in states}, "cache")
-        text = "How often all was read anew."
+        text = "Complete rereads of the platform."
         yield _counter("platform_reloads", text, {state.name: state.reloads for state in states}, "cache")
         text = "Users and rules that this version cannot read: they allow nothing."
         yield _gauge("platform_unreadable_entries", text, 0 if following is None else following.unreadable)

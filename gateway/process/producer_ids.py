@@ -14,7 +14,7 @@ REFILL_BELOW = 300
 
 
 class ProducerIds:
-    """A block ahead of demand, so that no client waits for ZooKeeper."""
+    """Fetches blocks ahead of demand, so that no client waits for ZooKeeper."""
 
     def __init__(self, allocate: Callable[[int], int]) -> None:
         self._allocate = allocate
@@ -22,7 +22,7 @@ class ProducerIds:
         self._refilling: asyncio.Task[None] | None = None
 
     def next(self) -> int | None:
-        """The next id; None while none is at hand (the client is told to ask again)."""
+        """The next id; None: none is left, and the client has to retry."""
         if len(self._ids) < REFILL_BELOW:
             self.refill()
         return self._ids.popleft() if self._ids else None

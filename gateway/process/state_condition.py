@@ -1,4 +1,4 @@
-"""Waits on the event loop until the state that is in force is as somebody wants it."""
+"""Waits on the event loop until the state in force fulfils a condition."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class StateCondition:
         self._next = asyncio.Event()
 
     def another(self) -> None:
-        """Is in force from now on."""
+        """Call this when a new state is in force."""
         self._next.set()
         self._next = asyncio.Event()
 
     async def until(self, holds: Callable[[], bool], most_s: float) -> None:
-        """Until it holds, or it has taken too long."""
+        """Waits until `holds` is true, at most `most_s` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most_s):
                 while not holds():

@@ -1,7 +1,7 @@
-"""What clients were seen to use, written to the store in batches.
+"""Writes the usage of clients to the store, in batches.
 
-A first use is written at once: a report of a revision waits for it (`membership`). That something is still used is
-written some hours apart, and a few users at a time.
+A first use is written at once: a report of a revision waits for it (`membership`). Repeated uses are written some hours
+apart, and for a few users at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AGAIN_AT_ONCE = 2
 """Users whose uses are written again within one `FLUSH_S`: 20 a second."""
 MAX_BYTES = 128 << 20
 MAX_BYTES_OF_A_USER = 8 << 20
-"""More than the store takes of one user. Names come from the wire: whoever makes them up fills his own share."""
+"""More than the store takes of one user. Names come from the wire: made-up ones fill only their user's share."""
 _USE_BYTES = 100
 _Key = tuple[str, str, str, str, str]
 Uses = dict[str, dict[_Key, Sighting]]
@@ -35,7 +35,7 @@ Uses = dict[str, dict[_Key, Sighting]]
 
 
 class _Told(NamedTuple):
-    """:ivar software: what the client was last.
+    """:ivar software: the client's newest known software.
     :ivar at: seconds on the gateway's clock.
     """
 
@@ -44,13 +44,13 @@ class _Told(NamedTuple):
 
 
 class UsageReporter:
-    """What was written is written again by this gateway when the client is another software, or some hours later."""
+    """Writes a use again when the client's software has changed, or some hours later."""
 
     def __init__(self, record: Callable[[str, list[Sighting]], int]) -> None:
         self._record = record
         self._known: dict[_Key, _Told] = {}
         self._bytes: Counter[str] = Counter()
-        """Of what is known, by user."""
+        """Bytes of `_known`, by user."""
         self._total_bytes = 0
         self._fresh: Uses = {}
         self._again: Uses = {}
@@ -60,7 +60,7 @@ class UsageReporter:
 
     @property
     def pending(self) -> bool:
-        """Whether something that was seen for the first time is not in the store yet."""
+        """Whether a first use is not stored yet."""
         return bool(self._fresh) or self._writing.locked()
 
     def saw(self, command: Saw) -> None:
@@ -84,12 +84,12 @@ class UsageReporter:
         waits.setdefault(user, {})[key] = Sighting(what, command.name, use)
 
     def forget(self, topics: Collection[str]) -> None:
-        """What was seen of topics that have been deleted: one that is created under such a name is another one."""
+        """Forgets uses of deleted topics: a new topic of that name is another topic."""
         for key in [key for key in self._known if key[2] == "topic" and key[3] in topics] if topics else ():
             self._forget(key)
 
     async def keep(self) -> None:
-        """Writes what is new, and a few of those that are still used, for ever."""
+        """Writes first uses, and some repeated ones; never returns."""
         while True:
             await asyncio.sleep(FLUSH_S)
             await self.once()
@@ -101,7 +101,7 @@ class UsageReporter:
         self._sweep(clock.now())
 
     async def flush(self) -> bool:
-        """Whether all that was seen for the first time before the call is in the store now."""
+        """Whether every first use seen before the call is stored now."""
         async with self._writing:
             fresh, self._fresh = self._fresh, {}
             written = True
@@ -110,12 +110,12 @@ class UsageReporter:
             return written
 
     def _sweep(self, now: float) -> None:
-        """Makes room: what was not seen for a day is told anew when it is seen again."""
+        """Frees memory: a use that was not seen for a day counts as a first use when it is seen again."""
         forgotten_s = LIVE_WITHIN.total_seconds()
         if now - self._swept_at < forgotten_s / 24:
             return
         self._swept_at = now
-        for key in [key for key, told in self._known.items() if now - told.at > forgotten_s]:
+        for key in [key for key, record in self._known.items() if now - record.at > forgotten_s]:
             self._forget(key)
 
     def _forget(self, key: _Key) -> None:
@@ -124,7 +124,7 @@ class UsageReporter:
         self._count(user, -_size(instance, name))
 
     async def _write(self, user: str, uses: dict[_Key, Sighting], otherwise: Uses) -> bool:
-        """:param otherwise: where they wait if they cannot be written now."""
+        """:param otherwise: where the uses wait if they cannot be written now."""
         try:
             left_out = await asyncio.to_thread(self._record, user, list(uses.values()))
         except TooManyUsersError as error:
@@ -156,9 +156,9 @@ class UsageReporter:
         if self._bytes[user] <= 0:
             del self._bytes[user]
 
-    def _warn(self, kind: str, text: str, *said: object) -> None:
+    def _warn(self, kind: str, text: str, *arguments: object) -> None:
         if self._damped.lets(kind, clock.now()):
-            _log.warning(text, *said)
+            _log.warning(text, *arguments)
 
 
 def _size(instance: str, name: str) -> int:

@@ -1,1 +1,1 @@
-"""The event loop's hygiene: its clock, work beside it, the cycle collector, descriptors, rates of log lines."""
+"""The event loop's hygiene: its clock, offloaded work, garbage collection, descriptors, rates of log lines."""

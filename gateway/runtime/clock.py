@@ -1,7 +1,7 @@
-"""The clock that leases, and everything that is fed into sessions, go by.
+"""The clock of leases, and of everything that is fed into sessions.
 
-It goes on while the process is stopped, and, unlike the monotonic clock, while the machine sleeps: ZooKeeper does not
-sleep with it. What no clock of the machine counts is a pause of the whole virtual machine (docs/design/leases.md).
+It goes on while the process is stopped, and, unlike the monotonic clock, while the machine sleeps, since ZooKeeper does
+not. No clock of the machine counts a pause of the whole virtual machine (docs/design/leases.md).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def wall() -> float:
-    """Seconds since 1970, for what others have dated."""
+    """Seconds since 1970, to compare with other machines' times."""
     return time.time()
 
 

@@ -1,7 +1,7 @@
-"""How many sockets this process may have, known at its start: a client takes two, its own and one to its broker.
+"""Divides the process's file descriptors, at its start: a client takes two, its own and one to its broker.
 
-A client may open further connections to brokers, and a client that was told to leave keeps its socket for a moment.
-Both are bounded by what clients leave, so that the gateway itself never runs out of descriptors.
+A client may open further connections to brokers, and a client that has to leave keeps its socket for a moment.
+Both are limited to the rest, so that the gateway itself never runs out of descriptors.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 PER_CONNECTION = 2
 RESERVED = 512
-"""Half of it for listeners and the gateway's own connections, the rest for what clients have beside their two."""
+"""Half of it for listeners and the gateway's own connections, the rest for clients' descriptors beyond their two."""
 
 
 class Beside(NamedTuple):
-    """How many descriptors all clients together may have beside two for each."""
+    """Descriptors for all clients together, beyond two for each."""
 
     brokers: int
     """Further connections to brokers."""
@@ -29,7 +29,7 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def raised() -> int:
-    """The limit of this process, raised as far as it may be raised."""
+    """The limit of open files of this process, after raising it as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -40,16 +40,16 @@ def raised() -> int:
 
 
 def connections(limit: int) -> int:
-    """How many clients can be served with so many descriptors."""
+    """Number of clients that can be served with `limit` descriptors."""
     return max(1, (limit - min(RESERVED, limit // 4)) // PER_CONNECTION)
 
 
-def beside(limit: int, clients: int) -> Beside:
-    """What is left of so many descriptors for clients beside two for each, when the gateway has its own."""
+def divide(limit: int, clients: int) -> Beside:
+    """Divides the descriptors that are left after the gateway's own, and two for each client."""
     left = max(0, limit - clients * PER_CONNECTION - min(RESERVED, limit // 4) // 2)
     return Beside(left - left // 4, left // 4)
 
 
 def needed(clients: int) -> int:
-    """How many descriptors it takes to serve so many clients."""
+    """Number of descriptors needed to serve `clients` clients."""
     return clients * PER_CONNECTION + RESERVED

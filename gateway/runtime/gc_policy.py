@@ -1,8 +1,8 @@
-"""When Python may search all objects for reference cycles: hardly ever, since the event loop stands still for it.
+"""Keeps Python's cyclic garbage collector away from old objects, since a full collection stops the event loop.
 
-What a gateway holds is old: maps, topologies, ten thousand connections. To search all of it takes up to a second, and
-each list of fifty thousand topics made that due. A closed connection leaves no cycle, so only young objects are
-searched. Should anything leave cycles after all, memory grows: then everything is, and the log says what was found.
+Most objects of a gateway are old: maps, topologies, ten thousand connections. A full collection takes up to a second,
+and each list of fifty thousand topics triggered one. A closed connection leaves no cycle, so only young objects are
+collected. If cycles do build up, memory grows: that triggers a full collection, and a log line with its result.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gateway.runtime import clock
 _log = logging.getLogger(__name__)
 
 NEVER = 1 << 30
-"""Searches among the young ones before one among all."""
+"""Collections of young objects before a full one."""
 LOOK_EVERY_S = 60.0
 MIN_PAUSE_S = 3600.0
 GROWTH = 1.5
 
 
-def spare_the_old() -> None:
-    """Objects that have outlived two searches are not gone through again."""
+def exempt_old_objects() -> None:
+    """Exempts objects that have survived two collections from further ones."""
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, NEVER)
 
 
 class SearchDue(NamedTuple):
-    """Whether everything is to be searched: memory has grown by half since the last time."""
+    """Whether a full collection is due: memory has grown by half since the last one."""
 
     resident_bytes: int
     at: float
@@ -42,7 +42,7 @@ class SearchDue(NamedTuple):
 
 
 async def keep() -> None:
-    """Searches everything now, and later where it is needed; for ever."""
+    """Collects everything now, and later when due; never returns."""
     gc.collect()
     need = SearchDue(_resident_bytes(), clock.now())
     while True:

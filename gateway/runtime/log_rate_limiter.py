@@ -1,4 +1,4 @@
-"""Log lines that one cause can write by the thousand: so many in a while, and then how many were left out."""
+"""Limits log lines that one cause can write by the thousand, and counts those left out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 
 class LogRateLimiter:
-    """Of each kind `most` lines in `per_s` seconds. Kinds are few: they are never forgotten."""
+    """Allows `most` lines of each kind in `per_s` seconds. Kinds are few: they are never forgotten."""
 
     def __init__(self, most: int = 10, per_s: float = 10.0) -> None:
         self._most, self._per_s = most, per_s
         self._kinds: dict[str, list[float]] = {}
-        """Kind → [when its time began, lines since, left out since]."""
+        """Kind → [start of its period, lines since, lines left out since]."""
 
     def lets(self, kind: str, now: float) -> bool:
         """Whether a line of the kind may be written now."""
@@ -25,7 +25,7 @@ class LogRateLimiter:
         return False
 
     def left_out(self, now: float) -> Iterator[tuple[str, int]]:
-        """Kinds whose time is over, with how many lines of each were left out; to be called now and then."""
+        """Kinds whose period is over, with the number of lines left out; to be called regularly."""
         for kind, lines in self._kinds.items():
             if lines[2] and now - lines[0] >= self._per_s:
                 yield kind, int(lines[2])

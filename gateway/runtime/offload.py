@@ -1,7 +1,7 @@
-"""Work that takes longer than the event loop may stand still: done by one thread beside it.
+"""Runs work in a thread that would block the event loop for too long.
 
-One thread, because more of them would only wait for each other, and of its own, because the lease is confirmed by the
-others: it must not queue behind somebody's list of all topics.
+There is one thread, because more would only wait for each other. It is separate from the loop's pool, which confirms
+the lease: that must not queue after a client's list of all topics.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, ParamSpec, TypeVar
 from ha_core.store.watching import no_search
 
 LARGE_BYTES = 32 << 10
-"""What is longer is encoded or decoded beside the loop; below, handing it over takes as long as doing it."""
+"""Longer messages are encoded or decoded in the thread; for shorter ones the handover takes as long as the work."""
 MAX_ITEMS = 400
-"""In lists of a message, and in the lists of their items, that are gone over on the loop."""
+"""Most items, in lists of a message and in lists of their items, that are processed on the loop."""
 SWITCH_S = 0.0001
-"""How long the loop waits for that thread to let go of the interpreter, each time; for `sys.setswitchinterval`.
+"""How long the loop waits for the thread to release the interpreter, each time; for `sys.setswitchinterval`.
 
 It waits once for each event, so this bounds how many clients are answered meanwhile."""
 
@@ -31,8 +31,8 @@ R = TypeVar("R")
 _THREAD = ThreadPoolExecutor(1, "heavy")
 
 
-async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of the function, which runs in the thread. Whoever stops waiting does not stop it."""
+async def offload(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The function's result, computed in the thread. Cancelling the caller does not stop it."""
 
     def work() -> R:
         with no_search():
@@ -42,17 +42,17 @@ async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
 
 
 class DeferredFreeList(list[Any]):
-    """A long list of a message, whose items are freed beside the loop, one after the other, when nobody has it any
-    more: freed at once, fifty thousand topics hold the interpreter for some 40 ms, and so the loop."""
+    """A long list of a message, whose items are freed in a thread, one by one, after its last reference is gone: freed
+    at once, fifty thousand topics hold the interpreter for some 40 ms, and so the loop."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         super().__init__(items)
         _start_freeing()
 
     def __del__(self) -> None:
-        # May be called in the middle of anything, so by a queue that takes no lock of Python's.
+        # May run at any point of the program, so it uses a queue that takes no Python lock.
         items = self[:]
-        self.clear()  # or whoever is faster would free them
+        self.clear()  # else the thread that drops the last reference frees them
         _to_free.put(items)
 
 
@@ -61,10 +61,10 @@ _to_free = SimpleQueue[list[Any]]()
 
 @cache
 def _start_freeing() -> None:
-    threading.Thread(target=_free_for_ever, name="freeing", daemon=True).start()
+    threading.Thread(target=_free_loop, name="freeing", daemon=True).start()
 
 
-def _free_for_ever() -> None:
+def _free_loop() -> None:
     while True:
         free(_to_free.get())
 
@@ -76,12 +76,12 @@ def free(items: list[Any]) -> None:
 
 
 def heavy(message: Mapping[str, Any]) -> bool:
-    """Whether a message has more items than are gone over on the loop."""
+    """Whether a message has too many items to be processed on the loop."""
     items = 0
     for outer in message.values():
         if isinstance(outer, list):
             items += len(outer)
-            if items > MAX_ITEMS:  # the items themselves are only looked at where they are few
+            if items > MAX_ITEMS:  # checked first: items are visited only where they are few
                 return True
             messages = (item for item in outer if isinstance(item, dict))
             items += sum(len(inner) for item in messages for inner in item.values() if isinstance(inner, list))

@@ -1,8 +1,8 @@
-"""Goes round all connections, or whatever there is many of, a few milliseconds at a time: the loop runs in between.
+"""Visits all connections, or other large sets, a few milliseconds at a time: the loop runs in between.
 
-Nothing waits for this to decide rightly: a connection that is called for anything follows the newest snapshot first
-(`Connection`). What comes here is what somebody has been waiting for without a word: answers that a snapshot sets free,
-the look at what each still has in flight for a fence, a lease that is back, news of topics that nobody writes to.
+Correct decisions do not depend on it: a connection follows the newest snapshot before every event (`Connection`). The
+sweep serves connections without events: answers that a snapshot releases, checks of requests in flight at a fence, a
+lease that is back, changes of topics without producers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class TimeSlicedSweep(Generic[C]):
 
     @property
     def done(self) -> bool:
-        """Whether everybody was visited."""
+        """Whether all were visited."""
         return not self._rest
 
     def begin(self, everyone: Collection[C]) -> None:
-        """Everybody is visited, from now on; those who have waited for longer first."""
+        """Visits all from now on; those that have waited longest first."""
         if self._rest:
             before = set(self._rest)
             self._rest.extend(one for one in everyone if one not in before)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.composed.ask import Message
 from gateway.model.topology import Address, ApiRange
-from gateway.runtime.offload import beside, heavy
+from gateway.runtime.offload import heavy, offload
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import BrokerSocket, Dialling, converse
 from gateway.upstream.socket_stream import SocketStream
@@ -250,7 +250,7 @@ class BrokerConnection:
             version = pipe.client.version(api_key)
             body: Message | bytes = message
             if heavy(message):
-                body = await beside(codec.encode, api_key, version, "request", message)
+                body = await offload(codec.encode, api_key, version, "request", message)
             if self._pipe is pipe and pipe.open:
                 return await pipe.ask(pipe.client.request(api_key, body, version), api_key)
         raise _BystanderError("the connection was closed")

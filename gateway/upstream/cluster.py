@@ -18,7 +18,7 @@ from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller,
 from gateway.model.topology import Address, ClusterTopology
 from gateway.runtime import clock
 from gateway.runtime.log_rate_limiter import LogRateLimiter
-from gateway.runtime.offload import beside, heavy
+from gateway.runtime.offload import heavy, offload
 from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
 from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, has_error, learn
@@ -383,7 +383,7 @@ class UpstreamCluster:
             before = self.topology
             if not heavy(metadata):
                 return learn(before, metadata, complete=complete)
-            seen = await beside(learn, before, metadata, complete=complete)
+            seen = await offload(learn, before, metadata, complete=complete)
             if self.topology is before:
                 self._learnt = (topics, seen.topics) if complete else self._learnt
                 return seen

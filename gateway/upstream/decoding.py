@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from gateway.composed.ask import Message
-from gateway.runtime.offload import LARGE_BYTES, DeferredFreeList, beside
+from gateway.runtime.offload import LARGE_BYTES, DeferredFreeList, offload
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import response_body_at
@@ -39,10 +39,10 @@ class Decoder:
         if len(frame) < LARGE_BYTES:
             return codec.decode(api_key, version, "response", frame, at, self.limits)
         if api_key != ApiKey.METADATA:
-            return await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
+            return await offload(codec.decode, api_key, version, "response", frame, at, self.limits)
         async with self._reading:  # of twenty equal answers that arrive together only the first is decoded
             if not self._same(version, frame, at):
-                found = await beside(codec.decode, api_key, version, "response", frame, at, self.limits)
+                found = await offload(codec.decode, api_key, version, "response", frame, at, self.limits)
                 controller_at = at + _controller_at(version, found)
                 self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
                 self._version, self._known = version, {**found, "topics": DeferredFreeList(found["topics"])}

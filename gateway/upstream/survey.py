@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.composed.ask import Controller, Coordinator, Message
 from gateway.model.topology import ClusterTopology
-from gateway.runtime.offload import beside, heavy
+from gateway.runtime.offload import heavy, offload
 from ha_core.wire.codes import ErrorCode
 
 ALL_TOPICS: Message = {"topics": None, "allow_auto_topic_creation": False}
@@ -49,7 +49,7 @@ async def has_error(answer: Message, codes: frozenset[ErrorCode]) -> bool:
     """True if an answer, or any element down to the partitions, has one of these errors."""
     if not codes:
         return False
-    return await beside(_carries, answer, codes) if heavy(answer) else _carries(answer, codes)
+    return await offload(_carries, answer, codes) if heavy(answer) else _carries(answer, codes)
 
 
 def _carries(answer: Message, codes: frozenset[ErrorCode]) -> bool:

@@ -1,4 +1,4 @@
-"""Caches that agree: every node serves the same content of a source, and goes on from it while the source is away.
+"""Caches that agree: every node serves equal content of a source, and continues from it while the source is away.
 
-`core` has the rules and knows no clock, thread or ZooKeeper; `cache` runs them.
+`core` has the rules, without clock, threads or ZooKeeper; `cache` runs them.
 """

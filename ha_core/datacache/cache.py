@@ -1,7 +1,7 @@
-"""A cache on one node: reads its source, agrees with the other nodes by ZooKeeper, and serves the main part.
+"""A cache on one node: reads its source, agrees with the other nodes through ZooKeeper, and serves the main part.
 
-Two threads: one reads (`reading`), one agrees and commits. Where what is served is kept in a file, a third one does
-that (`keeping`). Readers of the main part wait for none.
+One thread reads (`source_reader`), one agrees and commits, and a third writes the content to a file if there is one
+(`cache_file_writer`). Readers of the main part never wait.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ log = logging.getLogger(__name__)
 LOOK_S = 5.0
 """How long a watch that got lost, or a failed look, can go unnoticed."""
 _CLOSE_S = 5.0
-"""How long an answer of the source is waited for at the end."""
+"""Longest wait for the source's answer in `close`."""
 _COMMIT, _NODES = "/commit", "/sync"
-"""What may be doubted. No node is called so."""
+"""Kinds of claims to check. No node has such a name."""
 
 
 class DataCache:
     """Begins with `start`. Thread-safe.
 
-    What is served survives everything but the process, and that where it is kept in a file: a source or a ZooKeeper
-    that is away, a lost session, another process that takes the node id. Then it may be an older one than the others
-    serve, under its own commit time.
+    The content outlives every fault but the end of the process, and with a file that, too: a source or a ZooKeeper that
+    is away, a lost session, another process that takes the node id. Then it may be older than that of other nodes, with
+    its own commit time.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class DataCache:
         file: CacheFile | None = None,
     ) -> None:
         """
-        :param name: of the cache; all nodes that take part in it read the same source.
+        :param name: of the cache; all nodes with this name read one source.
         :param node: unique among live nodes.
-        :param on_main: called with each new main part, in order, from one thread, before anybody else sees it.
+        :param on_main: called with each new main part, in order, from one thread, before it is visible.
         :param clock_s: for waiting only; it must never go back.
-        :param file: keeps what is served: an earlier process's is served from `start` on, under its commit time.
+        :param file: keeps the content; from `start` on, an earlier process's content is served, with its commit time.
         """
         self.name, self.node = name, node
         self._settings = settings or CacheSettings()
@@ -87,33 +87,33 @@ class DataCache:
         self._judgement, self._live = CommitDecision(), 0
         self._agreed_us: int | None = None
         self._error = ""
-        self._said, self._said_s = Published(who=self._who), 0.0
-        """What was last published, and when."""
+        self._published, self._published_s = Published(who=self._who), 0.0
+        """The newest published record, and its time."""
         self._connected = self._closing = False
-        self._told: tuple[tuple[int, int], tuple[int, int]] | None = None
-        """What was last seen of reloads and changes; None: nothing since the start."""
+        self._heeded: tuple[tuple[int, int], tuple[int, int]] | None = None
+        """Versions of the nodes for reloads and changes at the last look; None: there was none."""
         self._asked_us = 0
-        """Up to where others had read when it was last found that this node has not."""
+        """The newest position of other nodes that this node has been woken for."""
         self._unlisten: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name=f"datacache-agreement-{name}", daemon=True)
 
     @property
     def main(self) -> Content | None:
-        """What is served; None before the first commit. It never changes: take it once per request."""
+        """The served content; None before the first commit. It never changes: take it once per request."""
         return self._main
 
     def start(self) -> None:
-        """Take part. What an earlier process kept is served even before.
+        """Take part. The content that an earlier process kept is served even before.
 
         :raises NodeIdTakenError: another live process has the node id.
         :raises StoreUnavailableError: ZooKeeper cannot be reached.
         """
         if self._cache.main is not None and self._main is None:
-            log.info("cache %s: the content of %d, which was kept, is served", self.name, self._cache.main.at_us)
+            log.info("cache %s: the content of %d is served, from the file", self.name, self._cache.main.at_us)
             self._serve()
         self._nodes.create()
-        self._nodes.join(self.node, self._said)
-        self._heed(self._tree)  # Before the first read: what is told later is news.
+        self._nodes.join(self.node, self._published)
+        self._heed(self._tree)  # Before the first read, so that later requests count as new.
         self._unlisten = self._tree.listen(self._events.put)
         self._thread.start()
         self._reading.start()
@@ -121,7 +121,7 @@ class DataCache:
             self._keeping.start(self._main)
 
     def wait(self, timeout_s: float) -> bool:
-        """Until there is something to serve."""
+        """Wait until there is content to serve."""
         return self._ready.wait(timeout_s)
 
     def read_now(self) -> None:
@@ -129,7 +129,7 @@ class DataCache:
         self._reading.now()
 
     def reload(self) -> None:
-        """Read everything anew. What is served stays in force meanwhile."""
+        """Read everything anew. The served content stays in force meanwhile."""
         with self._guard:
             self._cache.reload()
         self._reading.now()
@@ -171,7 +171,7 @@ class DataCache:
         self._reading.close(_CLOSE_S)
         if self._keeping is not None:
             self._keeping.close()
-        # It may have ended meanwhile: what it said of this node stands there still.
+        # A thread that ends late has left this node's record in ZooKeeper.
         if self._thread.ident is not None and threading.current_thread() is not self._thread:
             self._thread.join()
             try:
@@ -203,12 +203,12 @@ class DataCache:
                 self._note(str(error))
                 pause_s = RETRY_S
             except Exception:
-                # A fault of ours must not end the thread: nothing would ever be committed again.
+                # A bug must not end the thread: nothing would ever be committed again.
                 log.exception("cache %s: a look at the agreement has failed", self.name)
                 pause_s = LOOK_S
 
     def _wait(self, timeout_s: float) -> None:
-        """Until something has happened; all that has happened by then is one."""
+        """Wait for events; all that have come by then count as one."""
         try:
             event = self._events.get(timeout=timeout_s)
             while True:
@@ -220,7 +220,7 @@ class DataCache:
             return
 
     def _look(self) -> float:
-        """Publish, commit, and judge, by what stands in ZooKeeper now; after how long to look again."""
+        """Publish, commit and judge from the state in ZooKeeper; returns the time until the next look."""
         self._adopt()
         self._heed(self._reads, self._wake)
         other = self._publish()
@@ -238,7 +238,7 @@ class DataCache:
         self._follow(max(top, default=0))
         if other is not None:
             raise NodeIdTakenError(self.name, self.node, holder(other), 0.0)
-        # Of a source that has lost what it told, others may know what it has now.
+        # After its source has lost changes a node does not write: others may know the current content.
         writes = self._agreement.writes(self._judgement, self.node, now_s) and not self._reading.went_back
         if writes and self._propose(read):
             return 0.0
@@ -246,8 +246,8 @@ class DataCache:
         return LOOK_S if after_s is None else after_s
 
     def _doubt(self, claims: Mapping[str, int], what: str) -> frozenset[str]:
-        """Who of them claims to have read what the source does not have."""
-        done = self._reading.done  # Before what it has read: a later one tells more.
+        """Claimants of times that the source does not have."""
+        done = self._reading.done  # Before the position: a later position only proves more.
         with self._guard:
             holds = self._cache.holds
         read_us = None if holds is None else holds.through_us
@@ -264,40 +264,41 @@ class DataCache:
         return false
 
     def _adopt(self) -> None:
-        """Take what was read anew. A main part of the same time comes of it where that is what was agreed."""
+        """Take the complete reload. It replaces the main part at its time if the fingerprint is the agreed one."""
         try:
             with self._guard:
                 replaced = self._cache.adopt()
         except SourceWentBackError as error:
-            log.warning("cache %s: what was read anew is not taken: %s", self.name, error)
+            log.warning("cache %s: the reload is not used: %s", self.name, error)
             return
         if replaced:
             self._serve()
 
     def _heed(self, reads: Reads, wake: Callable[[], None] | None = None) -> None:
-        """What was told since the last look: to reload, or that the source was changed."""
-        told = self._nodes.reloads(reads, wake).of(self.node), self._nodes.changed(reads, wake)
-        before, self._told = self._told, told
-        if before is None or told == before:
+        """Heed requests since the last look: to reload, or to read a changed source."""
+        seen = self._nodes.reloads(reads, wake).of(self.node), self._nodes.changed(reads, wake)
+        before, self._heeded = self._heeded, seen
+        if before is None or seen == before:
             return
-        if told[0] != before[0]:
-            log.info("cache %s: told to reload, everything is read anew", self.name)
+        if seen[0] != before[0]:
+            log.info("cache %s: asked to reload, everything is read anew", self.name)
             self.reload()
         self._reading.now()
 
     def _publish(self) -> LiveNode | None:
-        """The other process that has the node id, if one has."""
+        """Publish this node's record; returns the other process that has the node id, if any."""
         with self._guard:
             holds = self._cache.holds
         main_us = 0 if self._main is None else self._main.at_us
         reading, now_s = self._reading, self._clock_s()
-        said = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
-        if replace(said, main_us=self._said.main_us) == self._said and now_s - self._said_s < LOOK_S:
-            said = self._said  # All are woken by it, and nobody waits to hear what is served: it comes with the rest.
-        other = self._nodes.publish(self.node, said)
-        if said is not self._said:
-            self._said, self._said_s = said, now_s
-        return other
+        record = Published(holds, main_us, self._who, reading.trouble, reading.trouble_since_s)
+        if replace(record, main_us=self._published.main_us) == self._published and now_s - self._published_s < LOOK_S:
+            # Publishing wakes all nodes, and none waits for `main_us`: the next record has it.
+            record = self._published
+        holder_of_id = self._nodes.publish(self.node, record)
+        if record is not self._published:
+            self._published, self._published_s = record, now_s
+        return holder_of_id
 
     def _go(self, commit: ContentCommit | None) -> None:
         if commit is None:
@@ -310,28 +311,28 @@ class DataCache:
             self._serve()
         elif moved is CommitOutcome.REFUSED and known != commit.at_us:
             log.error(
-                "cache %s: what was read up to %d is not what was agreed: it is not served, everything is read anew",
+                "cache %s: the content read up to %d is not the agreed one: it is not served, everything is read anew",
                 self.name,
                 commit.at_us,
             )
             self._reading.now()
 
     def _propose(self, read: Node | None) -> bool:
-        """Whether something was tried, so that all is to be looked at again."""
+        """Whether a write was tried, so that everything is to be looked at again."""
         assert self._judgement.commit_us is not None
         with self._guard:
             proposal = self._cache.proposal(self._judgement.commit_us)
         if proposal is None:
-            return False  # It has let that time go since it said so, and says so next.
+            return False  # The content of that time was let go since it was published; the next record has that.
         if self._nodes.write_commit(proposal, self.node, read):
             self._go(proposal)
         return True
 
     def _follow(self, top_us: int) -> None:
-        """Read at once what another node has read already: so all have it soon after the first."""
+        """Read at once when another node has read further, so that all nodes have a change soon after the first."""
         with self._guard:
             holds = self._cache.holds
-        self._asked_us = min(self._asked_us, top_us)  # What was claimed may have been taken back.
+        self._asked_us = min(self._asked_us, top_us)  # A claim may have been withdrawn.
         if holds is not None and max(holds.through_us, self._asked_us) < top_us:
             self._asked_us = top_us
             self._reading.now()
@@ -342,7 +343,7 @@ class DataCache:
         try:
             self._on_main(main)
         except Exception:
-            log.exception("cache %s: who uses it has failed to take the content of %d", self.name, main.at_us)
+            log.exception("cache %s: its user has failed to take the content of %d", self.name, main.at_us)
         self._main = main
         if self._keeping is not None:
             self._keeping.keep(main)
@@ -350,7 +351,7 @@ class DataCache:
 
     def _note(self, error: str) -> None:
         if error != self._error:
-            log.warning("cache %s: not agreed, what is served stays in force: %s", self.name, error)
+            log.warning("cache %s: not agreed, the served content stays in force: %s", self.name, error)
         self._error = error
 
 

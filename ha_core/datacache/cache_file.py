@@ -1,8 +1,8 @@
-"""What a node serves, kept in a file, so that it can serve it after a restart while the source is away.
+"""A node's content in a file, so that the node can serve it after a restart while the source is away.
 
-A line is a block: its digest, and JSON with rows. The last block of a state has its time and fingerprint; what follows
-are the changes up to the next state. So a change costs a line, and only now and then all is written anew. A torn end,
-and whatever was damaged, ends what is read of the file: what was whole before it was served once, under that time.
+A line is a block: its digest, and JSON with rows. The last block of a state has its time and fingerprint; blocks after
+it are the changes up to the next state. So a change costs a line, and the file is rewritten only now and then. A torn
+end or damage ends the reading of the file: the complete states before it were served once, with their times.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ha_core.store.watching import no_search
 
 SCHEMA = 2
 _READERS: Mapping[int, type[RowsReader | ColumnsReader]] = {1: RowsReader, SCHEMA: ColumnsReader}
-"""By the schema of a file. What is kept next is written by the newest one."""
+"""By the schema of a file. The newest one is written."""
 PAUSE_S = 0.001
-"""Writing gives way to others after each block: a million rows take seconds."""
+"""Pause after each block, for other threads: a million rows take seconds."""
 MAX_LINE_BYTES = 64 << 20
 _DIGEST_BYTES = 16
 _HEAD = 2 * _DIGEST_BYTES + 1
@@ -47,12 +47,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class CacheFileError(DataCacheError):
-    """The file cannot be written; what is served does not depend on it."""
+    """The file cannot be written; serving does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedContent:
-    """:ivar age_s: so long ago it was all that the source had, by this machine's clock."""
+    """:ivar age_s: time since it was all that the source had, by this machine's clock."""
 
     content: Content
     age_s: float
@@ -61,15 +61,15 @@ class CachedContent:
 class CacheFile:
     """Not thread-safe.
 
-    :ivar content: the newest state that lies there; None: none that can be used.
+    :ivar content: the newest state in the file; None: none can be used.
     """
 
     def __init__(self, path: Path, source: str) -> None:
-        """:param source: where the rows come from, and of which kind: what was kept of another one is not used."""
+        """:param source: identifies the source and the kind of rows: content of another one is not used."""
         self._path, self._source = path, source
         self.content: Content | None = None
         self._appended = 0
-        """Rows since all was written."""
+        """Rows since the file was rewritten."""
 
     def load(self) -> CachedContent | None:
         """None: there is no state that can be used."""
@@ -78,17 +78,17 @@ class CacheFile:
                 age_s = max(0.0, time.time() - os.fstat(file.fileno()).st_mtime)
                 found = _read(file, self._source)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return None  # Blocks that are whole, and are none of ours.
+            return None  # Complete blocks in an unknown form.
         if found is None:
             return None
         if found.sound:
             self.content, self._appended = found.content, found.appended
-        # Else all is written anew with the next state: behind a torn end, or another schema, nothing may be appended.
+        # Else the next state rewrites the file: blocks must not be appended to a torn end or to another schema.
         return CachedContent(found.content, age_s)
 
     def keep(self, content: Content, current_s: float) -> None:
         """:param current_s: when it was all that the source had, in seconds since the epoch.
-        :raises KeptFileError: it is not kept; the file has what it had, or nothing.
+        :raises CacheFileError: it is not written; the file has its former content, or nothing.
         """
         try:
             if self.content is not None and self._appended <= max(BLOCK_ROWS, len(content.rows) // 2):
@@ -98,13 +98,13 @@ class CacheFile:
             self.content = content
             os.utime(self._path, (current_s, current_s))
         except OSError as error:
-            self.content = None  # What stands there now nobody knows: the next time all is written.
+            self.content = None  # The file's content is unknown now: the next state rewrites it.
             raise CacheFileError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def current(self, current_s: float) -> None:
-        """What lies there was all that the source had at that time.
+        """Store that the file's content was all that the source had at that time.
 
-        :raises KeptFileError: the time is not kept.
+        :raises CacheFileError: the time is not stored.
         """
         try:
             os.utime(self._path, (current_s, current_s))
@@ -121,7 +121,7 @@ class CacheFile:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._path.with_name(f"{self._path.name}.new")
         new.unlink(missing_ok=True)
-        # It holds keys of passwords: nobody else reads it, not even for a moment.
+        # It holds password keys, so other users must never be able to read it.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags | os.O_EXCL, 0o600)) as file:
             file.write(_line({"schema": SCHEMA, "source": self._source}))
             _put(file, content, blocks(content.rows))
@@ -138,21 +138,21 @@ def _put(file: BinaryIO, content: Content, parts: Iterable[Block]) -> None:
     os.fsync(file.fileno())
 
 
-def _line(said: dict[str, Any]) -> bytes:
-    text = _encode(said).encode()
+def _line(fields: dict[str, Any]) -> bytes:
+    text = _encode(fields).encode()
     return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode() + b" " + text + b"\n"
 
 
 class _Found(NamedTuple):
     content: Content
     appended: int
-    """Rows behind the first state."""
+    """Rows after the first state."""
     sound: bool
-    """Nothing else lies behind it, and what is kept next may."""
+    """Nothing else follows in the file, so more may be appended."""
 
 
 def _read(file: BinaryIO, source: str) -> _Found | None:
-    """The newest state of which everything is as it was written."""
+    """The newest state that is complete and undamaged."""
     lines = _lines(file)
     head = next(lines, {})
     schema = head.get("schema")
@@ -179,7 +179,7 @@ def _read(file: BinaryIO, source: str) -> _Found | None:
 
 
 def _lines(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Up to the first that is not as it was written, where the file is left standing."""
+    """Lines up to the first that is damaged; the file is left positioned there."""
     begin = 0
     while line := file.readline(MAX_LINE_BYTES):
         text = line[_HEAD:-1]

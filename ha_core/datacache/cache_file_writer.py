@@ -1,6 +1,6 @@
-"""Keeps what a cache serves in its file, in a thread of its own: a slow disk delays no commit.
+"""Writes a cache's content to its file, in a thread of its own: a slow disk delays no commit.
 
-Of several states that come while one is being written the newest one is kept.
+If several states arrive during a write, only the newest is written.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ha_core.datacache.core.uncommitted import Content
 log = logging.getLogger(__name__)
 
 CURRENT_S = 10.0
-"""How often the file is told that what it has is still all that the source has."""
+"""How often the file's time is renewed while its content is still all that the source has."""
 RETRY_S = 30.0
 
 
 class CacheFileWriter:
-    """:ivar error: why what is served is not kept; empty: it is."""
+    """:ivar error: why the served content is not in the file; empty: it is."""
 
     def __init__(self, name: str, file: CacheFile, age_s: Callable[[], float | None]) -> None:
-        """:param age_s: so long ago what is served was all that the source had; None: nobody knows."""
+        """:param age_s: time since the served content was all that the source had; None: unknown."""
         self._name, self._file, self._age_s = name, file, age_s
         self._served: Content | None = None
         self._wanted = threading.Event()
@@ -33,18 +33,18 @@ class CacheFileWriter:
         self._thread = threading.Thread(target=self._run, name=f"datacache-keeping-{name}", daemon=True)
 
     def start(self, content: Content | None) -> None:
-        """:param content: what is served already."""
+        """:param content: the content that is served already."""
         self._served = content
         self._wanted.set()
         self._thread.start()
 
     def keep(self, content: Content) -> None:
-        """This is served from now on."""
+        """`content` is served from now on."""
         self._served = content
         self._wanted.set()
 
     def close(self) -> None:
-        """What is served now is kept before it returns."""
+        """The served content is written before this returns."""
         self._closing = True
         self._wanted.set()
         if self._thread.is_alive():
@@ -61,8 +61,8 @@ class CacheFileWriter:
             except CacheFileError as error:
                 self._note(str(error))
             except Exception as error:
-                # A fault of ours: what is served does not depend on it.
-                log.exception("cache %s: what is served could not be kept", self._name)
+                # A bug; serving does not depend on the file.
+                log.exception("cache %s: the content could not be written to its file", self._name)
                 self.error = type(error).__name__
             if closing:
                 return

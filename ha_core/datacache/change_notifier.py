@@ -1,7 +1,7 @@
-"""Tells the nodes of caches that their source was changed, whoever has changed it, so that all read it at once.
+"""Notifies the nodes of caches of changes of their source, by any writer, so that all read it at once.
 
-It looks at the source's newest times, often, which costs a source next to nothing; `now` has it look at once. Nodes
-read by themselves now and then: without ZooKeeper, or without this, they learn of a change later, but of each one.
+It polls the source's newest times, which costs a source next to nothing; `now` polls at once. Nodes read now and then
+anyway: without ZooKeeper, or without this process, they learn of a change later, but of each one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class ChangeNotifier(Poller):
         look_s: float = LOOK_S,
     ) -> None:
         """
-        :param newest: by the name of a cache, the time of its source's newest change. May raise anything.
+        :param newest: cache → time of its source's newest change. May raise anything.
         :param connect: to ZooKeeper; called again after a failure.
-        :param say: to people, what goes wrong.
+        :param say: reports faults to people.
         """
         self._newest = newest
-        self._told: dict[str, int] = {}
-        """What nodes know of, by the name of the cache."""
-        failed = "Nodes are not told of changes at once, and read them later"
-        super().__init__("datacache-announcing", self._tell, connect, lambda why: say(f"{failed}: {why}"), look_s)
+        self._notified: dict[str, int] = {}
+        """Cache → the change that its nodes were notified of."""
+        failed = "Nodes are not notified of changes at once, and read them later"
+        super().__init__("datacache-announcing", self._notify, connect, lambda why: say(f"{failed}: {why}"), look_s)
 
-    def _tell(self, store: Store) -> None:
+    def _notify(self, store: Store) -> None:
         for name, newest_us in self._newest().items():
-            # Of the first look as well: what was changed while nobody looked was not told.
-            if self._told.get(name) != newest_us:
+            # At the first poll, too: nodes were not notified of changes before it.
+            if self._notified.get(name) != newest_us:
                 nodes = CacheNodes(store.tree, name)
                 nodes.create()
                 nodes.announce()
-                self._told[name] = newest_us
+                self._notified[name] = newest_us

@@ -1,13 +1,13 @@
-"""What lies in ZooKeeper for a cache, below the installation's root, and how it is written.
+"""Nodes of a cache in ZooKeeper, below the installation's root, and their content.
 
 ```
-/DataCache/{name}/commit          the commit time, the content's fingerprint, who wrote it
-/DataCache/{name}/sync/{node}     ephemeral: up to where a node has read, since when it can tell, what it serves
-/DataCache/{name}/reload          how often each node was told to read everything anew
-/DataCache/{name}/changed         written by whoever has changed the source: all read at once
+/DataCache/{name}/commit          the commit time, the content's fingerprint, its writer
+/DataCache/{name}/sync/{node}     ephemeral: the interval of times that a node can serve, and the time that it serves
+/DataCache/{name}/reload          how often each node was asked to read everything anew
+/DataCache/{name}/changed         written after a change of the source: all nodes read at once
 ```
 
-Parsers never raise: what cannot be read is as if it were not there, and is written again by whom it belongs to.
+Parsers never raise: an unreadable node counts as missing, and its owner writes it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 ROOT = "/DataCache"
 MAX_BYTES = 100_000
-"""Of one node: a reload of 1,000 nodes is 30 kB."""
+"""Limit for one node: a reload of 1,000 nodes is 30 kB."""
 MAX_TEXT = 200
 
 
@@ -64,11 +64,11 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a node says of itself.
+    """A node's published record.
 
     :ivar who: host and process, for people.
-    :ivar trouble: what keeps it from reading, in a word; empty: nothing.
-    :ivar trouble_since_s: since when, in seconds since the epoch by its clock, for people; 0: nothing keeps it.
+    :ivar trouble: why it cannot read, in a word; empty: it can.
+    :ivar trouble_since_s: begin of the trouble, in seconds since the epoch by its clock, for people; 0: there is none.
     """
 
     holds: Interval | None = None
@@ -78,25 +78,25 @@ class Published:
     trouble_since_s: int = 0
 
     def to_bytes(self) -> bytes:
-        said: dict[str, Any] = {"main_us": self.main_us, "who": self.who}
+        fields: dict[str, Any] = {"main_us": self.main_us, "who": self.who}
         if self.holds is not None:
-            said |= {"from_us": self.holds.from_us, "through_us": self.holds.through_us}
+            fields |= {"from_us": self.holds.from_us, "through_us": self.holds.through_us}
         if self.trouble:
-            said |= {"trouble": self.trouble, "since_s": self.trouble_since_s}
-        return _to_bytes(said)
+            fields |= {"trouble": self.trouble, "since_s": self.trouble_since_s}
+        return _to_bytes(fields)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Published:
-        said = _parse(data, path)
-        from_us, through_us = _time(said, "from_us"), _time(said, "through_us")
+        fields = _parse(data, path)
+        from_us, through_us = _time(fields, "from_us"), _time(fields, "through_us")
         holds = None if from_us is None or through_us is None else Interval(from_us, through_us)
-        trouble, since_s = _text(said, "trouble"), _time(said, "since_s") or 0
-        return cls(holds, _time(said, "main_us") or 0, _text(said, "who"), trouble, since_s)
+        trouble, since_s = _text(fields, "trouble"), _time(fields, "since_s") or 0
+        return cls(holds, _time(fields, "main_us") or 0, _text(fields, "who"), trouble, since_s)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """:ivar session: that its node in ZooKeeper lives with."""
+    """:ivar session: the session of its ephemeral node."""
 
     member: CacheMember
     published: Published
@@ -105,8 +105,8 @@ class LiveNode:
     @classmethod
     def of(cls, name: str, data: bytes, path: str, created: int, session: int) -> LiveNode:
         """:param name: of the node in ZooKeeper."""
-        said = Published.from_bytes(data, path)
-        return cls(CacheMember(decode(name), created, said.holds, said.main_us), said, session)
+        published = Published.from_bytes(data, path)
+        return cls(CacheMember(decode(name), created, published.holds, published.main_us), published, session)
 
 
 def commit_to_bytes(commit: ContentCommit, by: str) -> bytes:
@@ -114,11 +114,11 @@ def commit_to_bytes(commit: ContentCommit, by: str) -> bytes:
 
 
 def commit_from_bytes(data: bytes, path: str) -> ContentCommit | None:
-    """None: there is none yet, or none that can be read."""
-    said = _parse(data, path)
-    at_us = _time(said, "commit_us")
+    """None: there is none yet, or it is unreadable."""
+    fields = _parse(data, path)
+    at_us = _time(fields, "commit_us")
     try:
-        return None if at_us is None else ContentCommit(at_us, int(str(said.get("fingerprint"))[:32], 16))
+        return None if at_us is None else ContentCommit(at_us, int(str(fields.get("fingerprint"))[:32], 16))
     except ValueError:
         log.warning("%s has no fingerprint: it is written again with the next commit", path)
         return None
@@ -126,13 +126,13 @@ def commit_from_bytes(data: bytes, path: str) -> ContentCommit | None:
 
 @dataclass(frozen=True, slots=True)
 class Reloads:
-    """Who was told to read everything anew, and how often: a node does so when what concerns it has changed."""
+    """Requests to read everything anew, counted for each node: a node reloads when its value has changed."""
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     everybody: int = 0
 
     def of(self, node: str) -> tuple[int, int]:
-        """Another value than before: reload."""
+        """A node's value: when it changes, the node reloads."""
         return self.nodes.get(node, 0), self.everybody
 
     def to_bytes(self) -> bytes:
@@ -140,35 +140,35 @@ class Reloads:
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Reloads:
-        said = _parse(data, path)
-        nodes = said.get("nodes")
+        fields = _parse(data, path)
+        nodes = fields.get("nodes")
         counts = nodes if isinstance(nodes, dict) else {}
         numbers = {node: number for node in counts if (number := _time(counts, node)) is not None}
-        return cls(numbers, _time(said, "all") or 0)
+        return cls(numbers, _time(fields, "all") or 0)
 
 
-def _to_bytes(said: Mapping[str, Any]) -> bytes:
-    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+def _to_bytes(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _parse(data: bytes, path: str) -> dict[str, Any]:
     if not data:
         return {}
     try:
-        said = json.loads(data) if len(data) <= MAX_BYTES else None
+        fields = json.loads(data) if len(data) <= MAX_BYTES else None
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        log.warning("%s cannot be read (%d bytes): taken as if nothing stood there", path, len(data))
+        fields = None
+    if not isinstance(fields, dict):
+        log.warning("%s cannot be read (%d bytes): taken as missing", path, len(data))
         return {}
-    return said
+    return fields
 
 
-def _time(said: Mapping[str, Any], key: str) -> int | None:
-    value = said.get(key)
+def _time(fields: Mapping[str, Any], key: str) -> int | None:
+    value = fields.get(key)
     return value if type(value) is int and 0 <= value <= MAX_US else None
 
 
-def _text(said: Mapping[str, Any], key: str) -> str:
-    value = said.get(key)
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
     return value[:MAX_TEXT] if isinstance(value, str) else ""

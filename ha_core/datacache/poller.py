@@ -1,4 +1,4 @@
-"""A thread that looks at something and writes to ZooKeeper what follows from it: often, and at once when it is told."""
+"""A thread that polls, at once on request, and writes the result to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Poller:
         """
         :param look: may raise anything: the next look repeats it.
         :param connect: to ZooKeeper; called again after a failure.
-        :param failed: is told, once, what goes wrong.
+        :param failed: called once with each new fault.
         """
         self._look, self._connect, self._failed, self._look_s = look, connect, failed, look_s
         self._store: Store | None = None
@@ -42,7 +42,7 @@ class Poller:
         self._thread.start()
 
     def now(self) -> None:
-        """There is something to see."""
+        """Look at once."""
         self._wanted.set()
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Poller:
                     self._store = self._connect()
                 self._look(self._store)
                 self.error = ""
-            # What is looked at is a database of somebody else's making: whatever it raises, the next look repeats it.
+            # `look` queries a database driver that may raise anything; the next look repeats it.
             except Exception as error:
                 self._note(str(error) if isinstance(error, StoreError) else type(error).__name__)
             self._wanted.wait(RETRY_S if self.error else self._look_s)

@@ -1,4 +1,4 @@
-"""Reading the source, in a thread of its own: an answer that takes long, or never comes, delays no commit."""
+"""Reads the source, in a thread of its own: an answer that takes long, or never comes, delays no commit."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ha_core.datacache.state import CacheSettings
 log = logging.getLogger(__name__)
 
 FIRST_RETRY_S = 0.5
-"""After a failure; doubled with each further one, up to what lies between two reads."""
+"""Pause after a failure; doubled with each further one, up to the time between two reads."""
 _SLICE_ROWS, _PAUSE_S = 500, 0.001
-"""Comparing gives way to others so often: a million rows take seconds."""
+"""Rows between pauses of a comparison, for other threads: a million rows take seconds."""
 _READS = 64
-"""Whose times are remembered, until what they brought is served."""
+"""Newest reads whose times are remembered until their content is served."""
 
 
 class SourceReader:
     """
     :ivar error: why the last attempt has failed; empty: it has not.
-    :ivar trouble: the same in a word that has no secret in it.
-    :ivar trouble_since_s: since when, in seconds since the epoch; 0: it has not.
+    :ivar trouble: its kind in a word that has no secret in it.
+    :ivar trouble_since_s: time of the first failure in a row, in seconds since the epoch; 0: none.
     :ivar begun: how many reads have begun.
-    :ivar done: which of them was the last to read all that there was; 0: none.
-    :ivar went_back: the last attempt has found a source that has lost what it told before.
+    :ivar done: number of the newest read that read all there was; 0: none.
+    :ivar went_back: the last attempt found that the source has lost changes.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class SourceReader:
         self.begun = self.done = 0
         self.went_back = False
         self.checked_s: float | None = None
-        """When what is served was last equal to the source."""
+        """When the served content was last equal to the source."""
         self._thread = threading.Thread(target=self._run, name=f"datacache-reading-{name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def goes_on(self, served_us: int, age_s: float) -> None:
-        """What an earlier process served is served. It was all that the source had so long ago; whether it was right is
-        seen as soon as the source has been read, not only after a while."""
+        """The content of an earlier process is served; `age_s` ago it was all that the source had. It is compared with
+        the source after the first read, and not only after `check_s`."""
         self._reads.append((self._clock_s() - age_s, served_us))
         self._first_check_s = 0.0
 
@@ -77,14 +77,14 @@ class SourceReader:
         self._wanted.set()
 
     def close(self, wait_s: float) -> None:
-        """:param wait_s: for an answer that is on its way; the thread ends with it in any case."""
+        """:param wait_s: for an answer in flight; the thread ends with it in any case."""
         self._closing = True
         self._wanted.set()
         if self._thread.is_alive():
             self._thread.join(wait_s)
 
     def current_s(self, served_us: int) -> float | None:
-        """When the source had nothing newer than that; None: never, as far as is known."""
+        """When the source was last known to have nothing newer than `served_us`; None: never."""
         return max((began_s for began_s, through_us in list(self._reads) if through_us <= served_us), default=None)
 
     def _run(self) -> None:
@@ -104,12 +104,12 @@ class SourceReader:
             self._read()
             if self._clock_s() >= self._next_check_s:
                 self._check()
-        # A source is a database or a server of somebody else's making: whatever it raises, what is served stays.
+        # The source is a database driver or an HTTP client that may raise anything; the served content stays.
         except Exception as error:
             self._fails += 1
             self.went_back = isinstance(error, SourceWentBackError)
             if str(error) != self.error:
-                log.warning("cache %s: not read, what is served stays in force: %s", self._name, error)
+                log.warning("cache %s: not read, the served content stays in force: %s", self._name, error)
             self.error, self.trouble = str(error) or type(error).__name__, type(error).__name__
             self.trouble_since_s = self.trouble_since_s or int(time.time())
         else:
@@ -137,7 +137,7 @@ class SourceReader:
             ours = self._digest(main)
             if theirs is not None and ours is not None and theirs != ours:
                 log.error(
-                    "cache %s: what is served differs from the source at %d (%s, the source has %s): "
+                    "cache %s: the served content differs from the source at %d (%s, the source has %s): "
                     "everything is read anew",
                     self._name,
                     main.at_us,
@@ -152,7 +152,7 @@ class SourceReader:
         self._next_check_s = self._clock_s() + self._settings.check_s
 
     def _digest(self, main: Content) -> str | None:
-        """None: it is to end."""
+        """None: the thread has to end."""
         digest = Digest()
         rows: list[Row] = []
         for row in main.rows.all():

@@ -1,4 +1,4 @@
-"""How a cache stands: for `status`, metrics, and whoever has to know how old what is served may be."""
+"""The state of a cache: for `status`, metrics, and users that have to know the age of the content."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
     """
-    :ivar every_s: how often the source is read when nobody says that it was changed.
-    :ivar hold_s: how long a node that cannot read may hold the others up.
-    :ivar check_s: how often all that is served is compared with the source.
-    :ivar page_rows: so many changes are asked for at once.
+    :ivar every_s: how often the source is read without a notice of a change.
+    :ivar hold_s: how long a node that cannot read may hold up the others.
+    :ivar check_s: how often the whole content is compared with the source.
+    :ivar page_rows: number of changes in one question to the source.
     """
 
     every_s: float = 60.0
@@ -31,22 +31,22 @@ class CacheSettings:
 @dataclass(frozen=True, slots=True)
 class CacheState:
     """
-    :ivar commit_us: of what is served, by the source's times; None: nothing is served yet.
-    :ivar agreed_us: the newest commit time that this node knows of; greater than `commit_us`: this node is behind.
-    :ivar read_us: up to where this node has read; None: nothing yet.
-    :ivar rows: keys in what is served.
-    :ivar uncommitted: versions that are kept besides.
-    :ivar age_s: so long ago what is served was all that the source had; None: never since the start.
-    :ivar checked_s: so long ago it was compared with the source and equal to it; None: never since the start.
-    :ivar error: why it was not read, compared or agreed on last time; empty: it was.
-    :ivar kept_error: why what is served would not be there after a restart; empty: it would, or is not to be.
+    :ivar commit_us: of the served content, by the source's times; None: nothing is served yet.
+    :ivar agreed_us: the newest commit time that this node knows; if greater than `commit_us`, this node lags behind.
+    :ivar read_us: time up to which this node has read; None: nothing yet.
+    :ivar rows: keys in the served content.
+    :ivar uncommitted: further versions that are kept.
+    :ivar age_s: time since the served content was all that the source had; None: never since the start.
+    :ivar checked_s: time since it was compared with the source and equal; None: never since the start.
+    :ivar error: why the last read, comparison or agreement failed; empty: it did not.
+    :ivar kept_error: why the content would be lost by a restart; empty: it would not, or need not be kept.
     :ivar connected: to ZooKeeper.
-    :ivar members: live nodes, as last seen.
-    :ivar leader: who writes the next commit time; None: nobody who can.
-    :ivar holding_up: for which nodes the others wait.
-    :ivar left_out: which nodes are behind, and waited for by nobody.
+    :ivar members: live nodes at the last look.
+    :ivar leader: the node that writes the next commit time; None: no node can.
+    :ivar holding_up: nodes that the others wait for.
+    :ivar left_out: nodes that lag behind and are not waited for.
     :ivar reloads: how often everything was read anew.
-    :ivar refused_us: the last commit time to which this node did not go, because it has read something else; 0: none.
+    :ivar refused_us: the last commit time that this node refused, because its content differed; 0: none.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How caches stand, as their nodes have said it: for who looks from outside."""
+"""The state of caches, as their nodes have published it: for commands and other observers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ha_core.store.tree import Tree
 @dataclass(frozen=True, slots=True)
 class CacheStatus:
     """
-    :ivar commit_us: up to which all go; None: nothing was ever agreed on.
-    :ivar nodes: those that live, by id.
+    :ivar commit_us: the commit time that all nodes go to; None: there was none yet.
+    :ivar nodes: live nodes, by id.
     """
 
     name: str
@@ -23,18 +23,18 @@ class CacheStatus:
     nodes: tuple[LiveNode, ...]
 
     @property
-    def behind(self) -> Iterator[LiveNode]:
-        """Those that serve an older state than what was agreed."""
+    def lagging(self) -> Iterator[LiveNode]:
+        """Nodes that serve an older state than the agreed one."""
         return (node for node in self.nodes if node.published.main_us < (self.commit_us or 0))
 
     @property
     def troubled(self) -> Iterator[LiveNode]:
-        """Those that cannot read."""
+        """Nodes that cannot read."""
         return (node for node in self.nodes if node.published.trouble)
 
 
-def standings(tree: Tree) -> tuple[CacheStatus, ...]:
-    """All caches that somebody takes part in, by name."""
+def statuses(tree: Tree) -> tuple[CacheStatus, ...]:
+    """All caches with live nodes, by name."""
     found = []
     for name in sorted(map(decode, tree.children(ROOT))):
         nodes = CacheNodes(tree, name)

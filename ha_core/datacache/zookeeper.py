@@ -1,8 +1,8 @@
 """The recipe: how a node takes part in a cache's agreement, over the store's tree.
 
-All is level-triggered: a watch only says that something is to be read again, and what is written compares with what
-stands there. So watches that were lost with a session, replies that were lost, and nodes that were deleted by hand are
-healed by the next look.
+Everything is level-triggered: a watch only demands a new read, and writes are made where ZooKeeper's content differs
+from the wanted one. So watches lost with a session, lost replies, and nodes deleted by hand are repaired by the next
+look.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ha_core.store.tree import Create, Node, PreconditionError, Put, Reads, Remo
 
 RETRY_S = 0.2
 _ATTEMPTS = 10
-"""How often own writes are begun anew at once, after a lost reply or while others write."""
+"""How often own writes are repeated at once, after a lost reply or while other processes write."""
 
 
 class CacheNodes:
@@ -36,7 +36,7 @@ class CacheNodes:
         self._tree, self._paths, self.name = tree, Paths(name), name
 
     def create(self) -> None:
-        """What is missing of the cache's permanent nodes."""
+        """Create the missing permanent nodes of the cache."""
         wanted = [ROOT, self._paths.base, self._paths.commit, self._paths.sync, self._paths.reload, self._paths.changed]
 
         def write() -> None:
@@ -49,7 +49,7 @@ class CacheNodes:
         once(self._tree, f"creating the nodes of the cache {self.name}", write)
 
     def join(self, node: str, published: Published) -> None:
-        """Be there, waiting up to a session timeout and a half for the node of a predecessor that was killed.
+        """Register the node, waiting up to a session time-out and a half for that of a predecessor that was killed.
 
         :raises NodeIdTakenError: another live process has this id.
         """
@@ -61,7 +61,7 @@ class CacheNodes:
             time.sleep(RETRY_S)
 
     def publish(self, node: str, published: Published) -> LiveNode | None:
-        """Make the node say this, while the session lives; the other process that has the id, if one has."""
+        """Make the node hold the record, while the session lives; returns the other process that has the id, if any."""
         path, data = self._paths.node(node), published.to_bytes()
         for _ in range(_ATTEMPTS):
             session = self._tree.session
@@ -73,11 +73,11 @@ class CacheNodes:
             try:
                 self._tree.write([placed(path, data, found, ephemeral=True)])
             except (PreconditionError, ReplyLostError):
-                continue  # What stands there now is read, not guessed.
+                continue  # Read the node again.
         raise StoreUnavailableError(f"{path}: {_ATTEMPTS} writes were lost; the next look repeats it")
 
     def leave(self, node: str) -> None:
-        """Take the own node away at once, instead of at the session's end."""
+        """Delete the own node at once, instead of at the session's end."""
         path = self._paths.node(node)
         found = self._tree.get(path)
         if found is not None and found.owner == self._tree.session:
@@ -92,7 +92,7 @@ class CacheNodes:
         return (None if found is None else commit_from_bytes(found.data, self._paths.commit)), found
 
     def write_commit(self, commit: ContentCommit, node: str, read: Node | None) -> bool:
-        """In place of what was `read`; False: others were first, or nobody knows. Then it is to be read again."""
+        """Write if the node still is as `read`; False: another write came first, or it is unknown: read again."""
         try:
             self._tree.write([placed(self._paths.commit, commit_to_bytes(commit, node), read)])
         except (PreconditionError, ReplyLostError):
@@ -104,14 +104,14 @@ class CacheNodes:
         return Reloads() if found is None else Reloads.from_bytes(found.data, self._paths.reload)
 
     def changed(self, reads: Reads, wake: Callable[[], None] | None = None) -> tuple[int, int]:
-        """Another value than before: the source was changed."""
+        """A value that changes with each change of the source."""
         found = reads.get(self._paths.changed, wake)
         return (0, 0) if found is None else (found.created, found.version)
 
     def ask_reload(self, node: str | None = None) -> list[str]:
-        """Have a node, or all live ones, read everything anew; who they are.
+        """Ask a node, or all live ones, to read everything anew; returns their ids.
 
-        :raises UnknownNodeError: it is not there.
+        :raises UnknownNodeError: no live node has this id.
         """
         live = sorted(each.member.node for each in Members(self._tree, self._paths, lambda: None).read())
         if node is not None and node not in live:
@@ -124,35 +124,35 @@ class CacheNodes:
                 new = Reloads(old.nodes, old.everybody + 1)
             else:
                 new = Reloads({**old.nodes, node: old.nodes.get(node, 0) + 1}, old.everybody)
-            # A number that goes is a number that changes, so only those of nodes that are gone may go.
+            # Removing a number changes it, so only those of dead nodes may be removed.
             kept = {each: number for each, number in new.nodes.items() if each in live}
             data = Reloads(kept, new.everybody).to_bytes()
             self._tree.write([placed(self._paths.reload, data, found)])
 
-        once(self._tree, f"telling nodes of the cache {self.name} to reload", write)
+        once(self._tree, f"asking nodes of the cache {self.name} to reload", write)
         return live if node is None else [node]
 
     def announce(self) -> None:
-        """Have all nodes read the source at once, which has just been changed. Without it they do so by themselves."""
+        """Make all nodes read the source at once, after a change of it. Without this they read it later."""
 
         def write() -> None:
             found = self._tree.get(self._paths.changed)
             if found is not None:
                 self._tree.write([Put(self._paths.changed, b"", found.version)])
 
-        once(self._tree, f"telling nodes of the cache {self.name} of a change", write)
+        once(self._tree, f"notifying nodes of the cache {self.name} of a change", write)
 
     def members(self, reads: Reads, wake: Callable[[], None]) -> Members:
         return Members(reads, self._paths, wake)
 
 
 class Members:
-    """The live nodes. Only what has changed is read again."""
+    """The live nodes. Only changed ones are read again."""
 
     def __init__(self, reads: Reads, paths: Paths, wake: Callable[[], None]) -> None:
         self._reads, self._paths, self._wake = reads, paths, wake
         self._known: dict[str, LiveNode] = {}
-        """Node in ZooKeeper → what was read."""
+        """Name in ZooKeeper → the node as last read."""
         self._stale: set[str] = set()
         self._wakes: dict[str, Callable[[], None]] = {}
 
@@ -173,7 +173,7 @@ class Members:
         return list(self._known.values())
 
     def _read_one(self, name: str) -> None:
-        # Before it is read: what changes afterwards wakes again.
+        # Before the read, so that later changes wake again.
         self._stale.discard(name)
         path = f"{self._paths.sync}/{name}"
         wake = self._wakes.setdefault(name, self._wake_of(name))
@@ -196,7 +196,7 @@ class Members:
 
 
 def holder(node: LiveNode) -> str:
-    """Who has a node id, for people."""
+    """The process that has a node id, for people."""
     return f"{node.published.who or 'a process'} (ZooKeeper session 0x{node.session & 0xFFFF_FFFF_FFFF_FFFF:x})"
 
 

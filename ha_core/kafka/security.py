@@ -19,7 +19,7 @@ import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.tls.contexts import TlsFilesError
-from ha_core.tls.naming import named_files, told
+from ha_core.tls.naming import file_names, named_files
 from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
@@ -81,7 +81,7 @@ def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float 
 
 def fields_of(profile: SecurityProfile) -> dict[str, Any]:
     """A profile in the form that `profiles` reads, with its password: the caller must protect the file."""
-    tls = {} if profile.tls is None else {"tls": told(profile.tls)}
+    tls = {} if profile.tls is None else {"tls": file_names(profile.tls)}
     if profile.mechanism is None:
         return tls
     if profile.token_file:

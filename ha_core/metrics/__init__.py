@@ -1,1 +1,1 @@
-"""What processes show to Prometheus: the text, and the port on which it is asked for."""
+"""Metrics of processes for Prometheus: the text, and the port that serves it."""

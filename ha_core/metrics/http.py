@@ -37,11 +37,11 @@ class Asked(NamedTuple):
 
 
 JsonPage = Callable[[Asked], tuple[int, object]]
-"""From what is asked to status and body. It is called in a thread of the caller's."""
+"""Request → status and body. It is called in a thread of the caller's."""
 
 
 class HttpServer:
-    """`start` binds and serves, `stop` ends both. `render` gives the metrics, `unready` why clients should not come."""
+    """`start` binds and serves, `stop` ends both. `render` makes the metrics, `unready` the reasons against clients."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class HttpServer:
         setting: str,
         pages: Mapping[str, JsonPage] = {},
     ) -> None:
-        """:param setting: that says the port, for whoever has to change it.
-        :param pages: what else there is, by path.
+        """:param setting: the port's setting, for error texts.
+        :param pages: further pages, by path.
         """
         self._address, self._setting = (host, port), setting
         self._handler = _handler(render, unready, pages)
@@ -86,14 +86,13 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._callers: dict[socket.socket, None] = {}
-        """In the order in which they came."""
+        """In order of arrival."""
         self._changing = threading.Lock()
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # Each caller is a thread: one that opens connections and says nothing, or a letter now and then, must neither
-        # fill the process with them nor keep out the probe by whose answer the process lives. The oldest has had most
-        # time.
+        # Each caller is a thread: callers that open connections and send little or nothing must neither fill the
+        # process with threads nor keep out the liveness probe. The oldest is closed first: it has had most time.
         with self._changing:
             self._callers[request] = None
             if len(self._callers) > _MAX_CALLERS:
@@ -111,7 +110,7 @@ class _Server(ThreadingHTTPServer):
                 self._callers.pop(request, None)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that hangs up is no event."""
+        """A caller that hangs up is not worth a line."""
 
 
 def _handler(
@@ -133,8 +132,8 @@ def _handler(
                 reasons = list(unready())
                 self._send(503 if reasons else 200, _JSON, _json({"ready": not reasons, "reasons": reasons}))
             elif path == "/metrics":
-                # Any host may scrape, and rendering takes CPU time from serving clients: many scrapes at once would
-                # take all of it.
+                # Any host may scrape, and rendering takes CPU from serving clients: many scrapes at once would take all
+                # of it.
                 with one_at_a_time:
                     body = render()
                 self._send(200, CONTENT_TYPE, body)

@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: gauges and counters of what was counted elsewhere, when somebody scrapes."""
+"""Metrics in Prometheus' format: gauges and counters of values that are counted elsewhere, made at each scrape."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The state in ZooKeeper: `connect` gives a `Store`; `stack.memory_store` has its twin for tests."""
+"""The state in ZooKeeper: `connect` returns a `Store`; `stack.memory_store` has an equal in memory, for tests."""

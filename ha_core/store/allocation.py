@@ -1,4 +1,4 @@
-"""What is given out once: virtual node ids, client producer ids, and the id of the whole as clients see it."""
+"""Allocates numbers once: virtual node ids, client producer ids; and the cluster id that clients see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def next_to_bytes(number: int) -> bytes:
 
 
 def new_cluster_id() -> bytes:
-    """Like a cluster's own: 22 characters, no two installations alike."""
+    """Like a Kafka cluster id: 22 characters, unique for each installation."""
     return json.dumps({"cluster_id": urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")}).encode()
 
 
@@ -31,12 +31,12 @@ def _next(node: Node | None, path: str) -> tuple[int, int]:
 
 class Allocation(OnTree):
     def cluster_id(self) -> str:
-        """The id that clients see of all clusters together: made with the tree, the same for ever."""
+        """The cluster id that clients see: made with the tree, and never changed."""
         path = paths.CLUSTER_ID
         return value_of(str, self._tree.get(path), path, "cluster_id", "the cluster id")
 
     def allocate_node(self, key: str) -> int:
-        """The virtual node id of `key`, from 1; the same for the same key for ever."""
+        """The virtual node id of `key`, from 1; a key always gets the same id."""
         path, folder = paths.path_of(VirtualNode, key), VirtualNode.FOLDER
 
         def write() -> int:
@@ -57,7 +57,7 @@ class Allocation(OnTree):
         return {document.key: document.node_id for document in documents}
 
     def allocate_producer_ids(self, count: int = 1000) -> int:
-        """First id of a block of `count` client producer ids that nobody else gets."""
+        """First id of a block of `count` client producer ids, which is given out once."""
         if count < 1:
             raise ValueError(f"a block of {count} producer ids: at least 1")
 

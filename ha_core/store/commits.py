@@ -1,6 +1,6 @@
-"""Revisions: what one changes, the atomic write that makes it, and the note by which it is followed and recognised.
+"""Revisions: their content, the atomic write that makes one, and the note by which it is followed and recognised.
 
-The write holds the revision, the documents, the note and the check that nobody has taken the operation over.
+The write includes the revision, the documents, the note and the check that no other executor has taken over.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StateChange:
     :ivar deletes: (kind, name); operations cannot be deleted, their history stays.
     :ivar expected: the version read of every put and delete, None for "must not exist". Further entries are guards:
         documents that the decision was based on, and that must not have changed either.
-    :ivar change_id: unique; by it a change whose reply was lost is recognised, also by a later process.
+    :ivar change_id: unique; identifies a change whose reply was lost, also to a later process.
     :ivar operation: the operation on whose behalf the change is made, with the `epoch` that its executor holds:
         an executor that was taken over is refused. Both or neither.
     :ivar step: the operation's step, for the change note.
@@ -85,7 +85,7 @@ class StateChange:
 
 
 KEPT = 1000
-"""Notes kept. A watcher that is further behind reloads everything."""
+"""Notes kept. A watcher that lags further behind reloads everything."""
 PRUNED_EVERY = 100
 """Revisions between prunings, so that most commits do not list the notes."""
 
@@ -101,7 +101,7 @@ class Note(Part):
 
     @classmethod
     def of(cls, node: Node | None) -> Note | None:
-        """The note in a node; None where it is pruned or spoilt: either way nobody knows what changed."""
+        """The note in a node; None if it is pruned or damaged: either way the changed paths are unknown."""
         try:
             return None if node is None else cls.model_validate_json(node.data)
         except ValueError:
@@ -113,11 +113,11 @@ def revision_to_bytes(revision: int) -> bytes:
 
 
 def revision_of(node: Node | None) -> int:
-    """The revision that `/changes` holds."""
+    """The revision in `/changes`."""
     if node is None:
         raise StoreUnavailableError(
             f"{paths.CHANGES} is missing: the root was deleted or is another one; "
-            "restore it, or connect anew to create an empty state"
+            "restore it, or connect again to create an empty state"
         )
     return value_of(int, node, paths.CHANGES, "revision", "the newest revision")
 
@@ -134,7 +134,7 @@ def find_change(tree: Tree, change_id: str, after: int = 0) -> int | None:
 
 
 def prune_notes(tree: Tree, newest: int) -> None:
-    """Delete notes beyond the newest `KEPT`. Best effort: the change that it follows is made, whatever happens here."""
+    """Delete all but the newest `KEPT` notes. Best effort: a failure must not fail the commit that has been made."""
     try:
         oldest_kept = paths.note(newest - KEPT + 1)
         old = sorted(path for name in tree.children(paths.CHANGES) if (path := f"{paths.CHANGES}/{name}") < oldest_kept)
@@ -148,11 +148,11 @@ class Commits(OnTree):
     def commit(self, change: StateChange) -> int:
         """Make the change as one revision, all or nothing; returns the revision.
 
-        A change that was made already (same change_id, as far as the kept notes reach) returns its revision again.
+        A change that was made already (recognised by change_id among the kept notes) returns its revision again.
 
         :raises ConflictError: a document is not at its expected version.
         :raises FencedOffError: another executor has taken the operation over.
-        :raises TooLargeError: more than ZooKeeper takes in one request.
+        :raises TooLargeError: more than ZooKeeper accepts in one request.
         """
         tree = self._tree
         start = revision_of(tree.get(paths.CHANGES))
@@ -169,7 +169,7 @@ class Commits(OnTree):
 
 
 def _commit(tree: Tree, change: StateChange, document_ops: Sequence[Op]) -> int:
-    """:raises PreconditionError: somebody else's change came in between: begin anew, and all versions are checked."""
+    """:raises PreconditionError: another change came in between: call again, and all versions are checked."""
     node = tree.get(paths.CHANGES)
     revision = revision_of(node) + 1
     assert node is not None
@@ -211,7 +211,7 @@ def _document_ops(change: StateChange) -> list[Op]:
         ops.append(Remove(paths.path_of(kind, name), version))
     for kind, name in change.expected.keys() - set(change.written):
         version, path = change.expected[kind, name], paths.path_of(kind, name)
-        # ZooKeeper cannot check for absence: a node that can be made and removed again was absent.
+        # ZooKeeper cannot check for absence; creating and removing the node proves it.
         ops += [Create(path), Remove(path, 0)] if version is None else [Check(path, version)]
     return ops
 

@@ -40,14 +40,14 @@ _STATES: dict[str, State] = {
     KazooState.LOST: "lost",
 }
 _CLOSED = (ConnectionClosedError, AuthFailedError)
-"""Looked for before `_INTERRUPTED`: kazoo makes the first one a kind of SessionExpiredError."""
+"""Checked before `_INTERRUPTED`: the first of them is a kind of kazoo's SessionExpiredError."""
 _INTERRUPTED = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError)
 _PAUSE_S = 0.01
-"""kazoo fails what is pending shortly before it tells of the new state."""
+"""kazoo fails pending requests shortly before it reports the new state."""
 
 
 class ZooKeeperConnection:
-    """Sends requests over a session; a new session begins by itself when one is lost.
+    """Sends requests over a session; replaces a lost session by itself.
 
     :ivar patience_s: how long a call waits for an interrupted connection, and for its answer.
     """
@@ -74,10 +74,10 @@ class ZooKeeperConnection:
             time.sleep(_PAUSE_S)
 
     def read(self, send: Callable[[], Any], waits: bool) -> Any:
-        """The answer to a request that may be sent again.
+        """The answer to a request that may be repeated.
 
         :param send: sends it, returns kazoo's asynchronous result.
-        :param waits: for a lost connection to return; else it fails at once.
+        :param waits: for a lost connection to return; else the call fails at once.
         :raises NoNodeError: kazoo's.
         """
         deadline = time.monotonic() + self.patience_s
@@ -91,9 +91,9 @@ class ZooKeeperConnection:
                 time.sleep(_PAUSE_S)
 
     def write(self, send: Callable[[], Any]) -> Any:
-        """The answer to a request that must not be sent again unseen.
+        """The answer to a request that must not be repeated without looking.
 
-        :raises ReplyLostError: it was sent, or may be, and there is no answer.
+        :raises ReplyLostError: it was sent, or may have been, and there is no answer.
         """
         self._wait_connected(self.patience_s)
         return self._answer(send, "write", self.patience_s)
@@ -144,7 +144,7 @@ class ZooKeeperConnection:
             self.client.stop()
             self.client.close()
         except KazooException as error:
-            # Its thread is stuck in a dead connection; the session ends by its timeout.
+            # Its thread is stuck in a dead connection; the session ends by its time-out.
             log.warning("the ZooKeeper session was not closed in order: %s", error)
 
     def _on_state(self, state: str) -> None:
@@ -183,32 +183,32 @@ def open_connection(
 
 
 def _secured(security: StoreSecurity) -> dict[str, Any]:
-    """What kazoo is told. StoreSecurityError: the files of TLS cannot be used."""
-    told: dict[str, Any] = {}
+    """kazoo's arguments. StoreSecurityError: the TLS files cannot be used."""
+    options: dict[str, Any] = {}
     if security.tls is not None:
         try:
             context_of(security.tls, as_plain=False)
         except TlsFilesError as error:
             raise StoreSecurityError(f"TLS to ZooKeeper: {error}") from None
-        told["handler"] = TlsHandler(security.tls)
+        options["handler"] = TlsHandler(security.tls)
     if security.username:
-        told["auth_data"] = {("digest", f"{security.username}:{security.password}")}
-        told["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
-    return told
+        options["auth_data"] = {("digest", f"{security.username}:{security.password}")}
+        options["default_acl"] = [make_digest_acl(security.username, security.password, all=True)]
+    return options
 
 
 def _over(security: StoreSecurity) -> str:
-    """kazoo does not say why a handshake fails; it logs it."""
+    """A hint for TLS, since kazoo only logs why a handshake fails."""
     if security.tls is None:
         return " without TLS"
     return " over TLS: at its secure port, with a certificate of the authority and for the name that are expected here"
 
 
 def _unresolved(hosts: str) -> str:
-    """Which names mean nothing here: kazoo only says that nobody answered."""
+    """A hint for host names that do not resolve: kazoo only reports that no server answered."""
     names = []
-    for one in hosts.partition("/")[0].split(","):
-        host = one.strip().rpartition(":")[0].strip("[]") or one.strip()
+    for entry in hosts.partition("/")[0].split(","):
+        host = entry.strip().rpartition(":")[0].strip("[]") or entry.strip()
         try:
             socket.getaddrinfo(host, None)
         except OSError:

@@ -1,5 +1,5 @@
-"""Deletions that clients ask for. Gateways write two kinds of documents: requests to delete a moved topic, which
-caretakers carry out and answer, and the offsets below which records were deleted, which moves read."""
+"""Deletions by clients. Gateways write two kinds of documents: requests to delete a moved topic, which caretakers
+execute and answer, and the offsets below which records were deleted, which moves read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ha_core.store.errors import ConflictError
 from ha_core.store.tree import Check, Node, OnTree, Op, PreconditionError, once, placed, remove
 
 Deleted = dict[tuple[str, int], int]
-"""(topic, partition) → client offset below which all is deleted."""
+"""(topic, partition) → client offset below which all records are deleted."""
 
 
 class Deletions(OnTree):
     def request_deletion(self, request: DeletionRequest) -> None:
-        """Write it down, or an answer to it. A second request for the same topic replaces the first."""
+        """Store a request, or its answer. A second request for a topic replaces the first."""
         path = paths.path_of(DeletionRequest, request.name)
 
         def write() -> None:
@@ -27,22 +27,22 @@ class Deletions(OnTree):
         once(self._tree, f"the request to delete topic {request.name}", write)
 
     def settle_deletion(self, name: str) -> None:
-        """Remove the request for a topic, whatever it says."""
+        """Remove the request for a topic, whatever its content."""
         path = paths.path_of(DeletionRequest, name)
         once(self._tree, f"the request to delete topic {name}", partial(remove, self._tree, path))
 
     def requested_deletions(self) -> list[DeletionRequest]:
-        """All that are there; those that this version cannot read are left out."""
+        """All requests; those that this version cannot read are left out."""
         if not nodes_of(self._tree, DeletionRequest.FOLDER):
             return []
         return list(readable(self._tree, DeletionRequest))
 
     def keep_deleted(self, topic: Topic, below: Mapping[int, int]) -> None:
-        """Write down the client offsets below which records were deleted, if the topic's document has not changed: a
-        move that has fenced it reads these offsets once, under its fence.
+        """Store the client offsets below which records were deleted, if the topic's document has not changed: a move
+        that has fenced the topic reads these offsets once, under its fence.
 
         :raises ConflictError: the document has changed.
-        :raises UnreadableDocumentError: this version cannot read what was written down before.
+        :raises UnreadableDocumentError: this version cannot read the stored offsets.
         """
         at, path = paths.path_of(Topic, topic.name), paths.path_of(DeletedRecords, topic.name)
 
@@ -64,18 +64,18 @@ class Deletions(OnTree):
         once(self._tree, f"which records of topic {topic.name} are deleted", write)
 
     def deleted_records(self, topics: Collection[str]) -> Deleted:
-        """The recorded offsets of these topics.
+        """The stored offsets of these topics.
 
         :raises UnreadableDocumentError: this version cannot read one of the documents. Without it, a move would serve
-            records whose deletion a client was told of.
+            records whose deletion a client was answered.
         """
         wanted = [paths.path_of(DeletedRecords, name) for name in sorted(topics)]
         found = demanded(self._tree, DeletedRecords, "a move may serve records again that clients have deleted", wanted)
-        return {(one.name, partition): offset for one in found for partition, offset in one.below.items()}
+        return {(deleted.name, partition): offset for deleted in found for partition, offset in deleted.below.items()}
 
     def lower_deleted(self, topic: str, known: Mapping[int, int], below: Mapping[int, int]) -> None:
-        """Lower the offsets of some partitions, if they still are as in `known`: the log has records below its offset,
-        so it is a new log that was made after the deletion."""
+        """Lower the offsets of some partitions, if they still equal `known`: the log has records below its offset, so
+        it is a new log that was made after the deletion."""
         path = paths.path_of(DeletedRecords, topic)
 
         def write() -> None:

@@ -1,4 +1,4 @@
-"""Documents as bytes: JSON, except that long maps and last sequences are compressed. And reading many of them."""
+"""Documents as bytes: JSON, with long maps and last sequences compressed. And reading many of them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ V = TypeVar("V", int, str)
 
 
 def to_bytes(document: Document) -> bytes:
-    """As stored. Whatever has to fit into a write is measured by this."""
+    """As stored. Limits on the size of writes are checked against this."""
     data = document.to_bytes()
     longest = document.PLAIN_BYTES
     return zlib.compress(data) if longest is not None and len(data) > longest else data
 
 
 def from_bytes(kind: type[D], data: bytes, path: str) -> D:
-    """Parse what is stored at `path`, in either form.
+    """Parse the document stored at `path`, in either form.
 
     :raises UnreadableDocumentError: not a document of this kind, or more than 64 MiB when decompressed.
     """
@@ -83,9 +83,9 @@ def demanded(tree: Reads, kind: type[D], cost: str, wanted: Sequence[str] | None
 
 
 def value_of(kind: type[V], node: Node | None, path: str, key: str, what: str) -> V:
-    """The one value of a node that holds no document.
+    """The value of a node that holds a single value and no document.
 
-    :raises StoreError: it is not there.
+    :raises StoreError: there is none.
     """
     try:
         return kind(json.loads(b"null" if node is None else node.data)[key])

@@ -1,4 +1,4 @@
-"""What can go wrong in the store. Each text names the thing, what was found and the way out."""
+"""Errors of the store. Each text names the thing, the value found and the way out."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreSecurityError(StoreError):
-    """What says how ZooKeeper is reached cannot be used: names file, key and remedy."""
+    """The configuration for reaching ZooKeeper cannot be used: names file, key and remedy."""
 
 
 class NoStateError(StoreError):
-    """ZooKeeper answers, and has no state at the root that was named."""
+    """ZooKeeper answers, and has no state at the given root."""
 
     @classmethod
     def at(cls, hosts: str, root: str, others: list[str]) -> NoStateError:
         """:param others: roots that have a state."""
-        known = f" There is one at {', '.join(others)}." if others else ""
+        hint = f" There is one at {', '.join(others)}." if others else ""
         return cls(
-            f"ZooKeeper at {hosts} has no state of Switchyard at {root or '/'}.{known} Correct --root or "
+            f"ZooKeeper at {hosts} has no state of Switchyard at {root or '/'}.{hint} Correct --root or "
             "SWITCHYARD_ROOT, or --zookeeper. A new installation begins with `switchyard clusters add`."
         )
 
 
 class ConflictError(StoreError):
-    """Somebody else changed a document since it was read. Nothing was written.
+    """Another process changed a document since it was read. Nothing was written.
 
     :ivar path: the document, relative to the root.
     :ivar expected: the version that the change was based on; None: it must not exist.
@@ -40,7 +40,7 @@ class ConflictError(StoreError):
         self.path, self.expected, self.found = path, expected, found
         super().__init__(
             f"{path} is {_version(found)}, the change was based on {_version(expected)}: "
-            "somebody else changed it; read the state again and repeat the change on it"
+            "another process changed it; read the state again and repeat the change on it"
         )
 
 
@@ -49,7 +49,7 @@ def _version(version: int | None) -> str:
 
 
 def _hex(session: int) -> str:
-    """As ZooKeeper's own logs write it, which take the 64 bits as unsigned."""
+    """As in ZooKeeper's own logs, which print the 64 bits as unsigned."""
     return f"0x{session & 0xFFFF_FFFF_FFFF_FFFF:x}"
 
 
@@ -58,15 +58,15 @@ class TooLargeError(StoreError):
 
 
 class OvertakenError(StoreError):
-    """Somebody else was faster with the same; or it may be done, and the reply is lost. Read again, and repeat it."""
+    """Another process wrote first, or the write was made and its reply is lost. Read again, and repeat it."""
 
 
 class OlderDatabaseError(StoreError):
-    """What was published came from a newer state of the platform's database than the one at hand."""
+    """The published state comes from a newer state of the platform's database than the present one."""
 
 
 class QuotaPublishedError(StoreError):
-    """A quota of the platform is changed there only: what is written past it would not last."""
+    """A quota of the platform can be changed there only: the next publication would revert another change."""
 
     def __init__(self, entity: str) -> None:
         super().__init__(
@@ -75,11 +75,11 @@ class QuotaPublishedError(StoreError):
 
 
 class QuotaNameTakenError(StoreError):
-    """A quota would lie where another one does: a user and a topic with dots between them, or a client id."""
+    """A quota would have another quota's path: names may have dots, so `user.topic` can equal a client id."""
 
     def __init__(self, path: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"{path} holds the quota for {found}, and that for {wanted} would lie there too, because names have dots. "
+            f"{path} holds the quota for {found}, and that for {wanted} would have this path too, because of dots.  "
             "Nothing was written: remove that one first, or limit the user, or an instance of the user, instead."
         )
 
@@ -124,11 +124,11 @@ class StillHeldError(StoreError):
 
 
 class AlreadyRegisteredError(StoreError):
-    """Another live session has registered under the same name."""
+    """Another live session has registered that name."""
 
     def __init__(self, what: str, session: int, waited_s: float) -> None:
         """:param what: kind and name, as in `gateway gw-1`."""
         super().__init__(
             f"{what} is registered by ZooKeeper session {_hex(session)}, still after {waited_s:.1f} s: "
-            "another process runs under this name; give each one of its own"
+            "another process runs under this name; give each its own"
         )

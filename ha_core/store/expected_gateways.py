@@ -1,4 +1,4 @@
-"""Gateways that should be alive: what an ephemeral record cannot say once its gateway has died."""
+"""Gateways that should be alive: an ephemeral record is gone when its gateway has died."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExpectedGateways(OnTree):
         once(self._tree, f"expecting gateway {expected.gateway}", write)
 
     def forget_gateway(self, gateway: str) -> bool:
-        """Expect the gateway no longer. → whether it was expected."""
+        """Expect the gateway no longer; returns whether it was expected."""
         forget = partial(remove, self._tree, paths.path_of(ExpectedGateway, gateway))
         return once(self._tree, f"forgetting gateway {gateway}", forget)
 

@@ -1,4 +1,4 @@
-"""Gateways, and whoever else is there as long as its session: an ephemeral node, made again after a session loss."""
+"""Registrations, of gateways and others: ephemeral nodes, which are made again after a session loss."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ D = TypeVar("D", bound=Document)
 
 RETRY_S = 0.2
 CHECK_S = 5.0
-"""How often the node is looked at when nothing happens: it heals what an operator deleted by hand."""
+"""How often the node is checked without an event: this restores a node that an operator deleted by hand."""
 
 
 class Registration(Generic[D]):
     """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs.
 
-    :ivar session: that the node was last seen to be of; another one than before: it was gone for a while.
+    :ivar session: the node's session at the last check; a new value means that the node was gone for a while.
     """
 
     def __init__(self, tree: Tree, record: D) -> None:
@@ -57,15 +57,15 @@ class Registration(Generic[D]):
         self._wake.set()
 
     def held(self) -> bool:
-        """Whether the node is this session's, asked afresh; False: another session has it.
+        """Whether the node belongs to this session now; False: another session has it.
 
-        :raises StoreUnavailableError: nobody can say, at once where the connection is lost.
+        :raises StoreUnavailableError: ZooKeeper does not answer; at once where the connection is lost.
         """
         self._tree.confirm()
         return self._repair() is None
 
     def close(self) -> None:
-        """Delete the node (by itself at the session's end if ZooKeeper is out of reach)."""
+        """Delete the node (it vanishes at the session's end if ZooKeeper is out of reach)."""
         if self._closing:
             return
         self._closing = True
@@ -109,24 +109,24 @@ class Registration(Generic[D]):
             except StoreUnavailableError as error:
                 log.warning("%s is not registered: %s", self._what, error)
             except StoreError as error:
-                # Of this record, as that it is too large. The next one may be another.
+                # The fault is this record's, for example its size. The next one may be accepted.
                 log.warning("%s stays as it was: %s", self._what, error)
                 delay_s = CHECK_S
             else:
                 if other is None:
                     delay_s, named = CHECK_S, 0
                 elif other != named:
-                    # Once: it is looked at five times a second, for as long as the other one lives.
+                    # Logged once: this runs five times a second for as long as the other session lives.
                     named = other
                     log.error(
                         "%s: ZooKeeper session 0x%x has registered the same name: another process runs under it; "
-                        "give each one of its own",
+                        "give each its own",
                         self._what,
                         other,
                     )
 
     def _repair(self) -> int | None:
-        """Make the node hold the newest record; returns the other session that has the node, if one has."""
+        """Make the node hold the newest record; returns the session that has the node, if it is another one."""
         with self._work:
             while True:
                 record = self._record
@@ -143,12 +143,12 @@ class Registration(Generic[D]):
                 try:
                     self._tree.write([placed(self._path, data, node, ephemeral=True)])
                 except (PreconditionError, ReplyLostError):
-                    # What stands there now is read, not guessed: also whether a write whose reply was lost is ours.
+                    # Read the node again: that also shows whether a write whose reply was lost is ours.
                     continue
 
 
 def record_at(path: str, data: bytes) -> GatewayRecord:
-    """A live gateway whose record cannot be read is still there: operations must wait for it, not skip it."""
+    """A live gateway with an unreadable record is still there: operations must wait for it, not skip it."""
     try:
         return GatewayRecord.from_bytes(data, path)
     except UnreadableDocumentError as error:

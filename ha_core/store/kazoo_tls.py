@@ -1,4 +1,4 @@
-"""TLS for kazoo: by this project's contexts, which verify names and follow their files."""
+"""TLS for kazoo: with this project's contexts, which verify names and follow their files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ha_core.wire.tls_files import TlsFiles
 
 
 class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo is not typed
-    """Opens connections over TLS, and knows of bytes that no selector tells of."""
+    """Opens connections over TLS, and reports decrypted bytes that a selector cannot see."""
 
     def __init__(self, files: TlsFiles) -> None:
         super().__init__()
         self._files = files
 
     def create_connection(self, address: Any, hostname: str | None = None, timeout: Any = None, **_: Any) -> Any:
-        """kazoo resolves names first, so that `address` is a number; `hostname` is what was configured."""
+        """kazoo resolves names first, so `address` is numeric; `hostname` is the configured name."""
         sock = socket.create_connection(address, timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""What was last seen of clusters: replaced a cluster at a time, outside of the revisions that gateways follow."""
+"""Recorded facts of clusters: replaced one cluster at a time, outside the revisions that gateways follow."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from ha_core.store.tree import OnTree, Op, PreconditionError, Remove, existing, 
 BATCH_BYTES = 500_000
 BATCH_NODES = 500
 LOOK = timedelta(minutes=2)
-"""So long a look at a cluster takes at most."""
+"""Longest time of one reading of a cluster."""
 
 K = TypeVar("K", KnownTopic, KnownGroup)
 
 
 class KnownClusters(OnTree):
     def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
-        """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision.
+        """Replace all recorded topics, or groups, of a cluster by those `seen` now. It makes no revision.
 
-        What somebody has renewed since that look began stays.
+        Facts that another process has renewed since that reading began stay.
         """
         wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
         gone = dict.fromkeys(path for path in self._all_known(kind, cluster) if path not in wanted)
         at = max((one.at for one in seen), default="")
         for batch in portions({**wanted, **gone}.items(), BATCH_BYTES, _size, BATCH_NODES):
-            # Whoever looks at the same time has seen the same cluster: the last one may win.
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, at, dict(batch)))
+            # Readings at the same time have seen the same cluster: the last one may win.
+            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, at, dict(batch)))
 
     def renew_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
-        """Replace what is known of some topics, or groups, by what was just `seen`; the others stay."""
+        """Replace the facts of some topics, or groups, by those `seen` now; the others stay."""
         wanted: dict[str, bytes | None] = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
         for batch in portions(wanted.items(), BATCH_BYTES, _size, BATCH_NODES):
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, "", dict(batch)))
+            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, "", dict(batch)))
 
     def forget_known(self, kind: type[K], cluster: str, names: Collection[str]) -> None:
-        """Drop what is known of topics, or groups, that do not exist any more."""
+        """Remove the facts of topics, or groups, that do not exist any more."""
         gone = dict.fromkeys(paths.path_of(kind, known_key(cluster, name)) for name in names)
         for batch in portions(gone.items(), BATCH_BYTES, _size, BATCH_NODES):
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, kind, "", dict(batch)))
+            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, "", dict(batch)))
 
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
-        """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
+        """The recorded facts of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
         if names is None:
             wanted = self._all_known(kind, cluster)
         else:
@@ -58,13 +58,13 @@ class KnownClusters(OnTree):
         return {document.name: document for document in readable(self._tree, kind, wanted)}
 
     def known_names(self, kind: type[K], cluster: str) -> set[str]:
-        """Of which topics, or groups, something is known in a cluster."""
+        """Names of the recorded topics, or groups, of a cluster."""
         prefix = f"{kind.FOLDER}/{paths.encode(f'{cluster}:')}"
         return {paths.decode(path.removeprefix(prefix)) for path in self._all_known(kind, cluster)}
 
     def known_ages_s(self, kind: type[K], cluster: str, names: Collection[str]) -> dict[str, float]:
-        """Seconds since what is known of each was written, by ZooKeeper's clock alone: of whoever wrote it and whoever
-        asks only that one counts. Below zero where that clock was set back since."""
+        """Seconds since the facts of each were written, by ZooKeeper's clock: the only one that all writers and readers
+        share. Negative where that clock was set back since."""
         now_ms = self._now_ms()
         named = {paths.path_of(kind, known_key(cluster, name)): name for name in names}
         nodes = existing(self._tree, list(named))
@@ -75,7 +75,7 @@ class KnownClusters(OnTree):
         return [path for path in nodes_of(self._tree, kind.FOLDER) if path.startswith(prefix)]
 
     def _now_ms(self) -> int:
-        """What time it is for the tree: when a node was written that is written now, by us or by somebody else."""
+        """The tree's time: that of a node written now, by this process or by another."""
         before = self._tree.get(paths.CLOCK)
 
         def write() -> int:
@@ -83,18 +83,18 @@ class KnownClusters(OnTree):
                 self._tree.write([placed(paths.CLOCK, b"", before)])
             written = look()
             if written is None:
-                raise StoreUnavailableError(f"{paths.CLOCK} is deleted all the time; repeat it")
+                raise StoreUnavailableError(f"{paths.CLOCK} is deleted again and again; repeat it")
             return written
 
         def look() -> int | None:
             node = self._tree.get(paths.CLOCK)
             return None if node is None or node == before else node.written_ms
 
-        return once(self._tree, "asking what time it is", write, look)
+        return once(self._tree, "reading ZooKeeper's clock", write, look)
 
     def _replace(self, kind: type[K], at: str, batch: Mapping[str, bytes | None]) -> None:
         """:param batch: path → bytes, None to remove.
-        :param at: when the look began that it comes from; what is of a later one stays. Empty: nothing does.
+        :param at: when the reading began; facts of later readings stay. Empty: all are replaced.
         """
         order = sorted(batch)
         ops: list[Op] = []
@@ -111,7 +111,7 @@ class KnownClusters(OnTree):
 
 
 def _renewed(kind: type[K], path: str, data: bytes, at: str) -> bool:
-    """Whether what is stored was seen after a look began. A clock that is far ahead counts for nothing: what it wrote
+    """Whether the stored facts were read after `at`. Times far in the future are ignored: such a node
     would stay for as long."""
     try:
         stored = datetime.fromisoformat(documents.from_bytes(kind, data, path).at)

@@ -1,4 +1,4 @@
-"""The mirrors, and what the job that copies them says to its tasks and hears of them: outside of revisions."""
+"""The mirrors, and the documents by which the mirror job's driver and tasks talk: outside of revisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, exi
 log = logging.getLogger(__name__)
 
 Versioned = tuple[MirrorTask, int | None]
-"""A document, and the version of its node that it follows on; None: there is none yet."""
+"""A document, and the node version that it replaces; None: there is no node yet."""
 
 
 class MirrorsFound(NamedTuple):
@@ -44,50 +44,52 @@ class Mirroring(OnTree):
         return MirrorsFound(found, unreadable)
 
     def lost_tails(self) -> list[LostTail]:
-        """What forced switches have left behind, by key.
+        """The lost tails of forced switches, by key.
 
-        :raises UnreadableDocumentError: this version cannot read one. Without it, the only log with some records would
-            be deleted as a copy that is not needed, or mirrored over.
+        :raises UnreadableDocumentError: this version cannot read one. Without it, the only log with some records could
+            be deleted as an unneeded copy, or be mirrored over.
         """
-        return demanded(self._tree, LostTail, "what its cluster alone holds is neither counted nor kept from deletion")
+        return demanded(
+            self._tree, LostTail, "records that only its cluster has are neither counted nor kept from deletion"
+        )
 
     def mirror_reports(self) -> dict[int, MirrorReport]:
-        """slot → what its task says; those without a task are missing."""
+        """slot → its task's report; slots without a task are missing."""
         return {report.slot: report for report in readable(self._tree, MirrorReport)}
 
     def follow_mirror_copies(self) -> FollowedCopies:
-        """What the tasks say of what lies in the copies, cheap to ask for again and again."""
+        """Follows the tasks' positions in the copies; cheap to poll."""
         return FollowedCopies(self._tree)
 
     def mirror_syncs(self) -> list[MirrorSync]:
-        """What mirrors have not got besides records, by key."""
+        """Differences of mirrors other than records, by key."""
         return list(readable(self._tree, MirrorSync))
 
     def keep_mirror_sync(self, found: MirrorSync) -> None:
-        """Replaces what was found at an earlier look, whoever took it."""
+        """Replaces the result of an earlier look, of any process."""
         path = paths.path_of(MirrorSync, found.key)
         data = documents.to_bytes(found)
 
         def write() -> None:
             self._tree.write([placed(path, data, self._tree.get(path))])
 
-        once(self._tree, f"what mirrors of {found.source} lack in {found.target}", write)
+        once(self._tree, f"the differences of mirrors of {found.source} in {found.target}", write)
 
     def mirror_slots(self) -> dict[int, int]:
-        """slot → version of its document, whatever that says."""
+        """slot → version of its document, whatever its content."""
         nodes = existing(self._tree, nodes_of(self._tree, MirrorTask.FOLDER))
         named = ((paths.decode(path.rpartition("/")[2]), node.version) for path, node in nodes)
-        # What has another name is nobody's slot, and must not keep every driver from beginning.
+        # A node with another name is no slot, and must not prevent every driver from starting.
         return {int(name): version for name, version in named if name.isdecimal()}
 
     def follow_mirror_task(self, slot: int) -> FollowedTask:
-        """What a slot is to copy, cheap to ask for again and again."""
+        """Follows the task of a slot; cheap to poll."""
         return FollowedTask(self._tree, slot)
 
     def write_mirror_tasks(self, tasks: Mapping[int, Versioned]) -> dict[int, int]:
-        """Replaces what slots are to copy, all of them or none; slot → new version.
+        """Replaces the tasks of slots, all or none; slot → new version.
 
-        :raises ConflictError: somebody else has written one of them. Another driver leads then.
+        :raises ConflictError: another driver has written one of them, and leads then.
         """
         expected = {paths.path_of(MirrorTask, task.name): version for task, version in tasks.values()}
         data = {paths.path_of(MirrorTask, task.name): documents.to_bytes(task) for task, _ in tasks.values()}
@@ -112,11 +114,11 @@ class Mirroring(OnTree):
             wanted = zip(data.items(), versions.values(), strict=True)
             return versions if found == {path: (text, version) for (path, text), version in wanted} else None
 
-        return once(self._tree, "writing who copies what", write, written) if ops else {}
+        return once(self._tree, "writing the tasks of copiers", write, written) if ops else {}
 
 
 class FollowedTask:
-    """The document of a slot, which is parsed only when it has changed."""
+    """The document of a slot, parsed only when it has changed."""
 
     def __init__(self, tree: Tree, slot: int) -> None:
         self._tree, self._path = tree, paths.path_of(MirrorTask, str(slot))
@@ -124,7 +126,7 @@ class FollowedTask:
         self._task: MirrorTask | None = None
 
     def read(self) -> MirrorTask | None:
-        """As it is now; None: there is none.
+        """The current document; None: there is none.
 
         :raises UnreadableDocumentError: this version cannot read it.
         """
@@ -137,14 +139,14 @@ class FollowedTask:
 
 
 class FollowedCopies:
-    """The documents of all slots, of which those are parsed that have changed."""
+    """The documents of all slots; changed ones are parsed."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known: dict[str, tuple[bytes, MirrorCopies | None]] = {}
 
     def read(self) -> list[MirrorCopies]:
-        """As they are now; those that this version cannot read are left out."""
+        """The current documents; those that this version cannot read are left out."""
         before, self._known = self._known, {}
         for path, node in existing(self._tree, nodes_of(self._tree, MirrorCopies.FOLDER)):
             data, document = before.get(path, (None, None))

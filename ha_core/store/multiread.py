@@ -18,18 +18,18 @@ _HEADER = struct.Struct("!i?i")
 """Type, done, error: before each part, and once more with done at the end."""
 _LENGTH = struct.Struct("!i")
 _STAT = struct.Struct("!q16xqi8xq16x")
-"""Of the 68 bytes of a node's stat: the write that made it, time of its last write, version and ephemeral owner."""
+"""Fields of the 68 bytes of a node's stat: zxid of its creation, time of its last write, version, ephemeral owner."""
 
 FIRST_BATCH = 50
 MAX_BATCH = 500
 """Paths per request; more bring nothing."""
 TARGET_REPLY_BYTES = 4_000_000
-"""The server builds a reply in memory as a whole, so large documents are read in smaller batches."""
+"""The server builds a whole reply in memory, so large documents are read in smaller batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """A request in the form that kazoo's connection sends and reads."""
+    """A request that kazoo's connection can send, and whose reply it can read."""
 
     paths: Sequence[str]
     type: ClassVar[int] = 22
@@ -70,7 +70,7 @@ class MultiRead:
 
 
 def read_in_batches(paths: Sequence[str], read: Callable[[Sequence[str]], list[Node | None]]) -> list[Node | None]:
-    """All nodes, with batches as large as the documents allow."""
+    """All nodes, in batches as large as the documents allow."""
     nodes: list[Node | None] = []
     batch = FIRST_BATCH
     while len(nodes) < len(paths):

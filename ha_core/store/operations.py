@@ -1,7 +1,7 @@
-"""Operations: their locks, their append-only history, and who may execute one: epoch and hold.
+"""Operations: their locks, their append-only history, and the executor: epoch and hold.
 
-The epoch is the ZooKeeper version of a node of its own; whoever takes the operation over writes it, and every write on
-behalf of the operation checks it. So an executor that was believed dead and wakes up again cannot write any more.
+The epoch is the ZooKeeper version of a node of its own; taking an operation over writes it, and every write on behalf
+of the operation checks it. So an executor that was believed dead and wakes up again can no longer write.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WAIT_STEP_S = 0.1
 
 
 class ExecutorHold(NamedTuple):
-    """Who works on an operation: the executor of `epoch`, as long as it is held."""
+    """The executor of `epoch` works on the operation as long as `held` is true."""
 
     epoch: int
     held: bool
@@ -95,7 +95,7 @@ class Operations(OnTree):
             own = [paths.path_of(Lock, lock.key) for lock in self.locks() if lock.operation == operation_id]
             return [Remove(path, node.version) for path, node in existing(self._tree, own)]
 
-        # Doing it again is harmless, and tells whether the first one was done.
+        # Repeating it is harmless, and shows whether the first one was done.
         self._write_fenced(operation_id, epoch, f"releasing the locks of {operation_id}", removals)
 
     def locks(self) -> list[Lock]:
@@ -104,13 +104,13 @@ class Operations(OnTree):
         return sorted((_lock_at(path, node) for path, node in nodes), key=lambda lock: lock.key)
 
     def lock_keys(self) -> frozenset[str]:
-        """The keys of all locks, without reading whose they are."""
+        """The keys of all locks, without reading their operations."""
         return frozenset(map(paths.decode, self._tree.children(Lock.FOLDER)))
 
     def take_over(self, operation_id: str, wait_s: float = 0.0) -> int:
         """Fence off every earlier executor; returns the new epoch.
 
-        :param wait_s: how long to wait for a dead executor's hold to vanish: up to the session timeout.
+        :param wait_s: how long to wait for a dead executor's hold to vanish: up to the session time-out.
         :raises StillHeldError: an executor works on it.
         :raises UnknownOperationError: there is no such operation.
         """
@@ -124,7 +124,7 @@ class Operations(OnTree):
                 if node is None:
                     raise UnknownOperationError(operation_id)
                 try:
-                    # That the holder can be made and removed again proves that nobody holds at this very moment.
+                    # Creating and removing the holder node proves that there is no holder at this very moment.
                     self._tree.write([Create(holder), Remove(holder, 0), Put(epoch_path, nonce, node.version)])
                 except PreconditionError as refused:
                     if refused.index == 0:
@@ -152,7 +152,7 @@ class Operations(OnTree):
 
     def require_epoch(self, operation_id: str, epoch: int) -> None:
         """Ask ZooKeeper's leader whether the epoch still is the operation's. :raises FencedOffError:"""
-        # It changes nothing: asked again, it tells the same or better.
+        # It changes nothing, so it may be repeated.
         self._write_fenced(operation_id, epoch, f"asking for the epoch of {operation_id}", list)
 
     def holding(self, operation_id: str) -> ExecutorHold | None:
@@ -162,7 +162,7 @@ class Operations(OnTree):
 
     @contextmanager
     def hold(self, operation_id: str, epoch: int) -> Iterator[None]:
-        """While inside, nobody can take the operation over, as long as this session lives.
+        """While inside, no other executor can take the operation over, as long as this session lives.
 
         :raises FencedOffError: taken over before.
         :raises StillHeldError: another executor holds it.
@@ -188,7 +188,7 @@ class Operations(OnTree):
             self._let_go(path, nonce)
 
     def _let_go(self, path: str, nonce: bytes) -> None:
-        """The step is over whatever happens here; a node that cannot be deleted goes with the session."""
+        """The step is over even if this fails: a node that cannot be deleted goes with the session."""
 
         def write() -> None:
             if node := self._written(path, nonce):
@@ -236,10 +236,10 @@ class Operations(OnTree):
         recognise: Callable[[], object] = lambda: None,
         refused: Callable[[], None] = lambda: None,
     ) -> None:
-        """Write what `ops` finds to be written, as long as the epoch is the operation's; anew where others were faster.
+        """Write the result of `ops` while the epoch is the operation's; again where other writes came first.
 
         :param recognise: see `once`.
-        :param refused: raises where it is of no use to begin anew.
+        :param refused: raises where it is of no use to repeat the write.
         """
 
         def write() -> object:
@@ -257,16 +257,16 @@ class Operations(OnTree):
         once(self._tree, what, write, recognise)
 
     def _written(self, path: str, data: bytes) -> Node | None:
-        """The node at `path` if it holds just this: what was written, with a reply that was lost."""
+        """The node at `path` if it holds exactly `data`, so that a write whose reply was lost was made."""
         node = self._tree.get(path)
         return node if node is not None and node.data == data else None
 
     def operations(self, limit: int, before: str | None = None) -> list[Operation]:
-        """A page of all operations ever run, newest first by the time in their ids; no more than it are read.
+        """A page of all operations ever run, newest first by the time in their ids. No more than `limit` are read.
 
         Those that this version cannot read are left out.
 
-        :param before: an operation's id: only older ones, as the last of one page names the next.
+        :param before: an operation's id: only older ones; the last id of a page names the next page.
         """
         names = sorted(map(paths.decode, self._tree.children(Operation.FOLDER)), key=_age, reverse=True)
         if before is not None:
@@ -279,8 +279,8 @@ class Operations(OnTree):
         return found
 
     def running(self) -> list[Operation]:
-        """The operations that hold a lock, newest first: every one that has not ended does, from the write that creates
-        it on. Costs what runs now, however many have ever run. One that has just ended may be among them.
+        """The operations that hold a lock, newest first: each does from its creation to its end. The cost depends on
+        the running operations only. One that has just ended may be among them.
         """
         names = {lock.operation for lock in self.locks()}
         return self._read(sorted(names, key=_age, reverse=True))
@@ -299,7 +299,7 @@ class Operations(OnTree):
 
 
 def _lock_at(path: str, node: Node) -> Lock:
-    """The node's name says its scope, even if this version cannot read the document."""
+    """The node's name is its scope, even if this version cannot read the document."""
     try:
         return Lock.from_bytes(node.data, path)
     except UnreadableDocumentError as error:
@@ -317,6 +317,6 @@ _TIME = re.compile(r"-(\d{8}-\d{6})(?!\d)")
 
 
 def _age(name: str) -> tuple[str, str]:
-    """Sorts by the time that an operation's id carries: no document has to be read to know which are the newest."""
+    """Sort key: the time in an operation's id, so that no document has to be read to find the newest."""
     at = _TIME.search(name)
     return (at.group(1) if at else "", name)

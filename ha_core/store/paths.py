@@ -1,7 +1,7 @@
-"""Where things lie below the root, and how names become node names.
+"""Paths below the root, and how names become node names.
 
-All paths here are relative to the root and start with a slash, as change notes name them. Where documents lie, their
-classes say.
+All paths here are relative to the root and start with a slash, as in change notes. The classes of documents have their
+folders.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHANGES = "/changes"
 PRODUCER_IDS = "/producer_ids"
 CLUSTER_ID = "/cluster_id"
 CLOCK = "/clock"
-"""Written by who wants to know what time it is for the tree."""
+"""Written to read ZooKeeper's clock."""
 
 
 def encode(name: str) -> str:
@@ -34,7 +34,7 @@ def decode(node: str) -> str:
 
 
 def name_of(document: Document) -> str:
-    """The name by which the tree knows a document."""
+    """The name of a document in the tree."""
     name: str = getattr(document, document.KEY)
     return name
 
@@ -44,7 +44,7 @@ def path_of(kind: type[Document], name: str) -> str:
 
 
 def parse(path: str) -> tuple[type[Document], str] | None:
-    """The kind and name of the document at `path`; None for a path of anything else."""
+    """The kind and name of the document at `path`; None if it is not a document's path."""
     folder, _, node = path.rpartition("/")
     kind = DOCUMENT_KINDS.get(folder)
     return (kind, decode(node)) if kind is not None and node else None

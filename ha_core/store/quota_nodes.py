@@ -1,14 +1,14 @@
 """Quotas as nodes, in the form in which Kafka keeps them, below the root:
 
     /config/clients/{user}.{topic}          quota of a user in one topic
-    /config/clients/{client id}             quota of an instance, of whatever user
+    /config/clients/{client id}             quota of an instance, of any user
     /config/users/{user}                    quota of a user
     /config/users/{user}/clients/{id}       quota of an instance of a user
-    /config/changes/config_change_{number}  what was changed, by its path below /config
+    /config/changes/config_change_{number}  the changed node, by its path below /config
 
-Each is `{"version": 1, "config": {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}}`. What lies below
-`clients` may be of either kind, and a user and a topic may have dots. So what is written here says beside it which it
-is; of what others have written known users decide (`model.quota.named`). Those of the platform say that, too.
+Each is `{"version": 1, "config": {"producer_byte_rate": "1024", "consumer_byte_rate": "2048"}}`. A node below `clients`
+may be of either kind, since users and topics may have dots. So nodes that are written here name their entity, too; for
+nodes of other writers the known users decide (`model.quota.named`). Quotas of the platform are marked in the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLIENTS = f"{ROOT}/clients"
 USERS = f"{ROOT}/users"
 CHANGES = f"{ROOT}/changes"
 FOLDERS = (ROOT, CLIENTS, USERS, CHANGES)
-"""That every tree has."""
+"""Folders of every tree."""
 PREFIX = "config_change_"
 MAX_BYTES = 10_000
 MAX_NOTE = 10**10 - 1
@@ -39,9 +39,9 @@ _PLATFORM = "platform"
 class StoredQuota(NamedTuple):
     """A quota as it was read.
 
-    :ivar entity: for whom it is; None: its name has to be looked at (`model.quota.named`).
-    :ivar name: as it lies below `clients`.
-    :ivar published: it is one of the platform, and changed there.
+    :ivar entity: its user, topic or instance; None: `model.quota.named` has to tell it from `name`.
+    :ivar name: of the node below `clients`.
+    :ivar published: it is the platform's, and can be changed there only.
     """
 
     entity: QuotaEntity | None
@@ -51,7 +51,7 @@ class StoredQuota(NamedTuple):
 
 
 def encoded(name: str) -> str:
-    """As Kafka's Sanitizer writes it."""
+    """As Kafka's Sanitizer encodes it."""
     if name == DEFAULT:
         return name
     if name in {".", ".."}:
@@ -73,14 +73,14 @@ def path_of(entity: QuotaEntity) -> str:
 
 
 def parents_of(path: str) -> tuple[str, ...]:
-    """The nodes above it, the first one first, besides those that are always there."""
+    """The nodes above it, from the top, except those of every tree."""
     parts = path.split("/")
     found = ("/".join(parts[:end]) for end in range(2, len(parts)))
     return tuple(parent for parent in found if parent not in FOLDERS)
 
 
 def entity_at(path: str) -> tuple[QuotaEntity | None, str] | None:
-    """For whom the node at a path is, as far as the path says, and its name; None: it is no quota's."""
+    """The entity of a path, as far as the path shows it, and the node's name; None: it is not a quota's path."""
     parts = path.split("/")
     match parts[1:]:
         case ["config", "clients", node] if node:
@@ -111,7 +111,7 @@ def to_bytes(entity: QuotaEntity, limits: Limits, published: bool = False) -> by
 def from_bytes(path: str, data: bytes) -> StoredQuota | None:
     """None: it limits nothing.
 
-    :raises UnreadableDocumentError: not a quota that this version keeps.
+    :raises UnreadableDocumentError: this version cannot read it as a quota.
     """
     where = entity_at(path)
     if where is None:
@@ -123,7 +123,7 @@ def from_bytes(path: str, data: bytes) -> StoredQuota | None:
     limits: dict[QuotaKind, float] = {}
     for key, value in _object(path, document, "config").items():
         if key not in KINDS:
-            continue  # what brokers keep there besides is not for gateways
+            continue  # Other keys of brokers are not for gateways.
         try:
             limits[check_limit(key, float(str(value)))] = float(str(value))
         except ValueError as error:
@@ -131,22 +131,22 @@ def from_bytes(path: str, data: bytes) -> StoredQuota | None:
     if not limits:
         return None
     if entity is None and "entity" in document:
-        entity = _said(path, _object(path, document, "entity"))
+        entity = _entity_of(path, _object(path, document, "entity"))
         if path_of(entity) != path:
             raise UnreadableDocumentError(f"{path}: the quota inside is for {entity}")
     return StoredQuota(entity, name, limits, document.get("origin") == _PLATFORM)
 
 
 def note_to_bytes(path: str) -> bytes:
-    said = {"version": _NOTE_VERSION, "entity_path": path.removeprefix(f"{ROOT}/")}
-    return json.dumps(said, separators=(",", ":")).encode()
+    note = {"version": _NOTE_VERSION, "entity_path": path.removeprefix(f"{ROOT}/")}
+    return json.dumps(note, separators=(",", ":")).encode()
 
 
 def note_from_bytes(data: bytes) -> str | None:
-    """The path of what was changed; None: it does not say it in a way that is known. ZooKeeper takes it for a path."""
+    """The path of the changed node; None: the note's format is unknown. ZooKeeper interprets the result as a path."""
     try:
-        said = json.loads(data[:MAX_BYTES])
-        below = said["entity_path"] if "entity_path" in said else f"{said['entity_type']}/{said['entity_name']}"
+        note = json.loads(data[:MAX_BYTES])
+        below = note["entity_path"] if "entity_path" in note else f"{note['entity_type']}/{note['entity_name']}"
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     if not isinstance(below, str) or not below.isascii() or not below.isprintable():
@@ -155,10 +155,10 @@ def note_from_bytes(data: bytes) -> str | None:
 
 
 def number_of(note: str) -> int | None:
-    """By the name of its node; None: nobody who writes notes makes one of that name."""
+    """The number in a note's name; None: the name is not one of a note."""
     digits = note.removeprefix(PREFIX)
-    known = note.startswith(PREFIX) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
-    return int(digits) if known else None
+    valid = note.startswith(PREFIX) and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return int(digits) if valid else None
 
 
 def note_path(number: int) -> str:
@@ -182,14 +182,14 @@ def _parsed(path: str, data: bytes) -> Mapping[str, Any]:
 
 
 def _object(path: str, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = document.get(key, {})
-    if not isinstance(found, dict):
+    value = document.get(key, {})
+    if not isinstance(value, dict):
         raise UnreadableDocumentError(f"{path}: {key} is not a JSON object")
-    return found
+    return value
 
 
-def _said(path: str, said: Mapping[str, Any]) -> QuotaEntity:
-    names = {key: name for key, name in said.items() if isinstance(name, str)}
+def _entity_of(path: str, fields: Mapping[str, Any]) -> QuotaEntity:
+    names = {key: name for key, name in fields.items() if isinstance(name, str)}
     entity = QuotaEntity(names.get("user"), names.get("client-id"), names.get("topic"))
     try:
         check_entity(entity)

@@ -1,7 +1,7 @@
-"""The quotas of the platform in the tree: several processes may publish them, and none undoes what a later one wrote.
+"""Publishes the platform's quotas in the tree: several processes may, and none reverts a later publication.
 
-`/quota_publication` says up to which change of the platform they are published, and is written with all that is. Who
-publishes has read it before he has read the platform: whatever somebody else published meanwhile refuses his write.
+`/quota_publication` has the time of the platform's change up to which quotas are published, and each publication writes
+it. A publisher reads it before it reads the platform: a publication of another process in between fails its write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Publication(NamedTuple):
 
 class QuotaPublications(OnTree):
     def follow_quotas(self) -> FollowedQuotas:
-        """For who reads them himself, again and again."""
+        """For callers that read the quotas again and again."""
         return FollowedQuotas(self._tree)
 
     def publication(self) -> Publication:
@@ -44,21 +44,21 @@ class QuotaPublications(OnTree):
         if node is None:
             return Publication(0, "", None)
         try:
-            said = json.loads(node.data)
-            return Publication(int(said["through_us"]), str(said["by"]), node)
+            fields = json.loads(node.data)
+            return Publication(int(fields["through_us"]), str(fields["by"]), node)
         except (ValueError, TypeError, KeyError):
-            # Whoever publishes next repairs it.
+            # The next publication repairs it.
             return Publication(0, "", node)
 
     def publish(
         self, read: Publication, through_us: int, by: str, quotas: Sequence[tuple[QuotaEntity, Limits]]
     ) -> Publication:
-        """Quotas as they are to be, `AT_ONCE` at most; of those that are to be no more without limits.
+        """Writes at most `AT_ONCE` quotas; a quota without limits is removed.
 
-        :raises OvertakenError: somebody else has published, or changed one of them, since that was read.
+        :raises OvertakenError: another process has published, or changed one of them, since `read`.
         """
         data = json.dumps({"through_us": through_us, "by": by}, separators=(",", ":")).encode()
-        # By path: a node that is above another one is made with what is its own.
+        # In order of paths, so that a node is created before nodes below it, with its own content.
         wanted = sorted(((path_of(entity), entity, limits) for entity, limits in quotas), key=itemgetter(0))
         paths = [path for path, _, _ in wanted]
         ops: dict[str, Op] = {PATH: placed(PATH, data, read.node)}
@@ -71,5 +71,5 @@ class QuotaPublications(OnTree):
         try:
             self._tree.write([*ops.values(), *notes])
         except (PreconditionError, ReplyLostError):
-            raise OvertakenError("quotas were published, or changed, by somebody else at the same time") from None
+            raise OvertakenError("quotas were published, or changed, by another process at the same time") from None
         return Publication(through_us, by, Node(data, 0 if read.node is None else read.node.version + 1, 0))

@@ -1,4 +1,4 @@
-"""What writing a quota takes: its node with those above it, and a note that it was changed."""
+"""Writes of a quota: its node, missing parents, and a note of the change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ha_core.store.quota_nodes import CHANGES, MAX_NOTE, note_path, number_of, p
 from ha_core.store.tree import Create, Node, Op, Reads, Remove, placed
 
 KEPT_MS = 15 * 60 * 1000
-"""Notes that are older than the newest one by that are taken away by who writes the next: as by brokers."""
+"""The writer of a note removes notes that are older than the newest one by this: as brokers do."""
 MAX_NOTES = 1000
-"""Of those that are younger no more are kept."""
+"""Most younger notes that are kept."""
 MAX_PURGED = 200
-"""At once."""
+"""Most notes removed at once."""
 
 
 def placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool) -> list[Op]:
@@ -26,7 +26,7 @@ def placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool) 
 
 
 def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
-    """A note of each behind the newest, and those that are old no more."""
+    """A note for each path, above the newest number, and the removal of expired notes."""
     numbers = sorted(number for name in tree.children(CHANGES) if (number := number_of(name)) is not None)
     first = _free(numbers, len(paths))
     notes: list[Op] = [
@@ -49,7 +49,7 @@ def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
 
 
 def _free(numbers: Sequence[int], count: int) -> int:
-    """The first of so many that are free in a row: behind the newest, or in the last gap if numbers end there."""
+    """The first of `count` consecutive free numbers: above the newest, or in the last gap if numbers end there."""
     end = MAX_NOTE + 1
     for number in reversed(numbers):
         if number + count < end:

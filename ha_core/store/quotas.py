@@ -16,7 +16,7 @@ from ha_core.store.tree import Node, OnTree, Reads, Tree, once
 
 POLL_S = 10.0
 Change = Mapping[QuotaKind, float | None]
-"""None: it is limited no more."""
+"""None: remove the limit."""
 
 
 class QuotasFound:
@@ -29,7 +29,7 @@ class QuotasFound:
         self.unreadable: dict[str, str] = {}
 
     def place(self, path: str, node: Node | None) -> None:
-        """What cannot be read any more stays as it was."""
+        """A node that has become unreadable keeps its last good quota."""
         self.unreadable.pop(path, None)
         try:
             found = None if node is None else quota_nodes.from_bytes(path, node.data)
@@ -44,18 +44,18 @@ class QuotasFound:
 
 class QuotaNodes(OnTree):
     def quotas(self) -> QuotasFound:
-        """All of them, as they are now."""
+        """All current quotas."""
         found = QuotasFound()
         _read_all(self._tree, found)
         return found
 
     def change_quota(self, entity: QuotaEntity, change: Change) -> Limits:
-        """Sets some limits of a quota and takes others away; what it limits then, nothing if it is gone.
+        """Sets some limits of a quota and removes others; returns its limits after that, empty if it is removed.
 
-        :raises ValueError: no quota can be so.
-        :raises QuotaPublishedError: it is one of the platform.
-        :raises QuotaNameTakenError: another quota lies where this one would, because names have dots.
-        :raises UnreadableDocumentError: what lies there is none that this version can read.
+        :raises ValueError: the limits are not valid.
+        :raises QuotaPublishedError: it is the platform's.
+        :raises QuotaNameTakenError: another quota has the path, because names have dots.
+        :raises UnreadableDocumentError: this version cannot read the node at the path.
         """
         check_entity(entity)
         path = path_of(entity)
@@ -82,12 +82,12 @@ class QuotaNodes(OnTree):
         return once(self._tree, f"the quota for {entity}", write)
 
     def quota_uses(self) -> list[QuotaUse]:
-        """What each live gateway says that its clients have used."""
+        """The quota use that each live gateway reports."""
         return list(readable(self._tree.impatient(), QuotaUse))
 
-    def watch_quotas(self, told: Callable[[QuotasFound], None]) -> QuotaWatcher:
-        """Delivers all quotas, and again whenever one has changed, from a thread of its own. Returns at once."""
-        return QuotaWatcher(self._tree, told)
+    def watch_quotas(self, on_quotas: Callable[[QuotasFound], None]) -> QuotaWatcher:
+        """Delivers all quotas, and again after each change, from a thread of its own. Returns at once."""
+        return QuotaWatcher(self._tree, on_quotas)
 
 
 def _read_all(tree: Reads, found: QuotasFound) -> None:
@@ -102,7 +102,7 @@ def _read_all(tree: Reads, found: QuotasFound) -> None:
 
 
 class FollowedQuotas:
-    """What was read, brought up to date by the notes; read anew where some of them may be missing."""
+    """The quotas that were read, updated by the notes; reread as a whole where notes may be missing."""
 
     def __init__(self, tree: Reads) -> None:
         self._tree = tree
@@ -110,8 +110,8 @@ class FollowedQuotas:
         self.found = QuotasFound()
 
     def read(self, wake: Callable[[], None], anew: bool) -> bool:
-        """Whether something may have changed. `wake` is called when it is worth to read again."""
-        # Before what they are of: what is changed afterwards wakes again.
+        """Whether something may have changed. `wake` is called when it is worth reading again."""
+        # Read notes before quotas: later changes wake again.
         notes = {number for name in self._tree.children(CHANGES, wake) if (number := number_of(name)) is not None}
         before = self._notes
         if not anew and notes == before:
@@ -122,7 +122,7 @@ class FollowedQuotas:
             self._notes = notes
             return False
         else:
-            # By what has come, and not by which is the highest: one that somebody has numbered wildly hides no other.
+            # Compare sets, not the highest number: a note with an arbitrary number must hide no other.
             nodes = self._tree.get_many([note_path(number) for number in sorted(notes - before)])
             paths = [None if node is None else quota_nodes.note_from_bytes(node.data) for node in nodes]
             changed = [path for path in dict.fromkeys(paths) if path is not None and quota_nodes.entity_at(path)]
@@ -136,16 +136,16 @@ class FollowedQuotas:
 
 
 class QuotaWatcher:
-    """What was read last stays in force while ZooKeeper is away."""
+    """The quotas that were read last stay in force while ZooKeeper is away."""
 
-    def __init__(self, tree: Tree, told: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
+    def __init__(self, tree: Tree, on_quotas: Callable[[QuotasFound], None], poll_s: float = POLL_S) -> None:
         self._followed = FollowedQuotas(tree.impatient())
-        self._told = told
+        self._on_quotas = on_quotas
         self._rereading = Rereading(tree, "quotas", self._read, poll_s)
 
     def close(self) -> None:
-        """No call to `told` after it has returned."""
+        """`on_quotas` is not called after this returns."""
         self._rereading.close()
 
     def _read(self, wake: Callable[[], None], anew: bool) -> Callable[[], None] | None:
-        return (lambda: self._told(self._followed.found)) if self._followed.read(wake, anew) else None
+        return (lambda: self._on_quotas(self._followed.found)) if self._followed.read(wake, anew) else None

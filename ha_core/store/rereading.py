@@ -1,4 +1,4 @@
-"""One thread that follows something in the tree by reading it again: when woken, by the clock, in each new session."""
+"""A thread that follows a part of the tree by rereading it: when woken, by the clock, and in each new session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Rereading:
-    """Runs from the start until `close`. Wake-ups are never counted: each means "read again"."""
+    """Runs from its creation until `close`. Wake-ups are never counted: each means "read again"."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class Rereading:
         on_state: Callable[[State], object] = lambda state: None,
     ) -> None:
         """
-        :param read: is called only while connected, with `wake`, and whether nothing that was read before can be
-            trusted: never read, or the session was lost. It stays so until a read has not raised. Returns what tells
-            the others of it, which may fail: that does not undo the read.
+        :param read: called only while connected, with `wake`, and whether earlier reads cannot be trusted: there was
+            none, or the session was lost; this stays true until a read has not raised. Returns a callback that passes
+            the result on; if that fails, the read still counts.
         :param poll_s: how long a failed read, or a wake-up that got lost, can go unnoticed.
-        :param on_state: is told each state of the connection, in this thread.
+        :param on_state: called with each state of the connection, in this thread.
         """
         self._name, self._reader, self._poll_s, self._on_state = name, read, poll_s, on_state
         self._events: SimpleQueue[State | None] = SimpleQueue()
@@ -65,23 +65,23 @@ class Rereading:
 
     def _enter(self, state: State) -> None:
         self._connected = state == "connected"
-        # Our ephemeral nodes are gone and others may have acted on that.
+        # Our ephemeral nodes are gone, and other processes may have acted on that.
         self._anew = self._anew or state == "lost"
         self._tell(lambda: self._on_state(state))
 
     def _read(self) -> None:
         try:
-            tell = self._reader(self._wake, self._anew)
+            callback = self._reader(self._wake, self._anew)
         except (StoreError, UnreadableDocumentError) as error:
-            log.warning("%s not read, what was read last stays in force: %s", self._name, error)
+            log.warning("%s not read, the last content stays in force: %s", self._name, error)
             return
         except Exception:
-            # A fault of ours, in the way of something that somebody has written: it must not end the thread.
-            log.exception("%s not read, what was read last stays in force", self._name)
+            # A bug that some node's content has triggered: it must not end the thread.
+            log.exception("%s not read, the last content stays in force", self._name)
             return
         self._anew = False
-        if tell is not None:
-            self._tell(tell)
+        if callback is not None:
+            self._tell(callback)
 
     def _tell(self, callback: Callable[[], object]) -> None:
         """A failing callback must not end the thread: every later change would go unseen."""

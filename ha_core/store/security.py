@@ -1,4 +1,4 @@
-"""How this side reaches ZooKeeper: over TLS, with credentials, with both or with neither.
+"""How this process reaches ZooKeeper: with TLS, with credentials, with both or with neither.
 
 `{tls: {ca_file: …, certificate_file: …, key_file: …}, username: …, password_file: …}`: a file, which
 `SWITCHYARD_ZOOKEEPER_SECURITY_FILE` names for commands, tasks and jobs, or a part of a gateway's configuration.
@@ -27,7 +27,7 @@ _MAX_FILE_BYTES = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class StoreSecurity:
     """
-    :ivar username: what is made belongs to this account (digest); "": everybody may change it.
+    :ivar username: the account (digest) that owns created nodes; "": every client may change them.
     """
 
     tls: TlsFiles | None = None
@@ -36,19 +36,19 @@ class StoreSecurity:
 
     @property
     def open(self) -> bool:
-        """Whether whoever reaches ZooKeeper's port can do what this side can."""
+        """Whether every client that reaches ZooKeeper's port has this process's rights."""
         return self.tls is None and not self.username
 
 
 OPEN = StoreSecurity()
 OPEN_WARNING = (
-    "ZooKeeper is reached without TLS and without credentials: whoever reaches its port can move every client. Give "
+    "ZooKeeper is reached without TLS and without credentials: anyone who reaches its port can move every client. Give "
     f"tls, or username and password_file (gateways: `zookeeper:`; else the file that {FILE_VARIABLE} names)"
 )
 
 
 def from_environment() -> StoreSecurity:
-    """What the file says that the variable names; without it, neither TLS nor credentials.
+    """The content of the file that the variable names; without it, neither TLS nor credentials.
 
     :raises StoreSecurityError: names file, key and remedy.
     """
@@ -59,25 +59,25 @@ def from_environment() -> StoreSecurity:
 def load(path: Path) -> StoreSecurity:
     """:raises StoreSecurityError: names file, key and remedy."""
     try:
-        found = yaml.safe_load(_text(path, str(path)))
+        document = yaml.safe_load(_text(path, str(path)))
     except yaml.YAMLError as error:
         raise StoreSecurityError(f"{path}: {error}. Correct the YAML.") from None
-    return parse(found, str(path), path.parent)
+    return parse(document, str(path), path.parent)
 
 
-def parse(found: Any, where: str, folder: Path) -> StoreSecurity:
-    """:param folder: where relative names of files are looked for.
+def parse(document: Any, where: str, folder: Path) -> StoreSecurity:
+    """:param folder: of files with relative names.
     :raises StoreSecurityError: names key and remedy.
     """
-    if not isinstance(found, Mapping):
-        raise StoreSecurityError(f"{where}: holds {type(found).__name__}. Write `tls: …` and `username: …`.")
-    if unknown := sorted(str(key) for key in found if key not in _KEYS):
+    if not isinstance(document, Mapping):
+        raise StoreSecurityError(f"{where}: holds {type(document).__name__}. Write `tls: …` and `username: …`.")
+    if unknown := sorted(str(key) for key in document if key not in _KEYS):
         raise StoreSecurityError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(_KEYS)}.")
     try:
-        tls = named_files(found["tls"], f"{where}: tls", folder) if "tls" in found else None
+        tls = named_files(document["tls"], f"{where}: tls", folder) if "tls" in document else None
     except TlsFilesError as error:
         raise StoreSecurityError(str(error)) from None
-    username, file = found.get("username", ""), found.get("password_file")
+    username, file = document.get("username", ""), document.get("password_file")
     if not isinstance(username, str) or ":" in username:
         raise StoreSecurityError(f"{where}: username {username!r} is not a name; it may hold no colon.")
     if bool(username) != (file is not None):

@@ -50,7 +50,7 @@ class Store(
     """
 
     def __init__(self, tree: Tree) -> None:
-        """Take the tree, whose close the store's `close` includes, and create what an empty tree lacks."""
+        """Own the tree, which `close` closes, and create the nodes that an empty tree lacks."""
         super().__init__(tree)
         self._open: list[StateWatcher | Registration[Any]] = []
         self._guard = threading.Lock()
@@ -58,14 +58,14 @@ class Store(
 
     @property
     def tree(self) -> Tree:
-        """The seam below, for what lies in the same tree and is no document of the state."""
+        """The layer below, for nodes of the tree that are not documents of the state."""
         return self._tree
 
     def load(self, left_out: Collection[type[Document]] = ()) -> View:
         """The whole state at one revision.
 
-        :param left_out: kinds of which those are left out that this version cannot read.
-        :raises UnreadableDocumentError: who decides on this view must not miss a document; watchers do not raise.
+        :param left_out: kinds whose unreadable documents are left out.
+        :raises UnreadableDocumentError: a decision on this view must not miss a document; watchers do not raise.
         """
         strict = [kind for kind in DOCUMENT_KINDS.values() if kind not in left_out]
         replica = StateReplica(self._tree, strict)
@@ -91,7 +91,7 @@ class Store(
         """Deliver the state and then each newer one, with the paths (`/topics/orders`) that differ from the one before.
 
         Returns at once; both callbacks come from one thread, in order. Several revisions may arrive as one view.
-        Gateways register first and watch then: an operation that does not see them waits for nobody.
+        Gateways register before they watch: an operation does not wait for gateways that it does not see.
         """
         return self._opened(StateWatcher(self._tree, on_view, on_state))
 
@@ -103,14 +103,14 @@ class Store(
     def register_gateway(self, record: GatewayRecord) -> Registration[GatewayRecord]:
         """Announce a gateway until it is closed or its session ends; announced again by itself after a session loss.
 
-        Waits up to a session timeout for the node of a predecessor that was killed.
+        Waits up to a session time-out for the node of a predecessor that was killed.
 
         :raises AlreadyRegisteredError: another live session has this gateway id.
         """
         return self.register(record)
 
     def register(self, record: D) -> Registration[D]:
-        """The same for any document that is there as long as its session."""
+        """Like `register_gateway`, for any document that lives as long as its session."""
         return self._opened(Registration(self._tree, record))
 
     def confirm(self) -> int:
@@ -137,7 +137,7 @@ class Store(
 
 
 def _create_skeleton(tree: Tree) -> None:
-    """Create the top nodes that are missing. All at once in an empty tree, so that nobody ever sees half of it."""
+    """Create the missing top nodes, in one write for an empty tree, so that half of them is never visible."""
     skeleton = {
         **dict.fromkeys(DOCUMENT_KINDS, b""),
         VirtualNode.FOLDER: allocation.next_to_bytes(1),

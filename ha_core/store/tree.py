@@ -1,6 +1,6 @@
-"""The seam below the store: a tree of versioned nodes with atomic writes and sessions.
+"""The layer below the store: a tree of versioned nodes with atomic writes and sessions.
 
-ZooKeeper is one, memory the other; everything above is written once.
+ZooKeeper and an in-memory tree implement it; the layers above are common to both.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ T = TypeVar("T")
 State = Literal["connected", "suspended", "lost"]
 """`suspended`: no connection, the session may live on. `lost`: the session is over, its ephemeral nodes are gone."""
 MAX_LOST, MAX_REFUSED = 20, 100
-"""How often `once` begins anew: each refusal means that somebody else's write was made."""
+"""How often `once` repeats a write: each refusal means that another write was made."""
 MAX_REQUEST_BYTES = 1_040_000
-"""ZooKeeper's `jute.maxbuffer` is 1,048,575 by default, and it closes the connection of who sends more."""
+"""ZooKeeper's `jute.maxbuffer` is 1,048,575 by default, and it closes connections that send more."""
 _OVERHEAD_BYTES = 100
 """Per operation of a write: headers, lengths, access list."""
 
@@ -59,13 +59,13 @@ class Node(NamedTuple):
     owner: int
     """Session of an ephemeral node, else 0."""
     written_ms: int = 0
-    """When it was last written, by the clock of the tree: one clock, whoever writes."""
+    """When it was last written, by ZooKeeper's clock, whichever process wrote."""
     created: int = 0
-    """Greater than that of every node that was made in an earlier write. Children are listed in no order at all."""
+    """Greater than that of every node from an earlier write. Children are listed in no order at all."""
 
 
 class PreconditionError(Exception):
-    """A write of which nothing was made, because what its operation `index` finds is not what it expects."""
+    """Nothing was written, because the node of operation `index` is not as expected."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -86,7 +86,7 @@ class Reads(Protocol):
         """In order of `paths`. Not one point in time."""
 
     def children(self, path: str, wake: Callable[[], None] | None = None) -> list[str]:
-        """Node names, in any order; empty for a missing node. `wake` as for `get`, when one has come or gone."""
+        """Node names, in any order; empty for a missing node. `wake` as for `get`, when a child comes or goes."""
 
     def sync(self) -> None:
         """Reads that follow see everything that any session wrote before this call."""
@@ -103,7 +103,7 @@ class Tree(Reads, Protocol):
     def session_timeout_s(self) -> float: ...
 
     def impatient(self) -> Reads:
-        """Reads that fail at once when the connection is lost: for who must tell others of that without delay."""
+        """Reads that fail at once when the connection is lost, for callers that must report that without delay."""
 
     def write(self, ops: Sequence[Op]) -> None:
         """All or nothing.
@@ -116,7 +116,7 @@ class Tree(Reads, Protocol):
         """`sync` without waiting for a lost connection."""
 
     def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
-        """Call `listener` with the state now and with each new one; it must not block. Returns how to stop."""
+        """Call `listener` with the current state and each new one; it must not block. Returns a function to stop."""
 
     def close(self) -> None: ...
 
@@ -144,14 +144,15 @@ def check_size(ops: Sequence[Op]) -> None:
 
 
 def once(tree: Tree, what: str, write: Callable[[], T], recognise: Callable[[], T | None] = lambda: None) -> T:
-    """The result of `write`, made once whatever happens to its replies.
+    """The result of `write`, made once even if replies are lost.
 
-    It is begun anew where it is refused, because others have changed what it had read, or where its reply is lost.
-    `recognise` looks for the write in the tree: None if it is not there. Once a reply was lost it is also asked after
-    a refusal: the first write may have been on its way until then, and is then what the second one collides with. It
-    is not needed where writing again does no harm.
+    It is repeated where it is refused, because other writes have changed what it had read, or where its reply is lost.
+    `recognise` looks for the write in the tree: None if it is not there. Once a reply was lost it is also called after
+    a refusal: the first write may have arrived late, so that the second one collides with it. It is not needed where
+    writing twice does no harm.
 
-    :raises StoreUnavailableError: others are always faster; or the outcome is unknown, since the tree cannot be read.
+    :raises StoreUnavailableError: other writes always come first; or the outcome is unknown, since the tree cannot be
+        read.
     """
     lost = refused = 0
     while lost < MAX_LOST and refused < MAX_REFUSED:
@@ -184,13 +185,13 @@ def _look(tree: Tree, what: str, recognise: Callable[[], T | None]) -> T | None:
         return recognise()
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
-            f"{what}: the reply was lost, and whether it was done is unknown; "
-            f"repeat it, what was done is recognised: {error}"
+            f"{what}: the reply was lost, and it is unknown whether the write was made; "
+            f"repeat it, a write that was made is recognised: {error}"
         ) from error
 
 
 def placed(path: str, data: bytes, read: Node | None, ephemeral: bool = False) -> Create | Put:
-    """What makes `path` hold the data, as long as it is as it was `read`; None: missing."""
+    """The operation that makes `path` hold `data` if it still is as `read`; None: missing."""
     return Create(path, data, ephemeral) if read is None else Put(path, data, read.version)
 
 
@@ -206,5 +207,5 @@ def remove(tree: Tree, path: str) -> bool:
 
 
 def existing(tree: Reads, paths: Sequence[str]) -> Iterator[tuple[str, Node]]:
-    """(path, node) of those of `paths` that are there."""
+    """(path, node) of those of `paths` that exist."""
     return ((path, node) for path, node in zip(paths, tree.get_many(paths), strict=True) if node is not None)

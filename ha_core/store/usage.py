@@ -1,4 +1,4 @@
-"""What users use, merged from many gateways, bounded."""
+"""The usage of users, merged from many gateways, bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED_FOR_S = 10.0
 
 
 class TooManyUsersError(StoreError):
-    """Another user would be more than are kept."""
+    """The user has no usage yet, and the limit of users is reached."""
 
 
 class Sighting(NamedTuple):
@@ -40,16 +40,16 @@ class Usages(OnTree):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self._users = (0, float("-inf"))
-        """How many have usage, and when they were counted."""
+        """Number of users with usage, and when they were counted."""
 
     def record_usage(self, user: str, uses: Iterable[Sighting]) -> int:
         """Merge uses into the user's usage; returns how many did not fit.
 
-        Per user and topic or group, each (instance, how) is kept once, with the software and the time that it was seen
-        last. Bounds: 20,000 users; 1000 topics and 1000 groups per user, 20 uses per entry, 900,000 bytes in all. A use
-        that was not seen for a day gives its place to a new one, and so does the oldest of a family of instances whose
-        ids differ in numbers only. What lies beyond is not stored and counted in the return value: the closure of a
-        move then rests on what is stored, so callers report it.
+        Per user and topic or group, each (instance, how) is kept once, with its software and the time when it was last
+        seen. Bounds: 20,000 users; 1000 topics and 1000 groups per user, 20 uses per entry, 900,000 bytes in all. A new
+        use replaces one that was not seen for a day, or the oldest of a family of instances whose ids differ in numbers
+        only. Uses beyond the bounds are not stored, and counted in the return value: the closure of a move then rests
+        on the stored ones, so callers report it.
 
         :raises TooManyUsersError: the user has no usage yet, and 20,000 others have.
         """
@@ -69,7 +69,7 @@ class Usages(OnTree):
         return once(self._tree, f"usage of {user!r}", write)
 
     def forget_usage(self, topics: Collection[str]) -> None:
-        """Drop all uses of topics that do not exist any more."""
+        """Remove all uses of topics that do not exist any more."""
         for usage in readable(self._tree, Usage):
             if usage.topics.keys().isdisjoint(topics):
                 continue
@@ -91,13 +91,13 @@ class Usages(OnTree):
         return {usage.user: usage for usage in readable(self._tree, Usage)}
 
     def users_with_usage(self) -> int:
-        """How many users have usage."""
+        """Number of users with usage."""
         return len(nodes_of(self._tree, Usage.FOLDER))
 
     def change_usage(self, user: str, change: Callable[[Usage], Usage]) -> Usage | None:
-        """Replaces the user's usage by what `change` makes of it; without any use it is removed.
+        """Replaces the user's usage by the result of `change`; removes it if that has no uses.
 
-        :returns: what it was; None: there is none.
+        :returns: the usage before; None: there was none.
         """
         path = paths.path_of(Usage, user)
 
@@ -137,26 +137,27 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
     for what, name, use in seen:
         table = topics if what == "topic" else groups
         known = table.get(name, ())
-        same = next((one for one in known if (use.instance, use.how) == (one.instance, one.how)), None)
-        goes = same if same is not None or len(known) < MAX_USES else _gives_way(known, use)
-        comes = use if same is None else _newer(same, use)
-        grows = _size(comes) - (0 if goes is None else _size(goes))
+        equal = next((each for each in known if (use.instance, use.how) == (each.instance, each.how)), None)
+        replaced = equal if equal is not None or len(known) < MAX_USES else _gives_way(known, use)
+        added = use if equal is None else _newer(equal, use)
+        grows = _size(added) - (0 if replaced is None else _size(replaced))
         grows += 0 if known else len(name.encode()) + _ENTRY_BYTES
-        full = (len(known) >= MAX_USES and goes is None) or (not known and len(table) >= MAX_NAMES)
+        full = (len(known) >= MAX_USES and replaced is None) or (not known and len(table) >= MAX_NAMES)
         if full or (grows > 0 and size + grows > MAX_BYTES):
-            left_out += same is None
+            left_out += equal is None
             continue
-        table[name] = (*known, comes) if goes is None else tuple(comes if one is goes else one for one in known)
+        kept = tuple(added if each is replaced else each for each in known)
+        table[name] = (*known, added) if replaced is None else kept
         size += grows
     return usage.model_copy(update={"topics": topics, "groups": groups}), left_out
 
 
 def only(usage: Usage, keeps: Callable[[Sighting], Use | None]) -> Usage:
-    """`usage` with what `keeps` makes of each use; None takes it away."""
+    """`usage` with each use replaced by the result of `keeps`; None removes it."""
 
     def kept(what: Literal["topic", "group"], table: Mapping[str, tuple[Use, ...]]) -> dict[str, tuple[Use, ...]]:
         found = {
-            name: tuple(use for one in uses if (use := keeps(Sighting(what, name, one))) is not None)
+            name: tuple(use for each in uses if (use := keeps(Sighting(what, name, each))) is not None)
             for name, uses in table.items()
         }
         return {name: uses for name, uses in found.items() if uses}
@@ -165,7 +166,7 @@ def only(usage: Usage, keeps: Callable[[Sighting], Use | None]) -> Usage:
 
 
 def sightings(usage: Usage) -> Iterator[Sighting]:
-    """Every use of it."""
+    """Every use in it."""
     for name, uses in usage.topics.items():
         yield from (Sighting("topic", name, use) for use in uses)
     for name, uses in usage.groups.items():
@@ -173,27 +174,27 @@ def sightings(usage: Usage) -> Iterator[Sighting]:
 
 
 def _newer(known: Use, seen: Use) -> Use:
-    """The same use as it was seen now; the very same object where that changes nothing worth a write."""
-    newer = known
+    """`known` updated by `seen`; the very same object where nothing changes that is worth a write."""
+    updated = known
     if seen.software is not None and seen.software != known.software:
-        newer = newer.changed(software=seen.software)
+        updated = updated.changed(software=seen.software)
     if seen.last is not None:
         idle = known.idle(datetime.fromisoformat(seen.last))
         if idle is None or idle >= REWRITTEN_AFTER:
-            newer = newer.changed(last=seen.last)
-    return newer
+            updated = updated.changed(last=seen.last)
+    return updated
 
 
 def _gives_way(known: tuple[Use, ...], use: Use) -> Use | None:
-    """Which of as many as may be gives its place to another use; None: all are live, and different clients."""
-    seen = [one for one in known if one.how != "declared"]
+    """The use that a new one replaces, of a full entry; None: all are live, and of different clients."""
+    seen = [each for each in known if each.how != "declared"]
     if use.last is not None:
         now = datetime.fromisoformat(use.last)
-        dead = [one for one in seen if (idle := one.idle(now)) is not None and idle > LIVE_WITHIN]
+        dead = [each for each in seen if (idle := each.idle(now)) is not None and idle > LIVE_WITHIN]
         if dead:
             return min(dead, key=_seen_at)
-    family, count = max(Counter(one.family for one in seen).items(), key=lambda found: found[1], default=("", 0))
-    return min((one for one in seen if one.family == family), key=_seen_at) if count >= FAMILY else None
+    family, count = max(Counter(each.family for each in seen).items(), key=lambda found: found[1], default=("", 0))
+    return min((each for each in seen if each.family == family), key=_seen_at) if count >= FAMILY else None
 
 
 def _seen_at(use: Use) -> str:

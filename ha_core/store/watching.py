@@ -1,4 +1,4 @@
-"""Watching the state: a copy of it, loaded at once, and then caught up by the notes of revisions as they are made."""
+"""Watching the state: a replica, loaded as a whole, and then updated by the notes of new revisions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _Tables = dict[type[Document], dict[str, Document]]
 class StateReplica:
     """Documents by kind and name as of `view.revision`.
 
-    :ivar unreadable: path → why. Such documents keep the last good state.
+    :ivar unreadable: path → why. Such documents keep their last good content.
     """
 
     def __init__(self, tree: Reads, strict: Collection[type[Document]] = ()) -> None:
-        """:param strict: of which kinds to raise UnreadableDocumentError instead of keeping the last good document."""
+        """:param strict: kinds for which to raise UnreadableDocumentError instead of keeping the last good document."""
         self._tree = tree
         self._strict = strict
         self._tables: _Tables = {kind: {} for kind in DOCUMENT_KINDS.values() if kind.REPLICATED}
@@ -54,12 +54,13 @@ class StateReplica:
             with no_search():
                 for kind in self._tables:
                     fresh[kind] = self._read_folder(kind, unreadable)
-            # What changed while this was read is named in the notes since; None: those were pruned meanwhile.
+            # Notes name the changes made while this was read; None: they were pruned meanwhile.
             revision = self._pass_notes(start, fresh, unreadable, set(), revision_of(self._tree.get(paths.CHANGES)))
         self._publish(revision, fresh, unreadable)
 
     def catch_up(self, wake: Callable[[], None] | None = None) -> frozenset[str]:
-        """Go to the newest revision by reading what the notes name; returns the paths of the view that they name."""
+        """Go to the newest revision by reading the documents that the notes name; returns the paths of those in the
+        view."""
         own = self.view.revision
         newest = revision_of(self._tree.get(paths.CHANGES, wake))
         if newest == own:
@@ -77,10 +78,10 @@ class StateReplica:
     def _pass_notes(
         self, own: int, tables: _Tables, unreadable: dict[str, str], changed: set[str], newest: int
     ) -> int | None:
-        """Bring `tables` from `own` to the newest revision; None when a note on the way is gone or spoilt.
+        """Bring `tables` from `own` to the newest revision; None when a note on the way is gone or damaged.
 
-        A document may be read when it is newer already than `newest`. Then the revision read after it is higher,
-        and the round goes on: no view ever holds a part of a change.
+        A document may be newer than `newest` when it is read. Then the revision read after it is higher, and the round
+        goes on: no view ever has a part of a change.
         """
         copied: set[type[Document]] = set()
         while own < newest:
@@ -146,9 +147,9 @@ def _parse(kind: type[Document], name: str, data: bytes, path: str) -> Document:
 
 @contextmanager
 def no_search() -> Iterator[None]:
-    """Half of the time of a large load would go into that search, and everybody waits for it, in all threads.
+    """Half of the time of a large load would go into garbage collections, which stop all threads.
 
-    What was made counts as old afterwards: as young objects all of it would be gone through at once.
+    The objects made meanwhile count as old afterwards: as young ones all of them would be collected at once.
     """
     running = gc.isenabled()
     gc.disable()
@@ -162,7 +163,7 @@ def no_search() -> Iterator[None]:
 
 
 class StateWatcher:
-    """Calls back, from one thread, whenever there is another view."""
+    """Calls back, from one thread, for each new view."""
 
     def __init__(
         self,
@@ -178,14 +179,14 @@ class StateWatcher:
 
     @property
     def view(self) -> View | None:
-        """The newest view that `on_view` was given; None before the first."""
+        """The newest view passed to `on_view`; None before the first."""
         return self._view
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """Path → why, of documents that this version cannot read.
+        """Path → error, of documents that this version cannot read.
 
-        The view holds their last good state, or nothing where none was ever read: refuse what depends on those.
+        The view has their last good content, or nothing where there was none: refuse requests that depend on those.
         """
         return self._replica.unreadable
 

@@ -26,12 +26,12 @@ from ha_core.store.store import Store
 from ha_core.store.tree import Check, Create, Node, Op, PreconditionError, Put, Reads, Remove, check_size
 
 _MAX_ROOTS = 20
-"""Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
+"""Most nodes at the top of ZooKeeper's tree that are searched for a state, where the given root has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Equal for the same `wake`, so that kazoo keeps one however often the node is read."""
+    """Equal for equal `wake`, so that kazoo keeps one however often the node is read."""
 
     wake: Callable[[], None]
 
@@ -110,7 +110,7 @@ class ZooKeeperTree(ZooKeeperReads):
         for index, result in enumerate(self.connection.write(transaction.commit_async)):
             if isinstance(result, NodeExistsError | NoNodeError | BadVersionError | NotEmptyError):
                 raise PreconditionError(index)
-            # In a refused write, these stand for the operations before and after the one that was refused.
+            # In a refused write, these stand for the operations before and after the refused one.
             if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
                 where = f"{self._root}{ops[index].path}"
                 raise StoreError(
@@ -118,8 +118,8 @@ class ZooKeeperTree(ZooKeeperReads):
                 )
 
     def confirm(self) -> None:
-        """A `sync` and not a read: a server that was cut off from its leader still answers reads for a while,
-        when the leader may have ended this session already.
+        """A `sync` and not a read: a server that is cut off from its leader still answers reads for a while, when the
+        leader may have ended this session already.
         """
         self.impatient().sync()
 
@@ -145,23 +145,24 @@ def connect(
     create: bool = True,
     security: StoreSecurity | None = None,
 ) -> Store:
-    """Open a session, and create what an empty tree lacks.
+    """Open a session, and create the nodes that an empty tree lacks.
 
     :param hosts: `host:port[,host:port…]`.
     :param root: an absolute path, or empty for the top of ZooKeeper's tree.
     :param session_timeout_s: after it, ephemeral nodes of a dead process vanish; the server may raise it to two ticks.
-    :param connect_timeout_s: bound of the first connection. Later ones are sought for ever.
+    :param connect_timeout_s: limit of the first connection attempt. Later ones have none.
     :param patience_s: how long each call waits for an interrupted connection, and for its answer.
-    :param create: False: a root that was mistyped is not made, and shows no empty state.
-    :param security: None: as the environment says (`StoreSecurity`).
-    :raises StoreSecurityError: what says how ZooKeeper is reached cannot be used.
+    :param create: False: do not create a missing root, which may be mistyped, and would show an empty state.
+    :param security: None: from the environment (`StoreSecurity`).
+    :raises StoreSecurityError: the configuration for reaching ZooKeeper cannot be used.
+    :raises StoreSecurityError: the configuration for reaching ZooKeeper cannot be used.
     :raises StoreUnavailableError: none of the hosts answered in time.
-    :raises NoStateError: there is nothing at the root, and it is not to be made.
+    :raises NoStateError: there is nothing at the root, and `create` is false.
     """
     if root and (not root.startswith("/") or root.endswith("/")):
         raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
-    known = from_environment() if security is None else security
-    connection = open_connection(hosts, known, session_timeout_s, connect_timeout_s, patience_s)
+    secured = from_environment() if security is None else security
+    connection = open_connection(hosts, secured, session_timeout_s, connect_timeout_s, patience_s)
     try:
         if not create:
             _require_state(connection, root)
@@ -172,7 +173,7 @@ def connect(
 
 
 def _require_state(connection: ZooKeeperConnection, root: str) -> None:
-    """:raises NoStateError: names the roots below the top that have a state, those that look most like `root`."""
+    """:raises NoStateError: names the roots below the top that have a state, those most like `root` first."""
     top = ZooKeeperReads(connection, "", waits=True)
     if top.get(f"{root}{paths.CHANGES}") is not None:
         return

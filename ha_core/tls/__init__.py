@@ -1,1 +1,1 @@
-"""TLS: contexts made of files and made anew when these change, and sockets that behave as plain ones."""
+"""TLS: contexts made of files and made again when these change, and sockets that behave as plain ones."""

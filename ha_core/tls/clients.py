@@ -1,4 +1,4 @@
-"""The client's side: one context for each set of files, and words for what goes wrong."""
+"""TLS of clients: one context for each set of files, and texts for faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _renewing(files: TlsFiles, as_plain: bool) -> Renewing[ssl.SSLContext]:
 def context_of(files: TlsFiles, as_plain: bool = True) -> ssl.SSLContext:
     """The context for connections that begin now.
 
-    :param as_plain: its sockets are `TlsSocket`; False: Python's own, for who looks for the errors of these.
+    :param as_plain: its sockets are `TlsSocket`; False: Python's own, for callers that handle the errors of these.
     :raises TlsFilesError: the files cannot be used, and never could.
     """
     return _renewing(files, as_plain).current()
@@ -31,8 +31,8 @@ _WORDS = {
     "WRONG_VERSION_NUMBER": "it does not speak TLS there: give the address of its TLS listener, or a profile without",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate: name certificate_file in the profile's tls",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of this side's certificate",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not take this side's certificate, or wants one",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not take this side's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept this side's certificate, or wants one",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept this side's certificate",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "this side's certificate has expired",
     "TLSV1_ALERT_PROTOCOL_VERSION": "it speaks no TLS of 1.2 or above",
     "UNSUPPORTED_PROTOCOL": "it speaks no TLS of 1.2 or above",
@@ -40,9 +40,9 @@ _WORDS = {
 
 
 def tls_fault(error: OSError) -> str | None:
-    """What went wrong in TLS, in words; None: something else did."""
+    """The fault in TLS, in words; None: it is another fault."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not taken: {error.verify_message}"
+        return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError):
         return "it hung up in TLS; it may want a certificate (certificate_file in tls), or speak no TLS there"
     if isinstance(error, ssl.SSLError):

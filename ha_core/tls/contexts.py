@@ -1,4 +1,4 @@
-"""What both sides of TLS are told, read from files: 1.2 at least, names verified, no renegotiation."""
+"""TLS contexts of both sides, from files: 1.2 at least, names verified, no renegotiation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
 class TlsFilesError(Exception):
-    """A file that TLS needs cannot be used: names it, what is wrong, and the remedy."""
+    """A file that TLS needs cannot be used: names it, the fault, and the remedy."""
 
 
 class Certificates(Enum):
@@ -32,7 +32,7 @@ _ASKS = {
 
 
 def server_context(files: TlsFiles, clients: Certificates) -> ssl.SSLContext:
-    """:param files: those of `ca_file` are what clients' certificates have to come from.
+    """:param files: `ca_file` has the authorities that clients' certificates have to come from.
     :raises TlsFilesError: a file cannot be used, or one that is needed is not named.
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER)
@@ -66,7 +66,7 @@ def _context(protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.sslsocket_class = TlsSocket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Asked for again and again it costs this side more than the other one; and only 1.2 knows it.
+    # Repeated renegotiation costs this side more than the other one; only 1.2 has it.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     return context
 
@@ -84,7 +84,7 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     assert certificate is not None
     assert key is not None
     for file in {certificate, key}:
-        _text(file)  # OpenSSL does not say which file it could not read
+        _text(file)  # OpenSSL does not name the file that it could not read
     password = _text(files.key_password_file).partition("\n")[0].rstrip("\r") if files.key_password_file else ""
     try:
         # Never without a password: OpenSSL would ask for it at the terminal.

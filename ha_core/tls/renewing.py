@@ -1,8 +1,8 @@
-"""What is made of files, made anew when these have changed.
+"""A value made from files, made again when these have changed.
 
-Looked at by whoever needs it, once a second at most: no thread, and no watch that a mounted volume would not serve. Who
-replaces a certificate and its key replaces two files, one after the other: what cannot be used then is said once, what
-was made before stays in force, and the next change is tried again.
+`current` checks the files, once a second at most: it needs no thread, and no watch, which a mounted volume would not
+support. A certificate and its key are replaced one after the other: while they do not fit, that is logged once, the
+last value stays in force, and the next change is tried again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Mark = tuple[int, int, int] | None
 
 
 class Renewing(Generic[T]):
-    """Safe for threads."""
+    """Thread-safe."""
 
     def __init__(
         self, files: Iterable[str], make: Callable[[], T], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """:raises TlsFilesError: of `make`, which has no older ones to go on with."""
+        """:raises TlsFilesError: of `make`, since there is no earlier value."""
         self._files, self._make, self._clock = tuple(files), make, clock
         self._guard = threading.Lock()
         self._looked_at = clock()
@@ -38,7 +38,7 @@ class Renewing(Generic[T]):
         self._made = make()
 
     def current(self) -> T:
-        """Of the newest files that can be used."""
+        """The value of the newest files that can be used."""
         now = self._clock()
         if now - self._looked_at < LOOK_EVERY_S:
             return self._made
@@ -49,7 +49,7 @@ class Renewing(Generic[T]):
             return self._made
 
     def _renew(self) -> None:
-        marks = self._look()  # before they are read: what changes meanwhile is seen the next time
+        marks = self._look()  # before the read, so that later changes are seen the next time
         if marks == self._marks:
             return
         self._marks = marks
@@ -65,9 +65,9 @@ class Renewing(Generic[T]):
 
 
 def _mark(file: str) -> Mark:
-    """What changes with the file's content; None: it is not there."""
+    """A value that changes with the file's content; None: the file is missing."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,4 +1,4 @@
-"""A source that remembers its whole history, and gives as much of it as it is told to."""
+"""A source that remembers its whole history, and returns as much of it as a test wants."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _TIME = attrgetter("changed_us")
 
 
 def damage(content: Content, key: str) -> None:
-    """In memory, where nobody may write to it."""
+    """Changes a value in memory, bypassing the immutable interface."""
     content.rows.records = content.rows.records.changed({key: record_of(Row(key, 1, {"is": "damaged"}))})
 
 
 class History:
     """
-    :ivar versions: all that were ever made, for telling what is right.
+    :ivar versions: all that were ever made, to compute the right content.
     :ivar down: why it cannot be read; empty: it can.
-    :ivar keeps_all: False: of each key only the newest version is kept, as where rows are replaced in place.
+    :ivar keeps_all: False: only the newest version of each key is kept, as where rows are replaced in place.
     :ivar asked: how often it was read.
     """
 
@@ -72,7 +72,7 @@ class History:
         return self.versions[-1].changed_us if self.versions else 0
 
     def content(self, at_us: int) -> dict[str, Any]:
-        """What is right at a time: key → value."""
+        """The right content at a time: key → value."""
         found: dict[str, Any] = {}
         for row in self.versions[: bisect_right(self.versions, at_us, key=_TIME)]:
             found[row.key] = row.value

@@ -1,4 +1,4 @@
-"""Which commit time all go to, who is waited for, and who writes it."""
+"""The commit time that all go to, the nodes that are waited for, and the node that writes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def member(node: str, through_us: int | None, from_us: int = 0, created: int = 0
     return CacheMember(node, created or ord(node[-1]), holds, main_us)
 
 
-def test_the_commit_time_is_the_smallest_up_to_which_all_have_read() -> None:
+def test_the_commit_time_is_the_smallest_time_up_to_which_all_have_read() -> None:
     judgement = Agreement(HOLD_S).judge([member("a", 7), member("b", 5), member("c", 9)], 3, 0.0)
 
     assert (judgement.commit_us, judgement.holding_up) == (5, ("a", "b"))
@@ -43,13 +43,13 @@ def test_the_leader_is_the_first_by_order_of_creation_whatever_the_order_of_the_
         assert Agreement(HOLD_S).judge(listed, 1, 0.0).leader == "z"
 
 
-def test_a_node_that_has_read_nothing_holds_nobody_up_and_leads_nobody() -> None:
+def test_a_node_that_has_read_nothing_neither_holds_up_others_nor_leads() -> None:
     judgement = Agreement(HOLD_S).judge([member("a", None), member("b", 5)], 1, 0.0)
 
     assert (judgement.commit_us, judgement.leader, judgement.left_out) == (5, "b", ("a",))
 
 
-def test_a_node_that_cannot_read_is_waited_for_as_long_as_it_may_hold_up_and_then_left_out() -> None:
+def test_a_node_that_cannot_read_is_waited_for_until_hold_s_and_then_left_out() -> None:
     agreement = Agreement(HOLD_S)
     members = [member("a", 5), member("b", 9)]
 
@@ -68,7 +68,7 @@ def test_a_node_that_only_creeps_is_not_waited_for_any_longer() -> None:
     assert agreement.judge([member("a", 7), member("b", 20)], 4, 10.0).commit_us == 20
 
 
-def test_a_node_that_got_to_where_others_were_is_waited_for_anew() -> None:
+def test_a_node_that_has_caught_up_is_waited_for_again() -> None:
     agreement = Agreement(HOLD_S)
     agreement.judge([member("a", 5), member("b", 9)], 4, 0.0)
     agreement.judge([member("a", 9), member("b", 20)], 4, 9.0)
@@ -78,7 +78,7 @@ def test_a_node_that_got_to_where_others_were_is_waited_for_anew() -> None:
     assert (judgement.commit_us, judgement.holding_up) == (9, ("a",))
 
 
-def test_a_node_that_was_left_out_counts_again_once_it_has_read_up_to_where_it_was_to() -> None:
+def test_a_node_that_was_left_out_counts_again_once_it_has_caught_up() -> None:
     agreement = Agreement(HOLD_S)
     agreement.judge([member("a", 5), member("b", 9)], 5, 0.0)
     agreement.judge([member("a", 5), member("b", 9)], 5, 20.0)
@@ -88,12 +88,12 @@ def test_a_node_that_was_left_out_counts_again_once_it_has_read_up_to_where_it_w
     assert (judgement.left_out, judgement.leader) == ((), "a")
 
 
-def test_a_time_that_one_of_them_cannot_tell_is_not_committed() -> None:
+def test_a_time_whose_content_one_node_cannot_tell_is_not_committed() -> None:
     # B has read after a change of which A has seen the version before, and does not know that one.
     assert Agreement(HOLD_S).judge([member("a", 5), member("b", 9, from_us=8)], 1, 0.0).commit_us is None
 
 
-def test_who_comes_after_the_leader_writes_in_its_place_when_that_has_been_possible_for_long() -> None:
+def test_the_deputy_writes_when_the_leader_could_have_for_hold_s() -> None:
     agreement = Agreement(HOLD_S)
     members = [member("a", 9), member("b", 9), member("c", 9)]
     judgement = agreement.judge(members, 5, 0.0)
@@ -104,7 +104,7 @@ def test_who_comes_after_the_leader_writes_in_its_place_when_that_has_been_possi
     assert [agreement.writes(judgement, node, 20.0) for node in "abcd"] == [True, True, True, False]
 
 
-def test_a_deputy_waits_anew_after_each_commit() -> None:
+def test_a_deputy_waits_again_after_each_commit() -> None:
     agreement = Agreement(HOLD_S)
     agreement.judge([member("a", 9), member("b", 9)], 5, 0.0)
     judgement = agreement.judge([member("a", 12), member("b", 12)], 9, 10.0)
@@ -112,7 +112,7 @@ def test_a_deputy_waits_anew_after_each_commit() -> None:
     assert not agreement.writes(judgement, "b", 10.0)
 
 
-def test_it_is_known_when_time_alone_will_change_a_judgement() -> None:
+def test_the_time_of_the_next_change_of_a_judgement_is_known() -> None:
     agreement = Agreement(HOLD_S)
     agreement.judge([member("a", 5)], 5, 0.0)
     assert agreement.next_s(0.0) is None

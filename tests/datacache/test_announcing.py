@@ -1,4 +1,4 @@
-"""Nodes are told of each change, whoever has made it, and after ZooKeeper or the source was away."""
+"""Nodes are notified of each change, by any writer, also after an absence of ZooKeeper or the source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.store.waiting import until
 
 
 class World:
-    """A source, what it says, and an announcer before it."""
+    """A source, its newest times, and a notifier that polls it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -47,7 +47,7 @@ def told(session: Session, name: str) -> tuple[int, int]:
     return CacheNodes(session.store.tree, name).changed(session.store.tree)
 
 
-def test_a_change_is_announced_to_the_cache_that_it_is_of_and_to_no_other_one(world: World, session: Session) -> None:
+def test_nodes_of_the_changed_cache_are_notified_and_no_others(world: World, session: Session) -> None:
     # Given
     world.announcer.start()
     # Each node is made first, and written then.
@@ -62,7 +62,7 @@ def test_a_change_is_announced_to_the_cache_that_it_is_of_and_to_no_other_one(wo
 
 
 @pytest.mark.parametrize("fails", [StoreUnavailableError("ZooKeeper is away"), ValueError("a secret")])
-def test_what_fails_is_said_once_and_tried_again(world: World, session: Session, fails: Exception) -> None:
+def test_a_failure_is_reported_once_and_retried(world: World, session: Session, fails: Exception) -> None:
     # Given
     world.fails = fails
     world.announcer.start()

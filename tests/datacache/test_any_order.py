@@ -1,7 +1,7 @@
-"""Nodes that fail in any order never serve two contents under one commit time.
+"""Nodes that fail in any order never serve two contents with one commit time.
 
-Real nodes on a tree in memory, without their threads: who reads, who looks, whose answer is on its way, and what the
-time is, is drawn.
+Real nodes on a tree in memory, without their threads: reads, looks, the arrival of answers, and the time
+are drawn.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Process:
 
 
 class World(RuleBasedStateMachine):
-    """What is drawn, and what must hold all the time."""
+    """The steps that are drawn, and the invariants."""
 
     KEEPS_ALL: ClassVar[bool] = True
     TRUE: ClassVar[bool] = True
-    """The source never loses what it has told, so that one content is the right one at each time."""
+    """The source never loses changes, so that there is one right content at each time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class World(RuleBasedStateMachine):
         self.first = MemoryStore()
         self.nodes: list[Process] = []
         self.served: dict[int, dict[str, Any]] = {}
-        """Commit time → what the first node that served it did."""
+        """Commit time → the content that the first node at that time served."""
         self.committed_us = -1
         self.mains: dict[int, int] = {}
 
@@ -89,7 +89,7 @@ class World(RuleBasedStateMachine):
             clock_s=lambda: self.now_s,
         )
         cache._nodes.create()
-        cache._nodes.join(cache.node, cache._said)
+        cache._nodes.join(cache.node, cache._published)
         cache._connected = True
         return Process(cache.node, store, cache)
 
@@ -173,7 +173,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def all_is_well_for_a_while(self) -> None:
-        """Then all serve what the source has."""
+        """Then all serve the source's content."""
         for node in self.nodes:
             if node.suspended:
                 node.store.resume()
@@ -230,7 +230,7 @@ class OnlyNewestVersions(World):
 
 
 class Restored(World):
-    """The source is restored from a backup now and then: what was told before may not be true any more."""
+    """The source is restored from a backup now and then, and loses changes that nodes have read."""
 
     TRUE = False
 
@@ -241,7 +241,7 @@ class Restored(World):
 
     @rule()
     def all_is_well_for_a_while(self) -> None:
-        """What was lost is found by comparing, and the next change brings all there."""
+        """Comparing finds the lost changes, and the next change brings all nodes there."""
         for node in self.nodes:
             if node.suspended:
                 node.store.resume()
@@ -362,8 +362,8 @@ def test_a_planted_fault_is_found_and_only_that(
         _check(history)
 
 
-def test_a_commit_time_that_goes_back_is_found_and_put_right_by_the_nodes() -> None:
-    # Given a commit time of 2, and somebody with a shell
+def test_a_commit_time_that_goes_back_is_found_and_repaired_by_the_nodes() -> None:
+    # Given a commit time of 2, and an operator with a shell
     world = _a_commit_without_one_that_cannot_read()
     world.the_commit_time_never_goes_back()
     world.first.plant(Paths("users").commit, commit_to_bytes(ContentCommit(1, 1), "somebody"))

@@ -1,4 +1,4 @@
-"""What a node can tell of what it has read, and what it does with a commit time."""
+"""The contents that a node can tell from its reads, and its reaction to a commit time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sources import History, damage, values
 
 
 def read(cache: Cache, history: History, limit: int = 100) -> None:
-    """Until the source has no more."""
+    """Reads until the source has no more."""
     more = True
     while more:
         after_us = cache.after_us
@@ -23,7 +23,7 @@ def read(cache: Cache, history: History, limit: int = 100) -> None:
 
 
 def agreed(history: History, at_us: int) -> ContentCommit:
-    """What a node that has read all would propose."""
+    """The proposal of a node that has read everything."""
     cache = Cache()
     read(cache, history)
     commit = cache.proposal(at_us)
@@ -39,7 +39,7 @@ def made(*changes: tuple[str, object], keeps_all: bool = True) -> History:
     return history
 
 
-def test_a_commit_between_two_versions_of_a_key_serves_the_first_one_also_to_who_has_read_both() -> None:
+def test_a_commit_between_two_versions_of_a_key_serves_the_first_also_at_a_node_that_has_read_both() -> None:
     # Given a node that has read both versions
     history = made(("a", "old"), ("b", "x"), ("a", "new"))
     cache = Cache()
@@ -66,7 +66,7 @@ def test_a_node_that_may_lack_the_version_of_a_commit_time_waits_for_a_later_one
     assert cache.commit(agreed(history, 2)) is CommitOutcome.COMMITTED
 
 
-def test_a_node_that_has_not_read_so_far_keeps_what_it_serves_and_goes_straight_to_the_newest_commit_later() -> None:
+def test_a_node_that_lags_behind_keeps_its_content_and_goes_straight_to_the_newest_commit_later() -> None:
     # Given a node that serves, and two commits that it could not follow
     history = made(("a", "old"))
     cache = Cache()
@@ -142,7 +142,7 @@ def test_a_first_read_in_pages_keeps_what_a_commit_needs() -> None:
         assert values(cache.main.rows) == history.content(at_us)
 
 
-def test_a_first_read_in_pages_of_a_source_that_has_forgotten_deletions_comes_to_its_end() -> None:
+def test_a_first_read_in_pages_completes_although_the_source_has_forgotten_deletions() -> None:
     history = made(("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("e", None))
     history.forget_deletions(6)
     cache = Cache()
@@ -170,7 +170,7 @@ def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
     assert values(cache.main.rows) == history.content(4)
 
 
-def test_nothing_of_a_first_read_counts_before_it_is_whole() -> None:
+def test_an_incomplete_first_read_does_not_count() -> None:
     history = made(("a", 1), ("b", 2), ("c", 3))
     cache = Cache()
 
@@ -181,7 +181,7 @@ def test_nothing_of_a_first_read_counts_before_it_is_whole() -> None:
     assert cache.holds is None
 
 
-def test_an_answer_that_a_reload_has_overtaken_is_not_taken() -> None:
+def test_an_answer_overtaken_by_a_reload_is_ignored() -> None:
     # Given an answer on its way
     history = made(("a", 1), ("b", 2))
     cache = Cache()
@@ -196,7 +196,7 @@ def test_an_answer_that_a_reload_has_overtaken_is_not_taken() -> None:
     assert cache.after_us == before == 0
 
 
-def test_a_reload_serves_the_same_commit_time_from_what_was_read_anew() -> None:
+def test_a_reload_replaces_the_content_of_the_current_commit_time() -> None:
     # Given a main part that was damaged in memory
     history = made(("a", "x"))
     cache = Cache()
@@ -212,7 +212,7 @@ def test_a_reload_serves_the_same_commit_time_from_what_was_read_anew() -> None:
     assert values(cache.main.rows) == {"a": {"is": "x"}}
 
 
-def test_a_content_that_is_not_what_was_agreed_is_refused_and_read_anew_once() -> None:
+def test_content_that_differs_from_the_agreed_one_is_refused_and_read_anew_once() -> None:
     # Given a commit of a history that this node does not know
     theirs, ours = made(("a", "x"), ("b", "x")), made(("a", "x"))
     ours.change("b", "x", at_us=5)
@@ -230,7 +230,7 @@ def test_a_content_that_is_not_what_was_agreed_is_refused_and_read_anew_once() -
     assert cache.holds == Interval(6, 5)
 
 
-def test_after_a_refusal_the_next_commit_that_agrees_is_taken() -> None:
+def test_after_a_refusal_the_next_matching_commit_is_taken() -> None:
     ours = made(("a", "x"), ("c", "x"))
     cache = Cache()
     read(cache, ours)
@@ -242,7 +242,7 @@ def test_after_a_refusal_the_next_commit_that_agrees_is_taken() -> None:
     assert cache.commit(agreed(ours, 3)) is CommitOutcome.COMMITTED
 
 
-def test_a_source_that_has_lost_what_it_told_is_named_and_what_is_served_stays() -> None:
+def test_a_source_that_has_lost_changes_is_reported_and_the_content_stays() -> None:
     history = made(("a", "x"), ("b", "x"))
     cache = Cache()
     read(cache, history)
@@ -283,11 +283,11 @@ def test_an_answer_that_breaks_a_promise_is_refused_as_a_whole(changes: Changes,
 
 
 def test_rows_out_of_order_are_refused() -> None:
-    with pytest.raises(BrokenSourceError, match="'a' at 5 behind one at 6"):
+    with pytest.raises(BrokenSourceError, match="'a' at 5 after one at 6"):
         source.check(Changes((B, A), 6, 0), 0, 10)
 
 
-def test_a_digest_is_of_all_that_is_served_in_any_order() -> None:
+def test_a_digest_covers_all_rows_in_any_order() -> None:
     rows = [Row("a", 1, {"x": 1, "y": [None, "é"]}), Row("b", 2, {})]
     turned = [rows[1], Row("a", 1, {"y": [None, "é"], "x": 1})]
 

@@ -1,4 +1,4 @@
-"""A process that is started while the source is away serves what the one before it served."""
+"""A process that starts while the source is away serves the content of its predecessor."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kept(start: Start, source: History, node: str = "gw-1") -> None:
     cache.close()
 
 
-def test_it_serves_under_the_same_commit_time_and_tells_how_old_that_is(start: Start) -> None:
+def test_a_restarted_node_serves_its_commit_time_and_shows_its_age(start: Start) -> None:
     # Given
     source = History()
     source.change("a", "x")
@@ -68,7 +68,7 @@ def test_it_serves_under_the_same_commit_time_and_tells_how_old_that_is(start: S
     assert 0 <= state.age_s < DEADLINE_S
 
 
-def test_that_there_was_nothing_is_kept_too(start: Start) -> None:
+def test_an_empty_content_is_kept_too(start: Start) -> None:
     source = History()
     kept(start, source)
     source.down = "away"
@@ -82,7 +82,7 @@ def test_that_there_was_nothing_is_kept_too(start: Start) -> None:
     until(lambda: serves(cache, source), "served")
 
 
-def test_it_goes_on_from_there_when_the_source_is_back(start: Start) -> None:
+def test_a_restarted_node_continues_when_the_source_is_back(start: Start) -> None:
     # Given
     source = History()
     for key in "abcd":
@@ -100,7 +100,7 @@ def test_it_goes_on_from_there_when_the_source_is_back(start: Start) -> None:
     assert cache.state().reloads == 0
 
 
-def test_what_was_changed_in_the_file_is_healed_by_the_first_read(
+def test_a_change_in_the_file_is_repaired_by_the_first_read(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a file with another value under the right time
@@ -121,7 +121,7 @@ def test_what_was_changed_in_the_file_is_healed_by_the_first_read(
     until(lambda: serves(cache, source), "healed")
 
 
-def test_one_that_goes_on_with_an_older_state_joins_the_others(start: Start) -> None:
+def test_a_node_that_starts_with_an_older_state_joins_the_others(start: Start) -> None:
     # Given a node that was away while the other one went on
     source = History()
     source.change("a", "x")

@@ -1,4 +1,4 @@
-"""What is kept in a file comes back as it was, whatever happened to the file's end."""
+"""Content written to a file is loaded unchanged, whatever happened to the file's end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "kept" / "gw-1.users"
 
 
-def test_what_was_kept_comes_back_with_its_time_and_its_age(path: Path) -> None:
+def test_content_is_loaded_with_its_time_and_its_age(path: Path) -> None:
     served = content(9, a=3, b=9)
     CacheFile(path, SOURCE).keep(served, time.time() - 100)
 
@@ -64,7 +64,7 @@ def test_values_of_every_shape_come_back(path: Path) -> None:
     assert kept(path) == served
 
 
-def test_nobody_else_can_read_it(path: Path) -> None:
+def test_other_users_cannot_read_the_file(path: Path) -> None:
     CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
 
     assert path.stat().st_mode & 0o777 == 0o600
@@ -91,7 +91,7 @@ def test_later_states_are_appended_until_the_file_has_grown_and_the_newest_comes
     assert seen == [True, True, False]
 
 
-def test_a_process_that_goes_on_appends_to_what_it_has_found(path: Path) -> None:
+def test_a_restarted_process_appends_to_its_file(path: Path) -> None:
     CacheFile(path, SOURCE).keep(content(3, a=1, b=3), time.time())
     inode = path.stat().st_ino
     file = CacheFile(path, SOURCE)
@@ -117,12 +117,12 @@ def test_a_torn_end_leaves_the_state_before(path: Path, cut: int) -> None:
 
     assert again is not None
     assert again.content == content(3, a=1, b=3)
-    # And what is kept next is not written behind it.
+    # And the next state is not written after it.
     found.keep(content(5, a=5, b=3), time.time())
     assert kept(path) == content(5, a=5, b=3)
 
 
-def test_whatever_byte_is_damaged_nothing_else_comes_back_than_what_was_once_kept(path: Path) -> None:
+def test_a_damaged_byte_never_loads_content_that_was_not_written(path: Path) -> None:
     file = CacheFile(path, SOURCE)
     first, second = content(3, a=1, b=3), content(4, a=4, b=3)
     file.keep(first, time.time())
@@ -162,7 +162,7 @@ OF_FIRST_SCHEMA = [
 ]
 
 
-def test_a_file_of_the_first_schema_is_read_and_what_comes_next_is_written_anew(path: Path) -> None:
+def test_a_file_of_the_first_schema_is_read_and_rewritten_by_the_next_state(path: Path) -> None:
     # Given
     path.parent.mkdir()
     path.write_bytes(FIRST_SCHEMA)
@@ -181,7 +181,7 @@ def test_a_file_of_the_first_schema_is_read_and_what_comes_next_is_written_anew(
 
 
 @pytest.mark.parametrize("schema", [1, 2])
-def test_wherever_a_file_ends_a_state_comes_back_that_was_once_kept_or_none(path: Path, schema: int) -> None:
+def test_a_file_cut_anywhere_loads_a_written_state_or_none(path: Path, schema: int) -> None:
     # Given a file with two states
     path.parent.mkdir()
     path.write_bytes(FIRST_SCHEMA)
@@ -217,7 +217,7 @@ def test_a_file_of_another_schema_is_not_used(path: Path, schema: object) -> Non
 
 
 @pytest.mark.parametrize("foreign", [b"", b"\n", b"{}\n", b"\x00" * 5000, b"PAR1\n\n\n", b"[1]\n"])
-def test_what_is_no_such_file_is_not_used(path: Path, foreign: bytes) -> None:
+def test_a_foreign_file_is_not_used(path: Path, foreign: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(foreign)
 
@@ -226,7 +226,7 @@ def test_what_is_no_such_file_is_not_used(path: Path, foreign: bytes) -> None:
     assert kept(path) == content(9, a=9)
 
 
-def test_a_text_that_many_rows_have_is_in_memory_once_whatever_it_is_beside(path: Path) -> None:
+def test_a_text_of_many_rows_is_in_memory_once(path: Path) -> None:
     values: list[dict[str, object]] = [
         {"owner": "".join(["te", "am"]), "at": at} for at in (1, True, 1.0, None, "1", [1])
     ]
@@ -265,7 +265,7 @@ def test_rows_of_many_shapes_come_back_however_few_are_remembered(
     assert kept(path) == second
 
 
-def test_a_line_that_is_missing_in_between_is_found_by_the_fingerprint(path: Path) -> None:
+def test_a_missing_line_is_found_by_the_fingerprint(path: Path) -> None:
     file = CacheFile(path, SOURCE)
     file.keep(content(3, a=1, b=3), time.time())
     file.keep(content(4, a=4, b=3), time.time())
@@ -276,14 +276,14 @@ def test_a_line_that_is_missing_in_between_is_found_by_the_fingerprint(path: Pat
     assert kept(path) is None
 
 
-def test_what_was_kept_of_another_source_is_not_used(path: Path) -> None:
+def test_content_of_another_source_is_not_used(path: Path) -> None:
     CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
 
     assert CacheFile(path, "https://another.example.org").load() is None
 
 
-def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> None:
-    # Given two that would be written by the same way if only their stems counted
+def test_files_in_one_folder_do_not_collide(path: Path) -> None:
+    # Given two files whose temporary names would collide if only their stems counted
     others = (path, path.with_suffix(".rules"))
     path.parent.mkdir()
     (path.parent / "gw-1.new").mkdir()
@@ -294,7 +294,7 @@ def test_files_beside_each_other_do_not_get_into_each_others_way(path: Path) -> 
     assert [kept(place) for place in others] == [content(5, a=5), content(6, a=6)]
 
 
-def test_where_nothing_can_be_written_that_is_said_and_the_next_time_all_is_written(path: Path) -> None:
+def test_a_failed_write_is_reported_and_the_next_one_writes_everything(path: Path) -> None:
     # Given a folder that is a file
     path.parent.write_text("")
     file = CacheFile(path, SOURCE)
@@ -311,7 +311,7 @@ def test_where_nothing_can_be_written_that_is_said_and_the_next_time_all_is_writ
 @pytest.mark.parametrize(
     "then", ["[2]", "{}", '{"rows":[]}', '{"fields":7,"rows":7}', '{"at_us":"x","fingerprint":"x"}']
 )
-def test_a_file_of_whole_blocks_that_say_something_else_is_none(path: Path, said: str, then: str) -> None:
+def test_a_file_of_undamaged_foreign_blocks_is_not_used(path: Path, said: str, then: str) -> None:
     path.parent.mkdir(parents=True)
     lines = (f"{blake2b(text.encode(), digest_size=16).hexdigest()} {text}\n" for text in (said, then))
     path.write_text("".join(lines))

@@ -1,4 +1,4 @@
-"""What others may have written into ZooKeeper never ends a reader."""
+"""Arbitrary content of ZooKeeper's nodes never ends a reader."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ TIMES = st.integers(0, MAX_US)
         st.text(max_size=200),
     )
 )
-def test_what_a_node_publishes_is_read_as_it_was_written(published: Published) -> None:
+def test_a_published_record_is_read_back(published: Published) -> None:
     assert Published.from_bytes(published.to_bytes(), "p") == published
 
 
 @given(TIMES, st.integers(0, 1 << 61))
-def test_a_commit_is_read_as_it_was_written(at_us: int, fingerprint: int) -> None:
+def test_a_commit_is_read_back(at_us: int, fingerprint: int) -> None:
     assert commit_from_bytes(commit_to_bytes(ContentCommit(at_us, fingerprint), "gw-1"), "p") == ContentCommit(
         at_us, fingerprint
     )
 
 
 @given(st.binary(max_size=200))
-def test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_as_no_commit_no_reload_and_no_record(data: bytes) -> None:
     assert commit_from_bytes(data, "p") is None
     assert Reloads.from_bytes(data, "p") == Reloads()
     assert Published.from_bytes(data, "p") == Published()
@@ -60,7 +60,7 @@ def test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read(data: bytes)
         b"[" * 5000,
     ],
 )
-def test_a_commit_that_means_nothing_is_none(data: bytes) -> None:
+def test_an_invalid_commit_is_ignored(data: bytes) -> None:
     assert commit_from_bytes(data, "p") is None
 
 

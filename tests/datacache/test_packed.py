@@ -27,9 +27,7 @@ def of(value: dict[str, Any]) -> Packed:
 
 
 @given(VALUES, VALUES)
-def test_a_packed_value_is_equal_to_what_it_was_made_of_and_to_nothing_else(
-    value: dict[str, object], other: dict[str, object]
-) -> None:
+def test_a_packed_value_equals_its_dict_and_nothing_else(value: dict[str, object], other: dict[str, object]) -> None:
     made = of(value)
 
     assert made == value
@@ -39,21 +37,21 @@ def test_a_packed_value_is_equal_to_what_it_was_made_of_and_to_nothing_else(
     assert all(made[field] == value[field] for field in value)
 
 
-def test_a_deletion_stays_one_and_nothing_is_packed_twice() -> None:
+def test_deletions_and_packed_rows_stay_as_they_are() -> None:
     gone, row = Row("a", 1, None), packed(Row("a", 1, {"b": "c"}))
 
     assert packed(gone) is gone
     assert packed(row) is row
 
 
-def test_what_is_common_to_many_is_there_once() -> None:
+def test_shared_parts_are_stored_once() -> None:
     one, two = (of({"".join(["na", "me"]): "".join(["or", "ders"])}) for _ in range(2))
 
     assert one["name"] is two["name"]
     assert next(iter(one)) is next(iter(two))
 
 
-def test_what_is_not_there_is_missed_and_what_is_there_is_not_shown() -> None:
+def test_missing_fields_raise_and_a_repr_shows_no_values() -> None:
     value = of({"secret": "canary"})
 
     with pytest.raises(KeyError, match="name"):

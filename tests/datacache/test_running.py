@@ -23,7 +23,7 @@ from tests.store.waiting import DEADLINE_S, until
 from .sources import History, damage, values
 
 QUICK = CacheSettings(every_s=3600.0, hold_s=5.0, check_s=3600.0, page_rows=3)
-"""Nothing is read because time has passed."""
+"""Nothing is read because of elapsed time."""
 
 
 class Slow:
@@ -79,7 +79,7 @@ def history(**content: object) -> History:
     return made
 
 
-def test_nodes_serve_what_the_source_has_and_follow_when_one_of_them_has_read_a_change(fleet: Fleet) -> None:
+def test_nodes_serve_the_source_and_follow_when_one_has_read_a_change(fleet: Fleet) -> None:
     # Given three nodes that serve the same
     source = history(a="x", b="x", c="x", d="x")
     caches = [fleet.start(f"gw-{number}", source) for number in range(3)]
@@ -105,7 +105,7 @@ def test_an_announced_change_is_read_at_once(fleet: Fleet, other: Session) -> No
     until(lambda: serves(cache, {"a": {"is": "y"}}), "served")
 
 
-def test_a_node_that_cannot_read_keeps_what_it_serves_and_is_left_out_after_a_while(fleet: Fleet) -> None:
+def test_a_node_that_cannot_read_keeps_its_content_and_is_left_out_after_a_while(fleet: Fleet) -> None:
     # Given two nodes, one of which is cut off from the source
     source = history(a="x")
     slow = Slow(source)
@@ -130,7 +130,7 @@ def test_a_node_that_cannot_read_keeps_what_it_serves_and_is_left_out_after_a_wh
     assert stuck.main.at_us == well.main.at_us
 
 
-def test_a_source_that_is_away_costs_nobody_what_is_served_and_its_error_is_told(fleet: Fleet) -> None:
+def test_while_the_source_is_away_content_is_served_and_the_error_is_shown(fleet: Fleet) -> None:
     source = history(a="x")
     cache = fleet.start("gw-1", source)
     assert cache.wait(DEADLINE_S)
@@ -182,7 +182,7 @@ def test_a_node_without_zookeeper_serves_on_and_catches_up(fleet: Fleet) -> None
         until(partial(serves, cache, {"a": {"is": "y"}}), "served")
 
 
-def test_a_damaged_main_part_is_found_by_comparing_and_healed(fleet: Fleet) -> None:
+def test_a_damaged_main_part_is_found_by_comparing_and_repaired(fleet: Fleet) -> None:
     # Given a main part that was damaged in memory
     source = history(a="x")
     cache = fleet.start("gw-1", source, CacheSettings(every_s=0.05, hold_s=5.0, check_s=0.05))
@@ -220,7 +220,7 @@ def test_a_second_node_with_the_id_of_a_live_one_does_not_start(
     assert cache.wait(DEADLINE_S)
 
 
-def test_a_new_main_part_is_told_in_order_and_a_failing_listener_costs_nothing(session: Session) -> None:
+def test_new_main_parts_are_delivered_in_order_and_a_failing_listener_costs_nothing(session: Session) -> None:
     # Given a listener that always fails
     told: list[int] = []
 
@@ -264,19 +264,17 @@ FAR = json.dumps({"main_us": MAX_US, "from_us": 0, "through_us": MAX_US, "who": 
 
 
 @pytest.mark.parametrize("far_us", [MAX_US, 10**18])
-def test_a_commit_time_that_the_source_never_reaches_keeps_nobody_from_going_on(
-    fleet: Fleet, other: Session, far_us: int
-) -> None:
+def test_a_commit_time_that_the_source_never_reaches_stops_no_node(fleet: Fleet, other: Session, far_us: int) -> None:
     # Given nodes that serve
     source = history(a="x")
     caches = [fleet.start(f"gw-{number}", source) for number in range(2)]
     for cache in caches:
         assert cache.wait(DEADLINE_S)
-    # When somebody writes a commit time that nobody will ever read, and the source is changed
+    # When an operator writes a commit time that no node will ever read, and the source is changed
     said = json.dumps({"commit_us": far_us, "fingerprint": "7", "by": "x"}).encode()
     other.store.tree.write([Put(COMMIT, said, node_at(other, COMMIT).version)])
     source.change("a", "y")
-    # Then what the source has is in force everywhere, also at nodes that start later
+    # Then the source's content is in force everywhere, also at nodes that start later
     for cache in (*caches, fleet.start("gw-9", source)):
         until(partial(serves, cache, {"a": {"is": "y"}}), "served")
         assert cache.state().agreed_us == source.newest_us
@@ -286,15 +284,13 @@ def test_a_commit_time_that_the_source_never_reaches_keeps_nobody_from_going_on(
         until(partial(serves, cache, {"a": {"is": "z"}}), "served")
 
 
-def test_a_node_that_claims_to_have_read_what_there_is_not_keeps_nobody_from_going_on(
-    fleet: Fleet, other: Session
-) -> None:
+def test_a_false_claim_of_a_node_stops_no_other(fleet: Fleet, other: Session) -> None:
     source = history(a="x")
     settings = CacheSettings(every_s=3600.0, hold_s=0.3, check_s=3600.0)
     caches = [fleet.start(f"gw-{number}", source, settings) for number in range(2)]
     for cache in caches:
         assert cache.wait(DEADLINE_S)
-    # When somebody has made a node that ends with no session
+    # When an operator has made a node that ends with no session
     other.store.tree.write([Create(f"{SYNC}/zombie", FAR)])
     source.change("a", "y")
     caches[0].read_now()

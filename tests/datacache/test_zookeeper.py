@@ -27,7 +27,7 @@ def live(session: Session) -> dict[str, LiveNode]:
     return {node.member.node: node for node in seen.members(session.store.tree, lambda: None).read()}
 
 
-def test_a_node_is_seen_with_what_it_says_until_it_leaves(session: Session, other: Session) -> None:
+def test_a_node_is_visible_with_its_record_until_it_leaves(session: Session, other: Session) -> None:
     # Given a node that takes part
     own = nodes(session)
     own.join("gw-1", FIRST)
@@ -77,7 +77,7 @@ def test_nodes_are_in_order_of_creation_and_a_node_whose_session_was_lost_is_the
     assert found["a"].member.created < found["z"].member.created
 
 
-def test_saying_something_new_keeps_the_order_of_creation(session: Session, other: Session) -> None:
+def test_publishing_a_new_record_keeps_the_order_of_creation(session: Session, other: Session) -> None:
     own = nodes(session)
     own.join("z", FIRST)
     nodes(other).join("a", FIRST)
@@ -89,7 +89,7 @@ def test_saying_something_new_keeps_the_order_of_creation(session: Session, othe
     assert found["z"].member.holds == Interval(1, 9)
 
 
-def test_one_read_and_a_read_of_many_tell_the_same_of_a_node(session: Session) -> None:
+def test_a_single_read_and_a_bulk_read_of_a_node_agree(session: Session) -> None:
     nodes(session).join("gw-1", FIRST)
     paths = ["/DataCache/users/sync/gw-1", "/DataCache/users/commit", "/DataCache/none"]
 
@@ -110,7 +110,7 @@ def test_publishing_survives_a_lost_reply(session: Session, other: Session, made
     assert live(other)["gw-1"].published == FIRST
 
 
-def test_of_two_that_write_a_commit_at_once_the_second_one_writes_nothing(session: Session, other: Session) -> None:
+def test_the_second_of_two_concurrent_commits_writes_nothing(session: Session, other: Session) -> None:
     # Given two that have read the same
     own, theirs = nodes(session), nodes(other)
     read, read_too = own.commit(session.store.tree)[1], theirs.commit(other.store.tree)[1]
@@ -122,7 +122,7 @@ def test_of_two_that_write_a_commit_at_once_the_second_one_writes_nothing(sessio
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_commit_whose_reply_is_lost_is_looked_for(session: Session, other: Session, made: bool) -> None:
+def test_a_commit_with_a_lost_reply_is_read_back(session: Session, other: Session, made: bool) -> None:
     own = nodes(session)
     read = own.commit(session.store.tree)[1]
     session.lose_next_reply(made)
@@ -160,11 +160,11 @@ def test_watchers_are_woken_by_a_commit_a_reload_a_change_and_by_nodes_that_come
     until(lambda: "reload" in woken, "reload")
     theirs.leave("gw-2")
 
-    # Then it is told of each
+    # Then it is woken by each
     until(lambda: members.read() == [], "gone")
 
 
-def test_a_reload_concerns_the_node_that_is_named_and_all_when_none_is(session: Session, other: Session) -> None:
+def test_a_reload_is_for_the_named_node_or_for_all(session: Session, other: Session) -> None:
     # Given two nodes
     own, theirs = nodes(session), nodes(other)
     own.join("gw-1", FIRST)
@@ -181,7 +181,7 @@ def test_a_reload_concerns_the_node_that_is_named_and_all_when_none_is(session: 
     assert all(everybody.of(node) != one.of(node) for node in ("gw-1", "gw-2"))
 
 
-def test_a_reload_of_a_node_that_is_not_there_is_refused_with_those_that_are(session: Session) -> None:
+def test_a_reload_of_an_unknown_node_is_refused_with_the_live_ones(session: Session) -> None:
     own = nodes(session)
     own.join("gw-1", FIRST)
 
@@ -189,7 +189,7 @@ def test_a_reload_of_a_node_that_is_not_there_is_refused_with_those_that_are(ses
         own.ask_reload("gw-7")
 
 
-def test_what_another_version_has_written_into_a_node_counts_as_nothing_read(session: Session, other: Session) -> None:
+def test_a_record_of_another_version_counts_as_nothing_read(session: Session, other: Session) -> None:
     nodes(session).join("gw-1", FIRST)
     other.plant("/DataCache/users/sync/gw-1", b"{")
 

@@ -31,9 +31,9 @@ PROPERTIES = (
     "tests.wire.test_sasl_scram:test_parsers_raise_only_their_own_error",
     "tests.wire.test_sasl_oauth:test_parser_raises_only_its_own_error",
     "tests.wire.test_beginnings:test_misplaced_protocols_are_explained",
-    "tests.store.test_quotas:test_whatever_a_node_says_it_is_a_quota_or_unreadable",
-    "tests.store.test_quotas:test_whatever_a_note_says_it_names_a_path_or_nothing",
-    "tests.datacache.test_nodes:test_bytes_of_any_kind_are_no_commit_no_reload_and_nothing_read",
+    "tests.store.test_quotas:test_any_node_is_a_quota_or_unreadable",
+    "tests.store.test_quotas:test_any_note_names_a_path_or_nothing",
+    "tests.datacache.test_nodes:test_arbitrary_bytes_are_read_as_no_commit_no_reload_and_no_record",
 )
 """Module and property test."""
 

@@ -1,4 +1,4 @@
-"""The zone of a client follows from the address that it comes from, alike at all gateways."""
+"""A client's zone follows from its address, alike at all gateways."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def test_only_clients_that_stay_where_they_ask_are_kept_from_gateways_of_other_z
     assert zones.listed_zone("192.168.0.1") == "zone-3"
 
 
-def test_clients_of_no_network_are_in_the_zone_that_is_said_for_them() -> None:
+def test_clients_of_no_network_are_in_the_configured_zone() -> None:
     assert ClientZones(ZONES.networks, "zone-3").zone_of("192.168.0.1") == "zone-3"
     assert ClientZones(otherwise="zone-3").zone_of("10.1.2.3") == "zone-3"

@@ -1,4 +1,4 @@
-"""The configuration file: what it accepts, and how it says what is wrong."""
+"""The configuration file: valid content, and error texts."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_broken_yaml_is_named_with_its_line(tmp_path: Path) -> None:
         load(file)
 
 
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("- id\n")
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["alice: 17\n", "12: x\n", "'': x\n", "alice:\n"])
-def test_users_whose_name_or_password_is_no_text_are_refused_without_showing_it(tmp_path: Path, content: str) -> None:
+def test_users_whose_name_or_password_is_not_text_are_refused_without_showing_it(tmp_path: Path, content: str) -> None:
     (tmp_path / "users.yaml").write_text(content)
 
     text = fault(tmp_path, SMALLEST | {"authentication": {"users_file": "users.yaml"}})
@@ -220,8 +220,8 @@ def test_certificates_and_passwords_of_zookeeper_come_from_files_beside_the_conf
     assert config.tls.server.context().verify_mode is ssl.CERT_REQUIRED
     assert config.zookeeper.security == StoreSecurity(TlsFiles(ca, certificate, key), "u", "s3cret")
     assert "s3cret" not in repr(config)
-    # And a process that works on the gateway's behalf is told the same
-    assert parse(config.zookeeper.told, "told", Path("/elsewhere")) == config.zookeeper.security
+    # And helper processes get the same
+    assert parse(config.zookeeper.for_helpers, "told", Path("/elsewhere")) == config.zookeeper.security
 
 
 def test_the_documented_configuration_names_every_key_there_is() -> None:
@@ -278,7 +278,7 @@ def test_keys_of_users_the_shared_secret_and_the_issuers_keys_come_from_files(tm
         ({"anonymous": True, "scram_iterations": 1}, "scram_iterations"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(tmp_path: Path, said: dict[str, Any], text: str) -> None:
+def test_contradictory_settings_are_refused(tmp_path: Path, said: dict[str, Any], text: str) -> None:
     (tmp_path / "short").write_text("abc")
     assert text in fault(tmp_path, SMALLEST | {"authentication": said})
 
@@ -295,7 +295,7 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, said: dict[str, A
         ("0.0.0.0", False, ["PLAIN"], True, None),
     ],
 )
-def test_passwords_over_an_open_line_are_refused_by_the_check(
+def test_the_check_refuses_passwords_over_an_unencrypted_listener(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -359,7 +359,7 @@ def test_workers_need_ports_for_all_their_nodes(tmp_path: Path, more: dict[str, 
     assert said in fault(tmp_path, SMALLEST | more)
 
 
-def test_networks_say_in_which_zone_clients_are(tmp_path: Path) -> None:
+def test_networks_determine_the_zones_of_clients(tmp_path: Path) -> None:
     said = {"client_zones": {"networks": {"z-1": ["10.1.0.0/16"], "z-2": ["10.2.0.0/16"]}, "others": "asked"}}
     zones = load(written(tmp_path, SMALLEST | {"zone": "z-9"} | said)).zones_of_clients
     assert [zones.zone_of(host) for host in ("10.1.0.1", "10.2.0.1", "10.3.0.1")] == ["z-1", "z-2", "z-9"]

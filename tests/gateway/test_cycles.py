@@ -1,4 +1,4 @@
-"""Connections that end are freed without a search for reference cycles, and that search comes when memory grows."""
+"""Ended connections are freed without a full collection, and that runs when memory grows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
     asyncio.run(scenario())
 
 
-def test_everything_is_searched_when_memory_has_grown_by_half_and_not_more_often_than_once_an_hour() -> None:
+def test_a_full_collection_runs_when_memory_has_grown_by_half_and_at_most_once_an_hour() -> None:
     need = SearchDue(100 * MIB, at=50.0)
     assert not need.due(149 * MIB, 50.0 + MIN_PAUSE_S)
     assert not need.due(150 * MIB, 49.0 + MIN_PAUSE_S)

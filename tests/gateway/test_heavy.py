@@ -1,4 +1,4 @@
-"""What is long is freed beside the event loop too."""
+"""Long lists are freed in a thread, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Item:
             self.all_freed.set()
 
 
-def test_the_items_of_a_long_list_are_freed_by_another_thread_than_the_one_that_had_it_last() -> None:
+def test_items_of_a_long_list_are_freed_by_another_thread_than_its_last_user() -> None:
     freed_by, all_freed = list[str](), threading.Event()
     topics = DeferredFreeList(Item(freed_by, all_freed) for _ in range(100))
     del topics

@@ -97,7 +97,7 @@ def test_a_gateway_that_lives_is_healthy_whatever_its_clusters_do(address: str, 
     assert httpx.get(f"{address}/healthz").status_code == 200
 
 
-def test_a_gateway_is_ready_when_nothing_speaks_against_it(address: str) -> None:
+def test_a_gateway_is_ready_without_reasons_against_it(address: str) -> None:
     answer = httpx.get(f"{address}/readyz")
 
     assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": []})
@@ -155,7 +155,7 @@ def test_an_unknown_path_names_those_that_exist(address: str) -> None:
     assert "/readyz" in answer.text
 
 
-def test_callers_that_say_nothing_do_not_keep_others_out_once_they_hang_up(address: str) -> None:
+def test_silent_callers_that_hang_up_do_not_keep_others_out(address: str) -> None:
     host, port = address.removeprefix("http://").split(":")
     silent = [socket.create_connection((host, int(port))) for _ in range(40)]
     for caller in silent:

@@ -1,4 +1,4 @@
-"""What a gateway loads: each megabyte of it is there once for every process of a fleet."""
+"""Modules that a gateway loads: each megabyte of them is there for every process of a fleet."""
 
 from __future__ import annotations
 

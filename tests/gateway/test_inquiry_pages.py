@@ -1,4 +1,4 @@
-"""Who may ask a gateway for its clients, and what it takes for a question."""
+"""Access to a gateway's pages for operators, and the form of queries."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def test_on_loopback_a_request_with_a_foreign_host_name_is_refused(host: str, st
     assert ask(Http(), "/connections", host=host)[0] == status
 
 
-def test_elsewhere_nothing_is_told_without_a_token_file() -> None:
+def test_beyond_loopback_pages_are_refused_without_a_token_file() -> None:
     status, body = ask(Http(host="0.0.0.0"), "/connections")
     assert status == 403
     assert "http.token_file" in body["error"]
 
 
 @pytest.mark.parametrize(("shown", "status"), [("", 401), ("another", 401), ("ü", 401), (TOKEN, 200)])
-def test_with_a_token_file_only_who_shows_the_token_is_answered(guarded: Http, shown: str, status: int) -> None:
+def test_with_a_token_file_only_callers_with_the_token_are_answered(guarded: Http, shown: str, status: int) -> None:
     assert ask(guarded, "/connections", shown)[0] == status
     assert ask(guarded, "/explain", shown, user="ann", topic="orders")[0] == status
 
 
 @pytest.mark.parametrize("fields", [{"limit": "0"}, {"limit": "10001"}, {"limit": "x"}, {"colour": "red"}])
-def test_a_question_about_connections_that_is_not_understood_is_refused_by_name(fields: dict[str, str]) -> None:
+def test_an_unknown_field_of_a_connections_query_is_named(fields: dict[str, str]) -> None:
     status, body = ask(Http(), "/connections", **fields)
     assert status == 400
     assert next(iter(fields)) in body["error"]
@@ -77,11 +77,11 @@ def test_an_explanation_needs_a_user_and_one_topic_or_group(fields: dict[str, st
     assert ask(Http(), "/explain", **fields)[0] == 400
 
 
-def test_an_address_that_is_none_is_named() -> None:
+def test_an_invalid_address_is_named() -> None:
     status, body = ask(Http(), "/explain", user="ann", topic="t", address="here")
     assert (status, "'here'" in body["error"]) == (400, True)
 
 
-def test_an_explanation_says_what_decides() -> None:
+def test_an_explanation_names_the_deciding_rule() -> None:
     status, body = ask(Http(), "/explain", user="ann", topic="orders")
     assert (status, body["revision"], body["leading"]["cluster"], body["leading"]["by"]) == (200, 3, "east", "default")

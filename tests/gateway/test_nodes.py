@@ -1,4 +1,4 @@
-"""Virtual nodes: one id per broker for ever, one port each on this gateway, bound before anyone hears of it."""
+"""Virtual nodes: one permanent id per broker, one port each on this gateway, bound before any client sees it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def book(store: Allocator, listeners: Listeners, count: int = 100) -> NodeBook:
         (":1", None),
     ],
 )
-def test_keys_of_brokers_are_told_from_all_others(key: str, broker: tuple[str, int] | None) -> None:
+def test_keys_of_brokers_are_recognised(key: str, broker: tuple[str, int] | None) -> None:
     assert parse_key(key) == broker
 
 

@@ -1,4 +1,4 @@
-"""Which gateway's ports a client is shown."""
+"""The gateway whose ports a client is shown."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def workers_of(name: str, count: int) -> list[GatewayRecord]:
     ]
 
 
-def test_whichever_worker_a_client_asks_all_its_connections_to_brokers_lead_to_one() -> None:
+def test_all_broker_connections_of_a_client_lead_to_one_worker() -> None:
     # Given two brokers, and a client that comes to any worker by the port that they share
     peers = [worker.changed(nodes=(7, 8)) for worker in workers_of("gw-1", 3)]
     homes = set()
@@ -70,7 +70,7 @@ def test_whichever_worker_a_client_asks_all_its_connections_to_brokers_lead_to_o
     assert len(homes) == 3
 
 
-def test_a_worker_is_asked_whether_it_lives_at_a_port_that_the_others_do_not_have() -> None:
+def test_a_worker_is_probed_at_a_port_of_its_own() -> None:
     first, second = workers_of("gw-1", 2)
     assert (own_port(first), own_port(second)) == (20_007, 21_007)
     assert own_port(gateways("a")[0]) == 9092
@@ -105,7 +105,7 @@ def test_where_no_gateway_of_the_zone_lives_the_others_serve_its_clients() -> No
     assert set(homes) == {"c", "d"}
 
 
-def test_a_dead_gateway_of_a_zone_moves_its_clients_within_the_zone_and_nobody_else() -> None:
+def test_a_dead_gateway_of_a_zone_moves_only_its_own_clients_within_the_zone() -> None:
     before = {client: ranked(in_zones(*"abcd"), client, HOST, "zone-1")[0].id for client in CLIENTS}
     after = {client: ranked(in_zones(*"bcd"), client, HOST, "zone-1")[0].id for client in CLIENTS}
     assert set(after.values()) == {"b"}

@@ -1,4 +1,4 @@
-"""Access rules in a file: what is wrong in it is named, and nothing of it is used by halves."""
+"""Access rules in a file: errors are named, and none of a faulty file is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def written(folder: Path, document: object) -> Path:
     return file
 
 
-def test_users_and_rules_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_users_and_rules_are_read_from_a_file(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         {"users": {"ops": {"super_user": True}, "bob": {"groups": ["tills"]}, "eve": None}, "rules": [RULE]},
@@ -50,14 +50,14 @@ def test_users_and_rules_are_read_as_they_are_written(tmp_path: Path) -> None:
         ({"users": {"alice": {"super": True}}}, "users: alice: known keys are groups, super_user"),
         ({"users": {"alice": {"super_user": "yes, please"}}}, "super_user: 'yes, please': write true or false"),
         ({"users": {"alice": {"groups": "tills"}}}, "groups: 'tills': write a list"),
-        ({"users": {"*": {"super_user": True}}}, "users: *: nobody is everybody"),
+        ({"users": {"*": {"super_user": True}}}, "users: *: not a user; name one"),
         ({"users": {"a\x07": {}}}, "nobody"),
         ({"roles": {}}, "roles: no such key here"),
         ("rules: [", "correct the YAML"),
         ("- rules", "write `key: value` lines"),
     ],
 )
-def test_a_file_that_is_wrong_somewhere_is_refused_with_the_place(tmp_path: Path, document: object, words: str) -> None:
+def test_a_file_with_an_error_is_refused_with_its_place(tmp_path: Path, document: object, words: str) -> None:
     file = written(tmp_path, document)
 
     with pytest.raises(ConfigError) as refused:
@@ -67,7 +67,7 @@ def test_a_file_that_is_wrong_somewhere_is_refused_with_the_place(tmp_path: Path
     assert words in str(refused.value)
 
 
-def test_of_a_thousand_faults_the_first_twenty_are_named(tmp_path: Path) -> None:
+def test_at_most_twenty_errors_of_a_file_are_named(tmp_path: Path) -> None:
     file = written(tmp_path, {"rules": [{**RULE, "operation": "steal"}] * 1000})
 
     with pytest.raises(ConfigError, match="and 980 more") as refused:
@@ -77,7 +77,7 @@ def test_of_a_thousand_faults_the_first_twenty_are_named(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("said", [False, "off", {}])
-def test_authorisation_is_off_where_nothing_else_is_said(tmp_path: Path, said: object) -> None:
+def test_authorisation_is_off_by_default(tmp_path: Path, said: object) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(CONFIG | {"authorisation": said}))
 
@@ -114,12 +114,12 @@ class Following:
         return self.rules.rights.of("alice", "10.0.0.1").allows(READ, TOPIC, "orders")
 
 
-def test_another_version_is_in_force_once_it_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_new_version_is_in_force_once_the_file_is_stable(tmp_path: Path) -> None:
     # Given
     file = written(tmp_path, {"rules": [RULE]})
     following = Following(file)
     following.look()
-    # When it is written anew
+    # When it is rewritten
     written(tmp_path, {"rules": []})
     following.look(1)
     # Then the first look only sees that it is another one
@@ -130,7 +130,7 @@ def test_another_version_is_in_force_once_it_stays_as_it_is(tmp_path: Path) -> N
     assert following.told == [following.rules.rights]
 
 
-def test_a_version_that_cannot_be_read_leaves_the_last_one_in_force_and_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_version_leaves_the_last_one_in_force_and_is_logged(tmp_path: Path) -> None:
     # Given
     file = written(tmp_path, {"rules": [RULE]})
     following = Following(file)

@@ -1,4 +1,4 @@
-"""Settings of discovery, as a file or the configuration says them; and a file that changes while a gateway runs."""
+"""Discovery settings of a file or of the configuration; and a file that changes while a gateway runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_file_has_the_platforms_types_within_its_bounds() -> None:
     assert found.most_queued("west", 500) == 500
 
 
-def test_an_address_is_written_in_one_way() -> None:
+def test_addresses_are_normalised() -> None:
     assert parse({"address_rate": {"::FFFF:10.0.0.7": 3}}).address_rate.keys() <= {"10.0.0.7", "::ffff:10.0.0.7"}
 
 
@@ -59,25 +59,25 @@ def test_an_address_is_written_in_one_way() -> None:
         ({"queued_requests": {"east": 10**7}}, "from 1 to 1000000"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(said: dict[str, Any], fault: str) -> None:
+def test_an_error_is_named_with_its_place(said: dict[str, Any], fault: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse(said)
     assert fault in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
-def test_of_many_faults_the_first_ones_are_told() -> None:
+def test_at_most_twenty_errors_of_settings_are_named() -> None:
     with pytest.raises(SettingsError) as caught:
         parse({"user_rate": dict.fromkeys(map(str, range(1000)), 0)})
     assert len(caught.value.faults) == 21
     assert caught.value.faults[-1] == "… and 980 more"
 
 
-def test_what_a_newer_platform_says_besides_is_left_out() -> None:
+def test_types_of_a_newer_platform_are_left_out() -> None:
     assert readable({"user_rate": {"*": 3}, "colour": {"*": 1}}) == DiscoverySettings(user_rate={"*": 3})
 
 
-def test_the_configuration_names_a_file_or_says_it_itself_and_not_both(tmp_path: Path) -> None:
+def test_the_configuration_has_settings_or_names_their_file_and_not_both(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     written(tmp_path, GOOD)
     file.write_text(yaml.safe_dump(CONFIG | {"discovery": {"settings_file": "discovery.yaml"}}))
@@ -92,7 +92,7 @@ def test_the_configuration_names_a_file_or_says_it_itself_and_not_both(tmp_path:
 @pytest.mark.parametrize(
     "section", [{"settings": {"user_rate": {"alice": 0}}}, {"settings_file": "none.yaml"}, {"rates": 3}]
 )
-def test_a_configuration_with_a_fault_there_names_file_and_key(section: dict[str, Any], tmp_path: Path) -> None:
+def test_an_error_in_settings_names_file_and_key(section: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(CONFIG | {"discovery": section}))
     with pytest.raises(ConfigError, match="discovery"):
@@ -114,7 +114,7 @@ class Following:
         asyncio.run(looks())
 
 
-def test_another_version_is_told_once_when_it_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_new_version_is_passed_on_once_when_the_file_is_stable(tmp_path: Path) -> None:
     following = Following(written(tmp_path, GOOD))
     following.look(5)
     assert following.told == []
@@ -125,7 +125,7 @@ def test_another_version_is_told_once_when_it_stays_as_it_is(tmp_path: Path) -> 
     assert following.told == [DiscoverySettings(user_rate={"*": 1})]
 
 
-def test_a_version_that_cannot_be_read_changes_nothing_and_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_version_changes_nothing_and_is_logged(tmp_path: Path) -> None:
     file = written(tmp_path, GOOD)
     following = Following(file)
     written(tmp_path, {"user_rate": {"alice": 0}})

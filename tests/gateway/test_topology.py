@@ -1,4 +1,4 @@
-"""What can be read off a cluster's topology."""
+"""Facts that follow from a cluster's topology."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_a_groups_coordinator_leads_the_partition_that_javas_hash_of_its_name_gi
     ],
     ids=["no group yet", "no leader", "out of reach"],
 )
-def test_a_coordinator_that_cannot_be_known_or_asked_is_none(cluster: ClusterTopology) -> None:
+def test_an_unknown_or_unreachable_coordinator_is_none(cluster: ClusterTopology) -> None:
     assert Topology({"east": cluster}).coordinator("east", "billing") is None
     assert Topology().coordinator("east", "billing") is None

@@ -114,15 +114,15 @@ def _another(folder: Path) -> Authority:
 FAULTS: dict[str, tuple[Callable[[Authority, Path], Any], str]] = {
     "another authority": (
         lambda _, folder: served(_another(folder), _another(folder).issue("broker", [HOST])),
-        "its certificate is not taken: ",
+        "its certificate is not accepted: ",
     ),
     "another name": (
         lambda authority, _: served(authority, authority.issue("broker", ["broker.example", "127.0.0.2"])),
-        "its certificate is not taken: IP address mismatch",
+        "its certificate is not accepted: IP address mismatch",
     ),
     "expired": (
         lambda authority, _: served(authority, authority.issue("broker", [HOST], days=-1)),
-        "its certificate is not taken: certificate has expired",
+        "its certificate is not accepted: certificate has expired",
     ),
     "a certificate wanted": (
         lambda authority, _: served(authority, authority.issue("broker", [HOST]), Certificates.REQUIRED),

@@ -1,4 +1,4 @@
-"""Two stores to run the contract on, behind one interface of sessions with fault verbs."""
+"""Two stores to run the contract on, with a common interface of sessions that can inject faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .zookeeper_process import ZooKeeperProcess
 
 
 class Session(Protocol):
-    """One client of the store, and what can go wrong for it."""
+    """One client of the store, and the faults that can be injected."""
 
     @property
     def store(self) -> Store: ...

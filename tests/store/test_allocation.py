@@ -19,7 +19,7 @@ def test_a_key_keeps_its_node_id_and_no_other_key_gets_it(session: Session, othe
     assert session.store.nodes() == {"east:1": 1, "gateway:gw/1": 2}
 
 
-def test_racing_sessions_allocate_the_same_node_ids(session: Session, other: Session) -> None:
+def test_racing_sessions_allocate_equal_node_ids(session: Session, other: Session) -> None:
     # Given two sessions
     results: list[dict[str, int]] = []
 

@@ -146,7 +146,7 @@ def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, 
 
     # When both replace it at once
     at_once(commit, (session, "west"), (other, "south"))
-    # Then one has done so, and the other was told of a conflict
+    # Then one has done so, and the other got a conflict
     winner = session.store.load().bindings["ann"].cluster
     assert sorted(outcomes) == sorted(["conflict", str(winner)])
 

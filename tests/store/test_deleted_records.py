@@ -1,4 +1,4 @@
-"""Deletions of records, which gateways write down before they acknowledge them, and which moves read."""
+"""Deletions of records, which gateways store before they acknowledge them, and which moves read."""
 
 from __future__ import annotations
 

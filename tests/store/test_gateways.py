@@ -148,7 +148,7 @@ def test_a_session_is_confirmed_only_while_it_is_connected(session: Session) -> 
     session.store.confirm()
 
 
-def test_confirming_a_session_tells_the_newest_revision_of_any_session(session: Session, other: Session) -> None:
+def test_confirming_a_session_returns_the_newest_revision_of_any_session(session: Session, other: Session) -> None:
     before = session.store.confirm()
     made = other.store.commit(put(binding()))
 
@@ -156,7 +156,7 @@ def test_confirming_a_session_tells_the_newest_revision_of_any_session(session: 
     assert session.store.confirm() == made
 
 
-def test_a_gateway_whose_id_another_process_has_taken_says_so_once_and_is_back_when_that_one_ends(
+def test_a_gateway_whose_id_was_taken_logs_that_once_and_is_back_when_the_other_ends(
     session: Session, other: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Given a gateway whose node has gone, as after a long stop, and another process that has made it again
@@ -169,7 +169,7 @@ def test_a_gateway_whose_id_another_process_has_taken_says_so_once_and_is_back_w
     logging.getLogger("kazoo.client").error("Connection dropped: socket connection broken")
 
     def said() -> list[str]:
-        """What the first gateway says of the twin's session."""
+        """Lines of the first gateway about the twin's session."""
         taken_by = f"gateway gw-1: ZooKeeper session 0x{other.store.tree.session:x} "
         own = (one for one in caplog.records if one.name == "ha_core.store.gateways")
         return [text for one in own if (text := one.getMessage()).startswith(taken_by)]

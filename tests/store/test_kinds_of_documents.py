@@ -1,4 +1,4 @@
-"""A kind of documents is one class: the tree, revisions, gateways and operations know it by what it says of itself."""
+"""A kind of document is one class: the tree, revisions, gateways and operations read its attributes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(document: Document, version: int | None = None) -> StateChange:
     return StateChange(change_id=f"{key[1]}-{version}", puts=(document,), expected={key: version})
 
 
-def test_a_kind_that_revisions_change_needs_nothing_but_its_class_to_be_stored_and_read(toy: type[Document]) -> None:
+def test_a_replicated_kind_of_document_needs_only_its_class(toy: type[Document]) -> None:
     # Given
     store = MemoryStore()
     ball = toy.model_validate({"maker": "ann/bo", "parts": ["rubber"] * 1_000})

@@ -1,4 +1,4 @@
-"""What was last seen of clusters."""
+"""Recorded facts of clusters."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ def group(name: str, at: str, offset: int) -> KnownGroup:
     return KnownGroup(cluster="east", name=name, at=at, offsets={"orders": {0: offset}})
 
 
-def test_a_renewed_group_is_replaced_alone_and_a_look_that_began_before_leaves_it(session: Session) -> None:
+def test_a_renewed_group_is_replaced_alone_and_kept_by_a_reading_that_began_before(session: Session) -> None:
     store = session.store
     store.keep_known(KnownGroup, "east", [group("a", AT, 1), group("b", AT, 1)])
-    # When one is renewed while a look is under way
+    # When one is renewed during a reading
     store.renew_known(
         KnownGroup, "east", [group("a", "2026-11-21T10:01:02Z", 9), group("new", "2026-11-21T10:01:02Z", 3)]
     )
     store.keep_known(KnownGroup, "east", [group("a", "2026-11-21T10:01:00Z", 5), group("b", "2026-11-21T10:01:00Z", 5)])
-    # Then what the look has seen counts for the others only
+    # Then the reading replaces only the others
     found = store.known(KnownGroup, "east")
     assert {name: one.offsets["orders"][0] for name, one in found.items()} == {"a": 9, "b": 5, "new": 3}
     # And the next look counts for all
@@ -122,7 +122,7 @@ def test_a_renewed_group_is_replaced_alone_and_a_look_that_began_before_leaves_i
     assert {name: one.offsets["orders"][0] for name, one in store.known(KnownGroup, "east").items()} == {"a": 2}
 
 
-def test_what_a_clock_far_ahead_has_written_is_replaced_by_any_look(session: Session) -> None:
+def test_facts_from_a_clock_far_ahead_are_replaced_by_any_reading(session: Session) -> None:
     store = session.store
     store.renew_known(KnownGroup, "east", [group("a", "2026-11-21T11:00:00Z", 9)])
     store.keep_known(KnownGroup, "east", [group("a", AT, 5)])

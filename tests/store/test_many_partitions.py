@@ -21,7 +21,7 @@ from .zookeeper_process import ZooKeeperProcess
 
 TOPICS, PARTITIONS = 1_000, 50
 MAX_STORED_BYTES = 1_600
-"""Of a map of 50 partitions with two extents; its JSON is 9 kB."""
+"""Limit for a map of 50 partitions with two extents; its JSON is 9 kB."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the job that copies mirrors writes down: claims, tasks and reports."""
+"""The documents of the mirror job: claims, tasks and reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def task(slot: int = 0, job: str = "j1", *shares: MirrorShare) -> MirrorTask:
     return MirrorTask(slot=slot, job=job, shares=shares)
 
 
-def test_what_slots_are_to_copy_is_written_for_all_of_them_and_followed(session: Session, other: Session) -> None:
+def test_tasks_of_slots_are_written_all_at_once_and_followed(session: Session, other: Session) -> None:
     followed = other.store.follow_mirror_task(1)
     assert followed.read() is None
     before = session.store.load().revision
@@ -49,7 +49,7 @@ def test_what_slots_are_to_copy_is_written_for_all_of_them_and_followed(session:
     assert session.store.load().revision == before
 
 
-def test_who_has_lost_the_lead_changes_nothing(session: Session, other: Session) -> None:
+def test_a_driver_that_has_lost_the_lead_changes_nothing(session: Session, other: Session) -> None:
     versions = session.store.write_mirror_tasks({0: (task(0, "j1", SHARE), None), 1: (task(1, "j1"), None)})
     other.store.write_mirror_tasks({1: (task(1, "j2", SHARE), versions[1])})
 
@@ -61,7 +61,7 @@ def test_who_has_lost_the_lead_changes_nothing(session: Session, other: Session)
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_writing_what_slots_are_to_copy_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_writing_tasks_of_slots_survives_a_lost_reply(session: Session, made: bool) -> None:
     versions = session.store.write_mirror_tasks({0: (task(0), None)})
     session.lose_next_reply(made)
 
@@ -92,7 +92,7 @@ def test_many_partitions_of_a_task_and_their_report_are_small(session: Session, 
         assert len(node.data) < 60_000
 
 
-def test_what_lies_in_many_copies_is_told_in_little_room(session: Session, other: Session) -> None:
+def test_positions_of_many_copies_take_little_space(session: Session, other: Session) -> None:
     runs = [Run(n * 12 + n % 7, n * 10, 10) for n in range(200)]
     known = CopiedPartition.of(runs[-1].after + 1, True, runs)
     mirrors = tuple(
@@ -120,7 +120,7 @@ def test_a_slot_belongs_to_one_session_until_that_has_ended(session: Session, ot
     assert other.store.register(MirrorReport(slot=0, job="j2")).held()
 
 
-def test_who_was_away_too_long_and_finds_another_in_the_slot_has_lost_it(session: Session, other: Session) -> None:
+def test_a_task_that_was_away_too_long_loses_its_slot_to_another(session: Session, other: Session) -> None:
     mine = session.store.register(MirrorReport(slot=0, job="j1"))
     session.suspend()
     with pytest.raises(StoreUnavailableError):
@@ -135,7 +135,7 @@ def test_who_was_away_too_long_and_finds_another_in_the_slot_has_lost_it(session
     assert theirs.held()
 
 
-def test_a_slot_is_kept_over_a_session_loss_where_nobody_has_taken_it(session: Session, other: Session) -> None:
+def test_a_slot_is_kept_over_a_session_loss_if_no_other_task_has_taken_it(session: Session, other: Session) -> None:
     mine = session.store.register(MirrorReport(slot=0, job="j1"))
     before = mine.session
 
@@ -180,13 +180,13 @@ def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -
     assert found.unreadable["e@west"] == "/mirrors/e%40west: the document inside is of 'a@west'"
 
 
-def test_a_view_is_loaded_without_mirrors_that_cannot_be_read_where_that_is_asked_for(session: Session) -> None:
+def test_a_view_can_be_loaded_without_unreadable_mirrors(session: Session) -> None:
     session.plant("/mirrors/c%40west", b"{}")
 
     with pytest.raises(UnreadableDocumentError, match="/mirrors/c%40west"):
         session.store.load()
     assert session.store.load(left_out=(Mirror,)).mirrors == {}
-    # What else cannot be read is missed by nobody
+    # Other unreadable documents are still an error
     session.plant("/topics/orders", b"{}")
     with pytest.raises(UnreadableDocumentError, match="/topics/orders"):
         session.store.load(left_out=(Mirror,))

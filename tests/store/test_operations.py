@@ -126,7 +126,7 @@ def test_the_hold_of_an_operation_ends_with_its_session(session: Session, other:
 
 
 def test_a_waiting_take_over_succeeds_when_the_hold_ends(session: Session, other: Session) -> None:
-    # Given an operation that is held, and somebody who waits to take it over
+    # Given an operation that is held, and an executor that waits to take it over
     epoch = session.store.create_operation(operation(), [])
     epochs: list[int] = []
     waiter = threading.Thread(target=lambda: epochs.append(other.store.take_over("switch-1", wait_s=DEADLINE_S)))
@@ -299,8 +299,8 @@ def test_requiring_the_epoch_fails_for_an_executor_that_was_taken_over(session: 
     session.store.create_operation(operation(), [])
     session.store.require_epoch("switch-1", 0)
     other.store.take_over("switch-1")
-    # When it asks before it does what no write fences
-    # Then it is told
+    # When it checks the epoch before an effect that no write fences
+    # Then it gets an error
     with pytest.raises(FencedOffError):
         session.store.require_epoch("switch-1", 0)
     other.store.require_epoch("switch-1", 1)
@@ -316,7 +316,7 @@ def test_requiring_the_epoch_survives_a_lost_reply(session: Session, made: bool)
     session.store.require_epoch("switch-1", 0)
 
 
-def test_whether_an_operation_is_held_is_seen_without_taking_it_over(session: Session, other: Session) -> None:
+def test_a_hold_is_visible_without_taking_the_operation_over(session: Session, other: Session) -> None:
     session.store.create_operation(operation(), [])
 
     with session.store.hold("switch-1", 0):

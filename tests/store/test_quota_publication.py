@@ -30,7 +30,7 @@ def standing(found: QuotasFound) -> dict[QuotaEntity | str, tuple[Limits, bool]]
     }
 
 
-def test_quotas_that_lie_above_and_below_one_another_are_published_together_and_noted(session: Session) -> None:
+def test_quotas_with_nested_paths_are_published_together_and_noted(session: Session) -> None:
     first = session.store.publication()
     assert (first.through_us, first.by) == (0, "")
 
@@ -41,7 +41,7 @@ def test_quotas_that_lie_above_and_below_one_another_are_published_together_and_
     assert session.store.publication()[:2] == (5, "here")
 
 
-def test_who_goes_on_writes_on_what_he_wrote_and_takes_away_what_is_no_more(session: Session) -> None:
+def test_a_publisher_continues_from_its_last_write_and_removes_quotas_that_are_gone(session: Session) -> None:
     after = session.store.publish(session.store.publication(), 5, "here", [(entity, BYTES) for entity in ENTITIES])
 
     session.store.publish(after, 6, "here", [(entity, {}) for entity in ENTITIES])
@@ -50,20 +50,20 @@ def test_who_goes_on_writes_on_what_he_wrote_and_takes_away_what_is_no_more(sess
     assert session.store.publication().through_us == 6
 
 
-def test_who_read_before_somebody_else_has_published_writes_nothing(session: Session, other: Session) -> None:
+def test_a_publisher_that_was_overtaken_writes_nothing(session: Session, other: Session) -> None:
     # Given
     early = session.store.publication()
     newer = other.store.publish(other.store.publication(), 6, "there", [(QuotaEntity("alice"), BYTES)])
     # When
     with pytest.raises(OvertakenError):
         session.store.publish(early, 5, "here", [(QuotaEntity("alice"), LESS), (QuotaEntity("bob"), LESS)])
-    # Then nothing of it is there, and the other one goes on
+    # Then nothing of it is written, and the other publisher continues
     assert standing(session.store.quotas()) == {QuotaEntity("alice"): (BYTES, True)}
     other.store.publish(newer, 7, "there", [(QuotaEntity("bob"), BYTES)])
     assert session.store.publication()[:2] == (7, "there")
 
 
-def test_what_is_the_platforms_is_changed_by_nobody_else(session: Session) -> None:
+def test_a_published_quota_is_changed_only_by_the_platform(session: Session) -> None:
     alice = QuotaEntity("alice")
     session.store.publish(session.store.publication(), 5, "here", [(alice, BYTES)])
 
@@ -75,7 +75,7 @@ def test_what_is_the_platforms_is_changed_by_nobody_else(session: Session) -> No
     assert standing(session.store.quotas()) == {alice: (BYTES, True)}
 
 
-def test_a_quota_of_somebody_else_is_taken_over(session: Session) -> None:
+def test_a_quota_of_another_writer_is_taken_over(session: Session) -> None:
     alice = QuotaEntity("alice")
     session.store.change_quota(alice, BYTES)
     assert standing(session.store.quotas()) == {alice: (BYTES, False)}
@@ -85,7 +85,7 @@ def test_a_quota_of_somebody_else_is_taken_over(session: Session) -> None:
     assert standing(session.store.quotas()) == {alice: (LESS, True)}
 
 
-def test_what_nobody_can_read_of_a_publication_is_written_anew(session: Session) -> None:
+def test_an_unreadable_publication_is_written_again(session: Session) -> None:
     session.store.tree.write([Create("/quota_publication", b"\xff")])
 
     session.store.publish(session.store.publication(), 5, "here", [])

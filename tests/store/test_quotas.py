@@ -35,7 +35,7 @@ def in_force(found: QuotasFound) -> dict[QuotaEntity | str, Limits]:
 
 
 class Heard:
-    """What a watcher has told."""
+    """Quotas that a watcher has delivered."""
 
     def __init__(self, session: Session) -> None:
         self.times = 0
@@ -53,7 +53,7 @@ class Heard:
             self.now, self.unreadable = in_force(found), dict(found.unreadable)
 
 
-def test_a_quota_of_a_user_in_a_topic_lies_where_and_as_kafka_has_it(session: Session) -> None:
+def test_a_quota_of_a_user_in_a_topic_has_kafkas_path_and_form(session: Session) -> None:
     # When
     session.store.change_quota(ALICE_ORDERS, BYTES)
     # Then
@@ -79,7 +79,7 @@ def test_a_quota_of_a_user_in_a_topic_lies_where_and_as_kafka_has_it(session: Se
         (QuotaEntity("cn.shop", None, "orders.eu"), "/config/clients/cn.shop.orders.eu"),
     ],
 )
-def test_whatever_a_quota_is_for_it_is_read_back(session: Session, entity: QuotaEntity, path: str) -> None:
+def test_quotas_of_all_entities_are_read_back(session: Session, entity: QuotaEntity, path: str) -> None:
     session.store.change_quota(entity, BYTES)
     assert node(session, path) is not None
     assert in_force(session.store.quotas()) == {entity: BYTES}
@@ -102,25 +102,25 @@ def test_a_user_whose_instances_are_limited_too_can_be_freed(session: Session) -
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1.5, float("inf")])
-def test_a_limit_that_cannot_be_changes_nothing(session: Session, value: float) -> None:
+def test_an_invalid_limit_changes_nothing(session: Session, value: float) -> None:
     with pytest.raises(ValueError, match="producer_byte_rate"):
         session.store.change_quota(ALICE_ORDERS, {QuotaKind.PRODUCE: value})
     assert session.store.tree.children("/config/clients") == []
     assert session.store.tree.children("/config/changes") == []
 
 
-def test_two_quotas_that_would_have_one_name_are_not_mixed_up(session: Session) -> None:
+def test_two_quotas_with_one_path_are_not_mixed_up(session: Session) -> None:
     # Given the quota of the user a in the topic b.c
     session.store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
     # When the user a.b is to be limited in the topic c
-    with pytest.raises(QuotaNameTakenError, match="names have dots"):
+    with pytest.raises(QuotaNameTakenError, match="because of dots"):
         session.store.change_quota(QuotaEntity("a.b", None, "c"), BYTES)
     # Then nothing has changed, and the first one can be changed still
     assert in_force(session.store.quotas()) == {QuotaEntity("a", None, "b.c"): BYTES}
     session.store.change_quota(QuotaEntity("a", None, "b.c"), {QuotaKind.FETCH: 5.0})
 
 
-def test_what_a_platform_of_others_wrote_is_read_and_its_name_left_open(session: Session) -> None:
+def test_quotas_written_by_kafkas_tools_are_read_and_their_names_left_open(session: Session) -> None:
     # Given nodes as Kafka's own tools write them, with a note of the older form
     tree = session.store.tree
     data = b'{"version":1,"config":{"producer_byte_rate":"1024","consumer_byte_rate":"2048","other":"x"}}'
@@ -135,7 +135,7 @@ def test_what_a_platform_of_others_wrote_is_read_and_its_name_left_open(session:
     until(lambda: heard.now["appId_1_cn.kmo_logi"][QuotaKind.PRODUCE] == 9.0, "the change is heard")
 
 
-def test_a_change_is_heard_by_its_note_alone(session: Session, other: Session) -> None:
+def test_a_change_is_followed_by_its_note_alone(session: Session, other: Session) -> None:
     # Given a follower
     other.store.change_quota(QuotaEntity("bob"), BYTES)
     heard = Heard(session)
@@ -145,7 +145,7 @@ def test_a_change_is_heard_by_its_note_alone(session: Session, other: Session) -
     until(lambda: ALICE_ORDERS in heard.now, "a new one is heard")
     other.store.change_quota(ALICE_ORDERS, dict.fromkeys(QuotaKind))
     until(lambda: ALICE_ORDERS not in heard.now, "and that it is gone")
-    # Then only what was noted was read
+    # Then only the noted quotas were read
     assert heard.now == {QuotaEntity("bob"): BYTES}
 
 
@@ -182,7 +182,7 @@ def test_an_unreadable_quota_leaves_the_earlier_one_in_force(session: Session, o
         other.store.change_quota(QuotaEntity("bob"), BYTES)
 
 
-def test_a_quota_for_a_name_that_nobody_can_have_is_unreadable(session: Session, other: Session) -> None:
+def test_a_quota_for_an_impossible_name_is_unreadable(session: Session, other: Session) -> None:
     heard = Heard(session)
     until(lambda: heard.times > 0, "it is heard")
     path = "/config/clients/app"
@@ -194,18 +194,18 @@ def test_a_quota_for_a_name_that_nobody_can_have_is_unreadable(session: Session,
 
 
 @pytest.mark.parametrize("note", ["config_change_" + "9" * 5000, "config_change_9999999999", "config_change_x"])
-def test_a_note_that_somebody_has_numbered_wildly_hides_no_other(session: Session, other: Session, note: str) -> None:
+def test_a_note_with_an_arbitrary_number_hides_no_other(session: Session, other: Session, note: str) -> None:
     # Given a follower, and a note that no tool writes
     heard = Heard(session)
     until(lambda: heard.times > 0, "it is heard")
     other.store.tree.write([Create(f"/config/changes/{note}", b"no json")])
-    # When quotas are changed behind it, then that is heard each time
+    # When quotas are changed after it, then the follower sees each change
     for rate in (1000.0, 2000.0, 3000.0):
         other.store.change_quota(QuotaEntity("bob"), {QuotaKind.PRODUCE: rate})
         until(partial(lambda wanted: heard.now == {QuotaEntity("bob"): {QuotaKind.PRODUCE: wanted}}, rate), "a change")
 
 
-def test_a_follower_outlives_what_it_did_not_expect(session: Session, other: Session, monkeypatch: Any) -> None:
+def test_a_follower_survives_unexpected_errors(session: Session, other: Session, monkeypatch: Any) -> None:
     heard = Heard(session)
     until(lambda: heard.times > 0, "it is heard")
     with monkeypatch.context() as patched:
@@ -238,7 +238,7 @@ def test_notes_are_purged_when_they_are_old_but_never_the_newest(
     assert len(kept) <= 4
 
 
-def test_whoever_has_missed_notes_reads_all_anew(session: Session, other: Session) -> None:
+def test_a_follower_that_has_missed_notes_rereads_all_quotas(session: Session, other: Session) -> None:
     # Given a follower that has read to a note
     followed = quotas.FollowedQuotas(session.store.tree)
     other.store.change_quota(QuotaEntity("bob"), BYTES)
@@ -251,12 +251,12 @@ def test_whoever_has_missed_notes_reads_all_anew(session: Session, other: Sessio
     first = tree.get("/config/changes/config_change_0000000000")
     assert first is not None
     tree.write([Remove("/config/changes/config_change_0000000000", first.version)])
-    # Then what they were about is seen all the same
+    # Then their changes are seen all the same
     assert followed.read(lambda: None, anew=False)
     assert in_force(followed.found) == {QuotaEntity("bob"): BYTES, QuotaEntity("carol"): BYTES}
 
 
-def test_the_same_quota_again_writes_nothing(session: Session) -> None:
+def test_an_unchanged_quota_writes_nothing(session: Session) -> None:
     session.store.change_quota(ALICE_ORDERS, BYTES)
     session.store.change_quota(ALICE_ORDERS, BYTES)
     assert len(session.store.tree.children("/config/changes")) == 1
@@ -275,7 +275,7 @@ _SAID = st.fixed_dictionaries({}, optional={"version": _JSON, "config": _JSON, "
     st.sampled_from(["/config/clients/a.b", "/config/users/a", "/config/users/a/clients/b", "/config", "/x"]),
     st.binary(max_size=60) | _SAID.map(lambda said: json.dumps(said).encode()) | st.just(b"[" * 9_999),
 )
-def test_whatever_a_node_says_it_is_a_quota_or_unreadable(path: str, data: bytes) -> None:
+def test_any_node_is_a_quota_or_unreadable(path: str, data: bytes) -> None:
     try:
         found = quota_nodes.from_bytes(path, data)
     except UnreadableDocumentError:
@@ -291,13 +291,13 @@ def test_whatever_a_node_says_it_is_a_quota_or_unreadable(path: str, data: bytes
     | st.fixed_dictionaries({"entity_path": _JSON}).map(lambda said: json.dumps(said).encode())
     | st.just(b"[" * 9_999)
 )
-def test_whatever_a_note_says_it_names_a_path_or_nothing(data: bytes) -> None:
+def test_any_note_names_a_path_or_nothing(data: bytes) -> None:
     path = quota_nodes.note_from_bytes(data)
     assert path is None or (path.startswith("/config/") and path.isascii() and "//" not in path)
 
 
 @given(_NAMES, _NAMES)
-def test_every_name_becomes_a_node_that_zookeeper_takes_and_is_read_back(user: str, instance: str) -> None:
+def test_every_name_becomes_a_valid_node_name_and_is_read_back(user: str, instance: str) -> None:
     entity = QuotaEntity(user, instance)
     path = quota_nodes.path_of(entity)
     assert path.isascii()

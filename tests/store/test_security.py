@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached: files that say it, TLS, and nodes that belong to an account."""
+"""How ZooKeeper is reached: configuration files, TLS, and nodes that belong to an account."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_file_names_certificates_and_password_beside_it(tmp_path: Path, monkey
         ({"username": "a", "password_file": "empty"}, "is empty"),
     ],
 )
-def test_what_says_it_wrong_is_named_with_the_remedy(tmp_path: Path, found: object, why: str) -> None:
+def test_an_error_in_the_file_is_named_with_the_remedy(tmp_path: Path, found: object, why: str) -> None:
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(StoreSecurityError, match=why):
         parse(found, "zookeeper.yaml", tmp_path)
@@ -83,7 +83,7 @@ def test_over_tls_the_state_is_read_and_written_and_belongs_to_its_account(
     store = connect(server.secure_hosts, "/owned", connect_timeout_s=60, security=security)
     store.commit(change())
     assert "east" in store.load().clusters
-    # Then whoever comes without the account reads and changes nothing, by the open port neither
+    # Then a client without the account can neither read nor change it, also not by the open port
     with pytest.raises(StoreError, match="belongs to another account"):
         connect(server.hosts, "/owned", connect_timeout_s=60, security=OPEN).load()
     stranger = KazooClient(hosts=server.hosts)
@@ -101,7 +101,7 @@ def test_over_tls_the_state_is_read_and_written_and_belongs_to_its_account(
 
 
 @pytest.mark.parametrize("case", ["no tls", "another authority", "another name", "no certificate"])
-def test_where_tls_does_not_fit_nothing_is_reached(
+def test_without_matching_tls_zookeeper_is_not_reached(
     server: ZooKeeperProcess, tls: StackTls, tmp_path: Path, case: str
 ) -> None:
     other = Authority(tmp_path, "Another")

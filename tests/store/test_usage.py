@@ -102,7 +102,7 @@ def test_a_client_that_was_updated_is_known_by_its_newer_software(session: Sessi
 
     session.store.record_usage("ann", [Sighting("topic", "orders", new.changed(since="2026-12-01T00:00:00Z"))])
     assert session.store.usage()["ann"].topics == {"orders": (new,)}
-    # A gateway that was not told has nothing to say about it
+    # A gateway that does not know of it changes nothing
     session.store.record_usage("ann", [Sighting("topic", "orders", use())])
     assert session.store.usage()["ann"].topics == {"orders": (new,)}
     # And it counts as it is stored
@@ -128,7 +128,7 @@ def test_the_time_of_a_use_is_rewritten_only_some_hours_later() -> None:
     assert uses_of(later) == uses_of(back) == {"app": "2026-03-01T03:00:00+00:00"}
 
 
-def test_a_use_noted_before_times_were_kept_gets_one_when_it_is_seen_again() -> None:
+def test_a_use_stored_without_a_time_gets_one_when_it_is_seen_again() -> None:
     old, _ = merge(Usage(user="ann"), [Sighting("topic", "t", seen("app", None))])
 
     now, left_out = merge(old, [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
@@ -136,7 +136,7 @@ def test_a_use_noted_before_times_were_kept_gets_one_when_it_is_seen_again() -> 
     assert (uses_of(now), left_out) == ({"app": "2026-03-01T00:00:00Z"}, 0)
 
 
-def test_a_client_that_was_not_seen_for_a_day_gives_its_place_to_a_new_one() -> None:
+def test_a_new_client_replaces_one_that_was_not_seen_for_a_day() -> None:
     live = [seen(f"app-{chr(ord('b') + n)}", "2026-03-02T12:00:00Z") for n in range(MAX_USES - 1)]
     gone = seen("app-a", "2026-03-01T00:00:00Z")
     full, _ = merge(Usage(user="ann"), [Sighting("topic", "t", one) for one in (gone, *live)])
@@ -147,7 +147,7 @@ def test_a_client_that_was_not_seen_for_a_day_gives_its_place_to_a_new_one() -> 
     assert set(uses_of(merged)) == {"new", *(one.instance for one in live)}
 
 
-def test_ids_that_are_made_at_each_start_push_each_other_out_and_no_other_client() -> None:
+def test_ids_made_at_each_start_replace_each_other_and_no_other_client() -> None:
     others = [seen(name, "2026-03-02T00:00:00Z") for name in ("billing", "audit")]
     starts = [seen(f"app-{n}", f"2026-03-02T0{n // 10}:0{n % 10}:00Z") for n in range(60)]
 
@@ -161,14 +161,14 @@ def test_ids_that_are_made_at_each_start_push_each_other_out_and_no_other_client
     assert {"billing", "audit", "late"} <= uses_of(late).keys()
 
 
-def test_what_is_declared_gives_its_place_to_nothing() -> None:
+def test_a_declared_use_is_never_replaced() -> None:
     declared = [Use(instance=f"app-{n}", how="declared", since="2020-01-01T00:00:00Z") for n in range(MAX_USES)]
     full, _ = merge(Usage(user="ann"), [Sighting("topic", "t", one) for one in declared])
 
     assert merge(full, [Sighting("topic", "t", seen("new", "2026-03-02T13:00:00Z"))]) == (full, 1)
 
 
-def test_no_more_users_are_recorded_than_may_be(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_recorded_users_is_bounded(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_store, "MAX_USERS", 3)
     for user in ("ann", "bob", "cid"):
         session.store.record_usage(user, [Sighting("topic", "orders", use())])

@@ -16,7 +16,7 @@ from .waiting import DEADLINE_S, delivered, until
 
 
 class Recorder:
-    """What a watcher's callbacks were told, in order."""
+    """Arguments of a watcher's callbacks, in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[View, frozenset[str]] | str] = []
@@ -63,7 +63,7 @@ def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other
     delivered(watcher, 1)
     other.store.commit(StateChange("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
     delivered(watcher, 2)
-    # Then each view comes with what changed in it
+    # Then each view comes with its changed paths
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
         (0, set(), frozenset()),
         (1, {"ann"}, frozenset({"/bindings/ann"})),
@@ -173,7 +173,7 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
     assert set(watcher.unreadable) == {"/bindings/ann"}
 
 
-def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
+def test_an_unreadable_document_is_used_once_it_is_readable(session: Session, other: Session) -> None:
     # When an unreadable document is watched
     other.plant("/bindings/ann", b"{")
     _, watcher = watch(session)
@@ -240,7 +240,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     # When its session ends
     session.expire()
     until(lambda: len(recorder.views) >= 3 or bool(reloads and "bob" in recorder.views[-1][0].bindings), "the reload")
-    # Then it has the change, and goes on
+    # Then it has the change, and continues
     assert reloads
     assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
     assert recorder.views[-1][1] == frozenset({"/bindings/bob"})

@@ -1,4 +1,4 @@
-"""What only a real ZooKeeper can show."""
+"""Behaviour that only a real ZooKeeper can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what happens by itself."""
+"""Waiting for asynchronous effects."""
 
 from __future__ import annotations
 

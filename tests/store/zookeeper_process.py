@@ -1,4 +1,4 @@
-"""A ZooKeeper server of its own, from the jars that pyspark brings, that may be killed and started again."""
+"""A ZooKeeper server, from pyspark's jars, that may be killed and started again."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_user_in_a_loop_waits_while_another_one_writes_and_new_settings_count_
         assert producer.flush(20) == 0
         # When the settings are changed
         limits.write_text(yaml.safe_dump({"user_rate": {"*": 5, "busy": 5000}}))
-        until(lambda: "other settings of discovery are in force" in gateway.said(), "the file is followed", 10)
+        until(lambda: "new discovery settings are in force" in gateway.said(), "the file is followed", 10)
         # Then the next requests go by them
         assert asks(busy, 25) < 3.0
         # And a file that cannot be read changes nothing

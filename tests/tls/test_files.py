@@ -1,4 +1,4 @@
-"""Files of TLS: what is wrong with them is said, and what changes in them takes effect."""
+"""TLS files: errors are named, and changes take effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, server_context
-from ha_core.tls.naming import named_files, told
+from ha_core.tls.naming import file_names, named_files
 from ha_core.tls.renewing import LOOK_EVERY_S, Renewing
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
@@ -26,7 +26,7 @@ def fault(files: TlsFiles) -> str:
     return str(caught.value)
 
 
-def test_what_is_wrong_with_a_file_is_named(authority: Authority, tmp_path: Path) -> None:
+def test_an_error_in_a_file_is_named(authority: Authority, tmp_path: Path) -> None:
     # Given files that cannot be used
     one, other = authority.issue("one"), authority.issue("other")
     sealed = authority.issue("sealed", password="s3cret")
@@ -54,7 +54,7 @@ def test_a_key_with_a_password_is_opened_by_the_first_line_of_a_file(authority: 
     client_context(files)
 
 
-def test_a_server_needs_a_certificate_and_what_it_verifies_others_by(authority: Authority) -> None:
+def test_a_server_needs_a_certificate_and_an_authority_to_verify_clients(authority: Authority) -> None:
     with pytest.raises(TlsFilesError, match="a server needs a certificate_file"):
         server_context(TlsFiles(), Certificates.NONE)
     one = authority.issue("one")
@@ -65,7 +65,7 @@ def test_a_server_needs_a_certificate_and_what_it_verifies_others_by(authority: 
 def test_names_of_files_are_relative_to_the_file_that_names_them() -> None:
     found = named_files({"ca_file": "ca.pem", "certificate_file": "/etc/a.pem"}, "profile x: tls", Path("/conf"))
     assert found == TlsFiles("/conf/ca.pem", "/etc/a.pem")
-    assert named_files(told(found), "", Path()) == found
+    assert named_files(file_names(found), "", Path()) == found
     assert named_files({}, "", Path()) == TlsFiles()
 
 
@@ -79,7 +79,7 @@ def test_names_of_files_are_relative_to_the_file_that_names_them() -> None:
         ({"key_file": "x"}, "key_file needs a certificate_file"),
     ],
 )
-def test_what_names_no_files_says_why(found: object, why: str) -> None:
+def test_invalid_names_of_files_are_refused_with_a_reason(found: object, why: str) -> None:
     with pytest.raises(TlsFilesError, match=why):
         named_files(found, "profile x: tls", Path())
 
@@ -92,7 +92,7 @@ class Clock:
         return self.now
 
 
-def test_files_that_change_are_read_again_and_broken_ones_are_said_once(
+def test_changed_files_are_read_again_and_broken_ones_are_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Given something that is made of a file
@@ -132,7 +132,7 @@ def test_files_that_change_are_read_again_and_broken_ones_are_said_once(
     assert later() == "third"
 
 
-def test_what_was_never_good_is_an_error_at_once(tmp_path: Path) -> None:
+def test_files_that_were_never_valid_are_an_error_at_once(tmp_path: Path) -> None:
     files = TlsFiles(ca_file=str(tmp_path / "missing"))
     with pytest.raises(TlsFilesError, match="No such file"):
         Renewing(files.named(), lambda: client_context(files))

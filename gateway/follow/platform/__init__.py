@@ -1,1 +1,1 @@
-"""What the gateway knows from the platform: users, access rules and settings, by caches that all gateways agree on."""
+"""Follows the platform: users, access rules and settings, in caches that all gateways agree on."""

@@ -1,4 +1,4 @@
-"""Users of the platform as accounts: the keys of their passwords, read out of a row when somebody logs in."""
+"""Users of the platform as accounts: password keys, read from a row at each login."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ha_core.wire.sasl_steps import ScramKey
 
 
 class PlatformAccounts:
-    """Those of one time; `follow` takes others, from any thread."""
+    """The accounts of one state; `follow` takes the next one, from any thread."""
 
     def __init__(self) -> None:
         self._users = Content()
@@ -28,7 +28,7 @@ class PlatformAccounts:
         return None if row is None else account(row)
 
     def follow(self, users: Content) -> frozenset[str]:
-        """Who cannot log in any more by a mechanism by which he could."""
+        """Users who can no longer log in by a mechanism by which they could before."""
         before, self._users = self._users, users
         changes = users.changes(before)
         return frozenset(
@@ -38,29 +38,29 @@ class PlatformAccounts:
         )
 
     def may_stay(self, user: str, mechanism: str) -> bool:
-        """Whether somebody who has logged in so could still do it, with whatever password he has now."""
+        """Whether a user who has logged in by the mechanism could still do so, whatever the password is now."""
         row = self._users.rows.get(user)
         if mechanism != PLAIN and mechanism not in HASHES:
-            return not disabled(row)  # An issuer has said who it is, not the platform.
-        found = _mechanisms(row)
-        return bool(found) if mechanism == PLAIN else mechanism in found
+            return not disabled(row)  # A token's issuer has verified the user, not the platform.
+        mechanisms = _mechanisms(row)
+        return bool(mechanisms) if mechanism == PLAIN else mechanism in mechanisms
 
 
 def disabled(row: Row | None) -> bool:
-    """What is neither true nor false may be: so it is."""
+    """A value that is neither true nor false counts as disabled."""
     return row is not None and row.value is not None and row.value.get("disabled", False) is not False
 
 
 def account(row: Row) -> LoginAccount:
-    """One that cannot be read has no key: nobody logs in by it."""
+    """A row that cannot be read has no keys, so its user cannot log in."""
     return LoginAccount(keys=dict(_keys(row)))
 
 
 def _keys(row: Row) -> Iterator[tuple[str, ScramKey]]:
-    for mechanism, said in _kept(row).items():
+    for mechanism, fields in _kept(row).items():
         try:
-            salt, stored, server = (b64decode(said[name], validate=True) for name in _BINARY)
-            iterations = said["iterations"]
+            salt, stored, server = (b64decode(fields[name], validate=True) for name in _BINARY)
+            iterations = fields["iterations"]
         except (KeyError, TypeError, ValueError):
             continue
         if isinstance(iterations, int) and MIN_ITERATIONS <= iterations <= MAX_ITERATIONS and salt and stored:

@@ -1,7 +1,7 @@
-"""Follows the platform: a cache of each kind, agreed with all gateways, and each state of it put in force.
+"""Follows the platform: each kind by a cache, agreed with all gateways, whose states are put in force.
 
-What a state means is worked out in the cache's own thread; the event loop is given the result. What was in force last
-stays so while the platform, its database or ZooKeeper is away, and, where it is kept in a folder, after a restart.
+A state is evaluated in the cache's own thread; the event loop gets the result. The last state stays in force while the
+platform, its database or ZooKeeper is away, and, where it is kept in a folder, after a restart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 class FollowingPlatform:
     """
-    :ivar line: by which what clients change is written there.
+    :ivar line: the connection for changes by clients.
     :ivar accounts: None: users come from elsewhere.
     :ivar rights: None: rules come from elsewhere, or are off.
     """
@@ -42,25 +42,25 @@ class FollowingPlatform:
         gateway: str,
         tree: Tree,
         loop: asyncio.AbstractEventLoop,
-        told: Callable[[Rights], None],
-        gone: Callable[[frozenset[str]], None],
-        told_settings: Callable[[PlatformSettings], None],
+        on_rights: Callable[[Rights], None],
+        on_gone: Callable[[frozenset[str]], None],
+        on_settings: Callable[[PlatformSettings], None],
     ) -> None:
         """
-        :param told: is given the rights of each other state, on the event loop.
-        :param gone: is told, there, who cannot log in any more as he could.
-        :param told_settings: is given those of all types, there, of each other state.
+        :param on_rights: called with the rights of each new state, on the event loop.
+        :param on_gone: called there with users who can no longer log in by a mechanism by which they could before.
+        :param on_settings: called there with the settings of each new state.
         """
         self.url = platform.url
         self.line = PlatformLine(platform)
         self.accounts = PlatformAccounts() if "users" in platform.follows else None
         self._platform, self._gateway, self._tree, self._loop = platform, gateway, tree, loop
-        self._told, self._gone, self._told_settings = told, gone, told_settings
+        self._on_rights, self._on_gone, self._on_settings = on_rights, on_gone, on_settings
         self._rights = PlatformRights() if "rules" in platform.follows else None
         self._guard = threading.Lock()
-        """Of the rights, which are made of two caches."""
+        """Guards the rights, which are made of two caches."""
         self._states_us: dict[str, int] = {}
-        """By kind, the time of its state."""
+        """Kind → time of its state."""
         self._states = StateCondition()
         self._ready = asyncio.Event()
         self._caches: dict[str, DataCache] = {}
@@ -71,27 +71,27 @@ class FollowingPlatform:
 
     @property
     def has_quotas(self) -> bool:
-        """Whether what clients change of quotas is changed on the platform; they come from there by ZooKeeper."""
+        """Whether clients' changes of quotas are made on the platform, which publishes quotas in ZooKeeper."""
         return "quotas" in self._platform.follows
 
     def knows(self, user: str) -> bool:
-        """May be asked from any thread."""
+        """Thread-safe."""
         cache = self._caches.get("users")
         return cache is not None and cache.main is not None and user in cache.main.rows
 
     @property
     def unreadable(self) -> int:
-        """Users and rules that cannot be read."""
+        """Number of users and rules that cannot be read."""
         return 0 if self._rights is None else len(self._rights.unreadable)
 
     @property
     def waits_for(self) -> list[str]:
-        """Kinds of which there was never a state."""
+        """Kinds without a state so far."""
         return [kind for kind in self._platform.caches if kind not in self._states_us]
 
     @property
     def why(self) -> str:
-        """It waits, for people; empty: it does not."""
+        """The kinds that it waits for, with an error, for people; empty: none."""
         missing = self.waits_for
         if not missing:
             return ""
@@ -102,7 +102,7 @@ class FollowingPlatform:
         return [cache.state() for cache in list(self._caches.values())]
 
     def begin(self) -> None:
-        """Takes long where much is kept.
+        """Takes long where the folder has much content.
 
         :raises NodeIdTakenError: another live gateway has this one's id.
         :raises StoreError: ZooKeeper cannot be reached.
@@ -123,11 +123,11 @@ class FollowingPlatform:
             self._loop.call_soon_threadsafe(self._ready.set)
 
     async def ready(self) -> None:
-        """Until there is a state of each kind."""
+        """Waits until there is a state of each kind."""
         await self._ready.wait()
 
     async def in_force(self, kind: str, changed_us: int, most_s: float) -> None:
-        """Until the change of that time is, or it has taken too long. Reading it here has all gateways read it."""
+        """Waits until a change is in force, at most `most_s` seconds. Reading it here makes all gateways read it."""
         cache = self._caches.get(kind)
         if cache is None:
             return
@@ -146,9 +146,9 @@ class FollowingPlatform:
 
     def _users(self, content: Content) -> None:
         with self._guard:
-            gone = frozenset[str]() if self.accounts is None else self.accounts.follow(content)
+            on_gone = frozenset[str]() if self.accounts is None else self.accounts.follow(content)
             rights = None if self._rights is None else self._rights.follow_users(content)
-        self._put_in_force("users", content, rights, gone)
+        self._put_in_force("users", content, rights, on_gone)
 
     def _rules(self, content: Content) -> None:
         assert self._rights is not None
@@ -164,7 +164,7 @@ class FollowingPlatform:
         kind: str,
         content: Content,
         rights: Rights | None = None,
-        gone: frozenset[str] = frozenset(),
+        on_gone: frozenset[str] = frozenset(),
         said: PlatformSettings | None = None,
     ) -> None:
         _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
@@ -172,12 +172,12 @@ class FollowingPlatform:
         def on_loop() -> None:
             self._states_us[kind] = content.at_us
             if rights is not None:
-                # Those of now: another state may have come meanwhile, and told the loop before this one.
-                self._told(self._rights.rights if self._rights is not None else rights)
-            if gone:
-                self._gone(gone)
+                # The current rights: the callback of a newer state may have run before this one.
+                self._on_rights(self._rights.rights if self._rights is not None else rights)
+            if on_gone:
+                self._on_gone(on_gone)
             if said is not None:
-                self._told_settings(said)
+                self._on_settings(said)
             if not self.waits_for:
                 self._ready.set()
             self._states.another()
@@ -191,4 +191,4 @@ _TAKES: Mapping[str, _Taker] = {
     "rules": lambda following: following._rules,
     "settings": lambda following: following._settings,
 }
-"""What becomes of the states of a kind. Quotas are none of them: the platform publishes them in ZooKeeper."""
+"""Kind → handler of its states. Quotas have none: the platform publishes them in ZooKeeper."""

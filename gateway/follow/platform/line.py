@@ -1,4 +1,4 @@
-"""The way to the platform, with the token and the certificates as they are in their files."""
+"""The connection to the platform, with the current content of the token's and the certificates' files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlatformLine:
         self._client: httpx.Client | None = None
 
     def client(self) -> httpx.Client:
-        """Another one where the files have changed; the one before may still be in use, and is left to its users.
+        """A new one after the files have changed; the one before may still be in use, and is left to its users.
 
         :raises PlatformError: the token cannot be read.
         """

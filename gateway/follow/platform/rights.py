@@ -1,8 +1,8 @@
-"""Users and rules of the platform as rights: made once, and then changed by what is different.
+"""Users and rules of the platform as rights: built once, and then updated by differences.
 
-What cannot be read, as what a newer version of the platform has written, never allows anything: a rule that would allow
-is left out, and of one that may deny all that it could mean is denied: everything, to its principal, or to everybody
-where not even he can be read. A user who cannot be read is denied everything, and so is one that is disabled.
+Unreadable rows, for example of a newer version of the platform, never allow anything. A rule to allow is left out; a
+rule that may deny counts as denying everything, to its principal, or to everybody if the principal is unreadable. Users
+who are unreadable or disabled are denied everything.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 
 class PlatformRights:
-    """Not thread-safe, but for `rights`.
+    """Not thread-safe, except `rights`.
 
-    :ivar unreadable: what of it cannot be read: kind and key → what is denied instead.
+    :ivar unreadable: unreadable rows: kind and key → the denials in their place.
     """
 
     def __init__(self) -> None:
         self.rights = Rights()
         self.unreadable: dict[tuple[str, str], tuple[AccessRule, ...]] = {}
         self._denied: dict[str, tuple[AccessRule, ...]] = {}
-        """Users, who are disabled or cannot be read → that everything is denied to them."""
+        """Users who are disabled or unreadable → rules that deny them everything."""
         self._users = self._rules = Content()
 
     def follow_users(self, users: Content) -> Rights:
@@ -85,17 +85,17 @@ class PlatformRights:
             return self.rights
         added: list[AccessRule] = []
         removed: list[AccessRule] = []
-        for key, was, is_ in rules.changes(before):
-            gone = self.unreadable.pop(("rules", key), None)
-            if was is not None:
-                removed += _rules_of(was) if gone is None else gone
+        for key, former, is_ in rules.changes(before):
+            denials = self.unreadable.pop(("rules", key), None)
+            if former is not None:
+                removed += _rules_of(former) if denials is None else denials
             if is_ is not None:
                 added += self._read(is_)
         self.rights = self.rights.changed({}, added, removed)
         return self.rights
 
     def _all(self, rows: Rows) -> Iterator[PackedRule]:
-        """In one go, without a million rules beside what is made of them: each word is read where it comes first."""
+        """Reads all rules in one pass, so that memory does not hold a million rules twice."""
         topics, others = cache(partial(resource_name, TOPIC)), cache(partial(resource_name, GROUP))
         shape: RowShape | None = None
         last: object = None
@@ -132,7 +132,7 @@ _WORDS = ("resource_type", "pattern", "operation", "effect")
 
 
 class _Places(NamedTuple):
-    """Where a record has what a rule says."""
+    """Where a record has the fields of a rule."""
 
     words: Callable[[Record], tuple[Any, ...]]
     principal: int
@@ -141,11 +141,11 @@ class _Places(NamedTuple):
 
 
 _NOWHERE = _Places(lambda record: (None,) * len(_WORDS), 0, 0, 0)
-"""Words that are none: the row is read by itself."""
+"""For other shapes: the row is read by itself."""
 
 
 def _places(shape: RowShape) -> _Places:
-    """`_NOWHERE`: not of a rule with all its fields, and no others."""
+    """`_NOWHERE` unless the shape is that of a rule with all its fields, and no others."""
     at = {field: BEGIN + place for field, place in shape.fields.items() if isinstance(place, int)}
     if set(shape.fields) != set(AccessRule._fields) or len(at) < len(shape.fields):
         return _NOWHERE
@@ -153,7 +153,7 @@ def _places(shape: RowShape) -> _Places:
 
 
 class _Bits(NamedTuple):
-    """:ivar topic: whether the rule's name is one of topics."""
+    """:ivar topic: whether the rule is for topics."""
 
     bits: int
     topic: bool
@@ -168,8 +168,8 @@ def _bits(*words: str) -> _Bits:
 
 def _user(row: Row) -> User | None:
     """None: it cannot be read."""
-    said = row.value or {}
-    groups, super_user = said.get("groups", ()), said.get("super_user", False)
+    fields = row.value or {}
+    groups, super_user = fields.get("groups", ()), fields.get("super_user", False)
     if not isinstance(super_user, bool) or not isinstance(groups, list | tuple):
         return None
     if not all(isinstance(group, str) for group in groups):
@@ -179,7 +179,7 @@ def _user(row: Row) -> User | None:
 
 @lru_cache(maxsize=1 << 14)
 def _groups(*groups: str) -> frozenset[str]:
-    """Many are in the same ones."""
+    """Cached, since many users have equal groups."""
     return frozenset(groups)
 
 
@@ -194,14 +194,14 @@ def _rule(row: Row) -> AccessRule:
     return access_rule(plain(row.value) or {})
 
 
-def _instead(said: Mapping[str, Any]) -> tuple[AccessRule, ...]:
-    if said.get("effect") == "allow":
+def _instead(fields: Mapping[str, Any]) -> tuple[AccessRule, ...]:
+    if fields.get("effect") == "allow":
         return ()
     try:
-        whose = principal(said.get("principal"))
+        denied = principal(fields.get("principal"))
     except AccessRuleError:
-        whose = ANYBODY
-    return _everything(whose)
+        denied = ANYBODY
+    return _everything(denied)
 
 
 def _everything(whose: str) -> tuple[AccessRule, ...]:

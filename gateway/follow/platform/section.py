@@ -1,4 +1,4 @@
-"""What a configuration says of the platform: where it is, what is followed, and where that is kept for a restart."""
+"""The configuration's section for the platform: its address, the kinds that are followed, and a folder for restarts."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ Cached = Literal["users", "rules", "settings"]
 Followed = Literal[Cached, "quotas"]
 
 MIN_TOKEN, MAX_TOKEN = 32, 512
-"""Characters, as the platform takes them."""
+"""Characters, as the platform accepts them."""
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class PlatformConfigError(Exception):
-    """What the section names cannot be used: names file, key and remedy; never a token."""
+    """The section's files cannot be used: names file, key and remedy; never a token."""
 
 
 class PlatformSection(BaseModel):
-    """Files are relative to the configuration's."""
+    """Names of files are relative to the configuration's folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: Annotated[str, Field(min_length=1, max_length=2048)]
     token_file: Path
-    """A gateway's token. Read again with each question: somebody else may renew it."""
+    """A gateway's token. The file is read for each question, since the token may be renewed."""
     tls: dict[str, str] | None = None
     """`{ca_file: …, certificate_file: …, key_file: …, key_password_file: …}`. Default: the system's authorities."""
     plain: bool = False
-    """Whether token and keys may go over a line without TLS to another machine."""
+    """Whether token and keys may be sent to another machine without TLS."""
     follows: Annotated[tuple[Followed, ...], Field(min_length=1)] = ("users", "rules", "settings", "quotas")
-    """What is not followed comes from files, or is off; quotas, from whoever writes them into ZooKeeper."""
+    """Other kinds come from files, or are off; quotas come from any writer to ZooKeeper."""
     folder: Path | None = None
-    """Where what is in force is kept, for a restart while the platform is away. It holds keys of passwords."""
+    """Where the content is kept, for a restart while the platform is away. It has password keys."""
     read_s: _Seconds = 60.0
-    """How often changes are read when nobody says that there are some."""
+    """How often changes are read without a notice of one."""
     hold_s: _Seconds = 10.0
-    """How long a gateway that cannot read may hold the others up."""
+    """How long a gateway that cannot read may hold up the others."""
     check_s: _Seconds = 600.0
-    """How often all of it is compared with the platform's."""
+    """How often the whole content is compared with the platform's."""
     _token_file: Path = PrivateAttr(default=Path())
     _files: TlsFiles | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
@@ -63,8 +63,8 @@ class PlatformSection(BaseModel):
 
     @property
     def caches(self) -> tuple[Cached, ...]:
-        """Rules are for groups of users, too, and a super user is asked for none: with them users are followed."""
-        # What quotas are the platform publishes in ZooKeeper: for them no gateway has to read it.
+        """Kinds with a cache. Rules may name groups of users, and super users need none: they need users, too."""
+        # The platform publishes quotas in ZooKeeper: gateways need not read them from it.
         cached: tuple[Cached, ...] = tuple(kind for kind in self.follows if kind != "quotas")
         return tuple(dict.fromkeys(("users", *cached) if "rules" in cached else cached))
 
@@ -74,13 +74,13 @@ class PlatformSection(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _a_url(cls, said: str) -> str:
-        parts = urlsplit(said)
+    def _a_url(cls, url: str) -> str:
+        parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{said!r} is no URL of a platform; write https://HOST:PORT")
+            raise ValueError(f"{url!r} is no URL of a platform; write https://HOST:PORT")
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError("a URL with an account, a question mark or a # in it; the token belongs into token_file")
-        return said.rstrip("/")
+        return url.rstrip("/")
 
     @model_validator(mode="after")
     def _nobody_listens(self) -> Self:
@@ -96,9 +96,9 @@ class PlatformSection(BaseModel):
         return self
 
     def read(self, folder: Path, where: str) -> None:
-        """Looks at the files.
+        """Checks the files.
 
-        :raises PlatformError: one cannot be used.
+        :raises PlatformConfigError: one cannot be used.
         """
         self._token_file = folder / self.token_file
         self.token(where)
@@ -116,18 +116,18 @@ class PlatformSection(BaseModel):
                 )
 
     def token(self, where: str = "platform") -> str:
-        """As it is now.
+        """The current content of the token's file.
 
-        :raises PlatformError: it cannot be read.
+        :raises PlatformConfigError: it cannot be read.
         """
         key = f"{where}.token_file: {self._token_file}"
         try:
             with self._token_file.open("rb") as file:
-                said = file.read(MAX_TOKEN + 2).strip()
+                token = file.read(MAX_TOKEN + 2).strip()
         except OSError as error:
             raise PlatformConfigError(f"{key}: {error.strerror}; give the path of a readable file") from None
-        if not MIN_TOKEN <= len(said) <= MAX_TOKEN or not said.isascii() or len(said.split()) != 1:
+        if not MIN_TOKEN <= len(token) <= MAX_TOKEN or not token.isascii() or len(token.split()) != 1:
             raise PlatformConfigError(
                 f"{key}: no token; write that of a gateway, {MIN_TOKEN} to {MAX_TOKEN} characters in one line"
             )
-        return said.decode()
+        return token.decode()

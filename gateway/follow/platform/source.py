@@ -1,4 +1,4 @@
-"""One kind, asked of the platform with the token and the certificates as they are in their files."""
+"""Reads one kind from the platform, with the current content of the token's and the certificates' files."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Who may be connected: so many who have not said who they are, each for so long, and so many of each user.
+"""Limits on connections: on those that have not logged in, in number and time, and on those of each user.
 
-Many who do not log in have less time, so that they cannot keep out those who do. Users are counted, not addresses:
-behind a load balancer all clients come from one.
+When many have not logged in they get less time, so that they cannot keep out clients that do. Users are counted, not
+addresses: behind a load balancer all clients have one address.
 
-Each other gateway keeps a connection here by which it would notice the end of this one (`peers`), and never logs in.
-There is room for these beside the clients: else, with many gateways, clients would wait for their turn all the time,
-and so would the gateways, who would take this one for dead.
+Each other gateway keeps a connection here that shows it the end of this one (`peers`), and never logs in. These have
+room of their own beside the clients: otherwise, with many gateways, clients would wait for a place all the time, and
+so would the gateways, which would take this one for dead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 HURRY_S = 1.0
-"""How long each has at least, however many there are."""
+"""Least time for each, however many there are."""
 
 C = TypeVar("C")
 
@@ -24,9 +24,9 @@ class Logins(Generic[C]):
     def __init__(self, most: int, patience_s: float) -> None:
         self._most, self._patience_s = most, patience_s
         self._since: dict[C, float] = {}
-        """In the order in which they came."""
+        """In order of arrival."""
         self.gateways = 0
-        """Others, of which each has a connection here, and a second one while it looks."""
+        """Other gateways; each has one connection here, and a second one during a probe."""
 
     def __len__(self) -> int:
         return len(self._since)
@@ -35,11 +35,11 @@ class Logins(Generic[C]):
         self._since[connection] = now
 
     def entered(self, connection: C) -> None:
-        """It has logged in, or has gone."""
+        """The connection has logged in, or has ended."""
         self._since.pop(connection, None)
 
     def room(self, now: float) -> tuple[bool, C | None]:
-        """Whether one more may come; and the one that has to go for it, if it has to."""
+        """Whether one more is admitted, and the connection to end for it, if any."""
         if len(self._since) < self._most + 2 * self.gateways:
             return True, None
         oldest = next(iter(self._since))
@@ -55,7 +55,7 @@ class ConnectionShares:
         self._connections: Counter[str] = Counter()
 
     def admit(self, connection: Hashable, user: str, most: int) -> bool:
-        """Whether the user may have this one as well; it is counted as his, and no longer as whosever it was."""
+        """Whether the user may have this connection, too; counts it for the user, and no longer for an earlier one."""
         self.release(connection)
         if self._connections[user] >= most:
             return False
@@ -72,5 +72,5 @@ class ConnectionShares:
 
 
 def share(connections: int, users: int) -> int:
-    """How many one user may have where nothing else is said: half, unless there is nobody whom the rest is kept for."""
+    """Default limit per user: half of all connections, or all of them if there is only one user."""
     return max(1, connections // 2) if users > 1 else connections

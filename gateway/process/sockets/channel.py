@@ -1,4 +1,4 @@
-"""Non-blocking sockets: what one does not take at once is kept, and goes first when it takes more."""
+"""Non-blocking sockets: bytes that a socket does not take at once are kept, and sent first when it takes more."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gateway.session.commands import BrokerLane
 from ha_core.tls.sockets import TlsSocket
 
 BUFFER = bytearray(256 * 1024)
-"""Shared by all connections of the process: nothing in it outlives one event."""
+"""Shared by all connections of the process: its content is valid for one event only."""
 
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One socket: what could not be sent yet, and which events are wanted."""
+    """One socket, its unsent bytes, and the events that it waits for."""
 
     loop: asyncio.AbstractEventLoop
     sock: socket.socket
@@ -38,11 +38,11 @@ class Channel:
                 pass
         if sent < len(data):
             rest = memoryview(data)[sent:]
-            # What lies in the shared buffer is overwritten by the next event; everything else is nobody's but ours.
+            # The next event overwrites the shared buffer; any other object belongs to this channel alone.
             self.pending.append(memoryview(bytes(rest)) if rest.obj is BUFFER else rest)
 
     def flush(self) -> None:
-        """Sends what was kept. OSError if the connection broke."""
+        """Sends the kept bytes. OSError if the connection broke."""
         while self.pending:
             data = self.pending[0]
             sent = self._sent(data)
@@ -53,7 +53,7 @@ class Channel:
             del self.pending[0]
 
     def _sent(self, data: bytes | bytearray | memoryview) -> int:
-        """How much of it the socket has taken."""
+        """The number of bytes that the socket has taken."""
         try:
             return self.sock.send(data)
         except BlockingIOError:
@@ -61,16 +61,16 @@ class Channel:
 
     @property
     def reader(self) -> Callable[[], None]:
-        """What the loop calls when bytes have come."""
+        """The loop's callback for a readable socket."""
         return self.on_readable
 
     def keep(self, rest: bytes) -> None:
-        """Of what was sent in another way, this was not taken."""
+        """Keeps bytes that a transfer outside `send` could not deliver."""
         self.pending.append(memoryview(rest))
 
     @property
     def splices(self) -> bool:
-        """Whether bytes can go to it inside the kernel now: it enciphers nothing, and nothing has to go before them."""
+        """Whether the kernel can splice into the socket now: it is not encrypted, and no bytes are pending."""
         return type(self) is Channel and not self.pending
 
     @property
@@ -78,7 +78,7 @@ class Channel:
         return sum(map(len, self.pending))
 
     def stuck_s(self, now: float) -> float:
-        """How long nothing of what is pending has gone; as far as it was asked for."""
+        """Seconds for which no pending byte was taken, measured between calls of this method."""
         if not self.pending:
             self._stuck = None
             return 0.0
@@ -87,7 +87,7 @@ class Channel:
         return now - self._stuck[0]
 
     def want(self, reading: bool) -> None:
-        """Whether bytes are to be read; what is pending is always to be sent."""
+        """Whether to read; pending bytes are always sent."""
         if reading != self.reading:
             self.reading = reading
             if reading:
@@ -103,15 +103,15 @@ class Channel:
                 self.loop.remove_writer(self.sock.fileno())
 
     def finish(self) -> None:
-        """Tells the other side that nothing more comes, if all that was to be sent is. OSError if it is gone."""
+        """Shuts down the sending direction if all bytes are sent. OSError if the connection broke."""
         if not self.pending:
             self.sock.shutdown(socket.SHUT_WR)
 
     def release(self) -> socket.socket:
-        """The socket, which is somebody else's from here on."""
+        """The socket, which belongs to the caller from now on."""
         self.pending.clear()
         self.want(False)
-        del self.on_readable, self.on_writable  # they lead back here, and what has ended must leave no cycle
+        del self.on_readable, self.on_writable  # they refer back to the connection: ended ones must leave no cycle
         return self.sock
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Channel:
 
 @dataclass(slots=True, eq=False)
 class TlsChannel(Channel):
-    """Over TLS: what was deciphered and not read yet wakes nobody up, so it is asked for behind each read."""
+    """Over TLS: decrypted bytes that are not read yet do not wake the loop, so each read checks for more."""
 
     _again: asyncio.Handle | None = None
 
@@ -158,16 +158,16 @@ def channel(
     on_readable: Callable[[], None],
     on_writable: Callable[[], None],
 ) -> Channel:
-    """Of a socket, plain or TLS, whose handshake is over."""
+    """Wraps a socket, plain or TLS, after its handshake."""
     kind = TlsChannel if isinstance(sock, TlsSocket) else Channel
     return kind(loop, sock, on_readable, on_writable)
 
 
 @dataclass(slots=True, eq=False)
 class BrokerChannel:
-    """What is not with the broker yet was accepted under a lease, and is sent under the same one only.
+    """Pending bytes for a broker were accepted under a lease, and are sent under that lease only.
 
-    A request of which a part was never sent is never executed.
+    A broker never executes a request whose end was not sent.
     """
 
     lane: BrokerLane
@@ -176,15 +176,15 @@ class BrokerChannel:
     early: list[bytes] = field(default_factory=list)
     """Requests for a connection that is not open yet."""
     generation: int | None = None
-    """Of the lease under which the first bytes that are still here were accepted; None: under none."""
+    """Generation of the lease under which the first pending bytes were accepted; None: none are pending."""
     shut: bool = False
-    """Nothing more is to be sent than what is still pending."""
+    """Nothing is sent any more but the pending bytes."""
     renewal: asyncio.TimerHandle | None = None
     outdated: bool = False
-    """Its login ends soon: it is left as soon as nothing is under way on it."""
+    """Its login ends soon: it is closed as soon as it is idle."""
 
     def send(self, data: bytes | bytearray | memoryview, lease: Callable[[], int | None]) -> None:
-        """:param lease: its generation while it holds: asked for only where something is kept.
+        """:param lease: returns the lease's generation while it holds; called only where bytes are kept.
         :raises OSError: the connection broke.
         """
         channel = self.channel
@@ -199,7 +199,7 @@ class BrokerChannel:
             self.generation = lease()
 
     def keep(self, rest: bytes, lease: Callable[[], int | None]) -> None:
-        """Of what was sent in another way, when nothing was pending, this was not taken."""
+        """Keeps bytes that a transfer outside `send`, begun with nothing pending, could not deliver."""
         assert self.channel is not None
         self.channel.keep(rest)
         self.generation = lease()
@@ -222,6 +222,6 @@ class BrokerChannel:
         self.finish()
 
     def finish(self) -> None:
-        """Ends its own direction when all that was to be sent is. OSError if the connection broke."""
+        """Shuts down the sending direction when all bytes are sent. OSError if the connection broke."""
         if self.shut and self.channel is not None:
             self.channel.finish()

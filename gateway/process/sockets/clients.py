@@ -1,4 +1,4 @@
-"""The connections of all clients: who may come in, how many at once, and why those that ended did."""
+"""The connections of all clients: admission, limits, and the causes of their ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.process.broker_connections import BrokerConnections
 from gateway.process.sockets.admission import ConnectionShares, Logins, share
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived, Handshakes
-from gateway.process.sockets.lingering_close import LingeringClose, part
+from gateway.process.sockets.lingering_close import LingeringClose, close_gracefully
 from gateway.process.sockets.listeners import Listeners
 from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
 from gateway.runtime import clock, descriptors
@@ -31,7 +31,7 @@ SWEEP_EVERY_S = 1.0
 
 
 class Clients:
-    """:ivar open: all connections, those included that are being ended."""
+    """:ivar open: all connections, including those that are being closed."""
 
     def __init__(
         self,
@@ -40,20 +40,20 @@ class Clients:
         counts: Counts,
         connect: Callable[[Arrived], ClientConnection],
     ) -> None:
-        """:param connect: makes a connection of a client whose TLS handshake is over, if there is one."""
+        """:param connect: makes a connection of an accepted client, after its TLS handshake if there is one."""
         self._auth, self._limits, self._connect = config.authentication, config.limits, connect
         self.open: set[ClientConnection] = set()
         self.accepted = 0
         self.turned_away: Counter[str] = Counter()
         """By the limit that was reached."""
         self._from: Counter[str] = Counter()
-        """Connections by the network that they come from: an address, of IPv6 its first half."""
+        """Connections by source network: an IPv4 address, or the first half of an IPv6 address."""
         self.ended: Counter[str] = Counter()
         self.kept_bytes = 0
         """Bytes of answers that clients have not taken yet."""
         self.most = config.limits.max_connections
         self.most_leaving = 1 << 20
-        """Sockets of clients that have left and take their last answers."""
+        """Limit of sockets of clients that have left and take their last answers."""
         self.brokers = BrokerConnections()
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = ConnectionShares()
@@ -63,21 +63,21 @@ class Clients:
         self._named_elsewhere = 2 * config.follows("users")
         """Users whom the platform may name: as with certificates."""
         self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2
-        """Users whom certificates may name: none, or nobody knows how many."""
+        """Users whom certificates may name: 0, or 2 for an unknown number."""
         self.handshakes: Handshakes | None = None
-        """None: clients speak no TLS."""
+        """None: the listeners do not use TLS."""
         if config.tls is not None:
             most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
             server = config.tls.server
             self.handshakes = Handshakes(loop, server, most, patience_s, counts, self._damped, self._admit)
-        self.farewells = LingeringClose(loop)
+        self.lingering = LingeringClose(loop)
         self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
 
-    def know_limits(self) -> None:
-        """No more than the process may have files open."""
+    def fit_limits(self) -> None:
+        """Lowers the limits to fit the process's limit of open files."""
         limit, wanted = descriptors.raised(), self.most
         self.most = min(wanted, descriptors.connections(limit))
-        self.brokers.most, self.most_leaving = descriptors.beside(limit, self.most)
+        self.brokers.most, self.most_leaving = descriptors.divide(limit, self.most)
         if self.most < wanted:
             _log.warning(
                 "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
@@ -105,8 +105,8 @@ class Clients:
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
             user, port = connection.session.entry.user, connection.session.port
-            said = (cause.value, user, connection.address, port, detail)
-            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *said)
+            fields = (cause.value, user, connection.address, port, detail)
+            _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
 
     def keeps(self, connection: ClientConnection, count: int) -> None:
         """Notes how many bytes of answers wait for a client. If all clients together exceed the limit, closes the
@@ -119,7 +119,7 @@ class Clients:
         connection.kept_bytes = count
         most = self._limits.max_held_bytes
         while self.kept_bytes > most:
-            worst = max(self.open, key=lambda one: one.kept_bytes)
+            worst = max(self.open, key=lambda each: each.kept_bytes)
             before = worst.kept_bytes
             if not before:
                 return
@@ -129,24 +129,24 @@ class Clients:
                 return
 
     def has_room_for_broker(self, connection: ClientConnection) -> bool:
-        """Whether the client may open a further connection to a broker."""
+        """Whether the client may open one more connection to a broker, beyond its first."""
         if self.brokers.room(connection):
             return True
         user = connection.session.entry.user or ANONYMOUS
         text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
         text += (
-            f"clients have {self.brokers.further} beside the first of each, and may have no more: raise the limit of "
+            f"clients have {self.brokers.further} beyond the first of each, and may have no more: raise the limit of "
         )
         self.say("further connections to brokers refused", text + "open files (ulimit -n, LimitNOFILE)")
         return False
 
     def say(self, kind: str, text: str) -> None:
-        """Writes a line that one cause can write by the thousand; kinds are few."""
+        """Writes a rate-limited line, since one cause can write thousands; kinds are few."""
         if self._damped.lets(kind, clock.now()):
             _log.info("%s: %s", kind, text)
 
     async def sweep(self) -> None:
-        """Ends those that are overdue or idle, for ever."""
+        """Ends connections that are overdue or idle; never returns."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now = clock.now()
@@ -159,19 +159,19 @@ class Clients:
             self._idle.begin(self.open)
 
     async def stop(self) -> None:
-        """Takes nothing more from clients, and answers what is in flight."""
+        """Accepts nothing more from clients, and answers requests in flight."""
         self.listeners.close()
         if self.handshakes is not None:
             self.handshakes.close()
-        await part(self.open, self.farewells)
+        await close_gracefully(self.open, self.lingering)
 
     @property
     def _most_per_user(self) -> int:
-        said = self._limits.max_connections_per_user
-        # Whom an issuer or certificates name nobody can count: they are several.
+        configured = self._limits.max_connections_per_user
+        # Users that an issuer, certificates or the platform name cannot be counted: they are taken for several.
         users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
         users += self._certified + self._named_elsewhere
-        return share(self.most, users) if said is None else said
+        return share(self.most, users) if configured is None else configured
 
     def _has_room(self) -> bool:
         if self.handshakes is not None and not self.handshakes.has_room():
@@ -190,8 +190,8 @@ class Clients:
             self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
             return
         # The oldest leave first. At a stop all clients leave at once, and none arrives.
-        while (left := len(self.farewells)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
-            self.farewells.end_oldest()
+        while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
+            self.lingering.end_oldest()
         self.accepted += 1
         client = Arrived(sock, place, host)
         if self.handshakes is None:

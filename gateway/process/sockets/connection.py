@@ -1,8 +1,8 @@
 """One client connection with its upstream connections, on raw non-blocking sockets.
 
-Raw sockets under `add_reader` instead of transports: the same CPU, a third of the memory, and bytes are read into one
-shared buffer and sent from it. Back-pressure goes both ways: no client bytes are read while a broker is slow, and no
-broker's while the client is.
+Raw sockets under `add_reader` instead of transports take equal CPU and a third of the memory; bytes are read into one
+shared buffer and sent from it. Back-pressure goes both ways: the client is not read while a broker is slow, and no
+broker is read while the client is slow.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ _log = logging.getLogger(__name__)
 _VIEW = memoryview(BUFFER)
 
 LOGIN_READ_BYTES = 16 << 10
-"""Of a client that has not logged in, at once: what is not used yet of a read is kept."""
+"""Read at once of a client that has not logged in: the unused rest of a read stays in memory."""
 
 UNLEASED_READ_BYTES = 4 << 10
-"""Of a broker, at once, while the lease does not hold: what waits for it is kept, for every reader at the same time."""
+"""Read at once of a broker while the lease does not hold: the bytes wait for it in memory, for all readers at once."""
 
 LINGER_S = 30.0
-"""How long the answers of a client that left, or has to, are awaited: a fence has to know what was appended."""
+"""Time to wait for answers after the client has left or is cut off: a fence has to know which batches were appended."""
 _NO_ROOM = "clients have as many further connections to brokers as this process has file descriptors for"
 _LEASE_RAN_OUT = "the lease ran out between a decision and its sending"
 STUCK_S = 1.0
-"""An operation waits so long for a client that takes none of its answers, with others behind them: it counts as gone.
+"""Time for which an operation waits for a client that takes no answers while others queue; then it counts as gone.
 """
 
 
 class ConnectionHost(Protocol):
-    """What a connection needs of the gateway around it."""
+    """The part of the gateway that a connection uses."""
 
     loop: asyncio.AbstractEventLoop
     counts: Counts
@@ -78,13 +78,13 @@ class ConnectionHost(Protocol):
     def keeps(self, connection: ClientConnection, count: int) -> None: ...
     def holds_brokers(self, connection: ClientConnection, count: int) -> None: ...
     def has_room_for_broker(self, connection: ClientConnection) -> bool: ...
-    def farewell(self, client: socket.socket) -> None: ...
+    def linger(self, client: socket.socket) -> None: ...
     def progressed(self, connection: ClientConnection) -> None: ...
 
 
 class _Partial(NamedTuple):
-    """A request that has begun to come (`Session.partial`), how long the gateway has waited for its rest, and when it
-    last looked."""
+    """An incomplete request (`Session.partial`), how long the gateway has waited for its rest, and when that was last
+    measured."""
 
     request: tuple[int, int]
     waited_s: float
@@ -100,7 +100,7 @@ class ClientConnection:
     )  # fmt: skip
 
     def __init__(self, host: ConnectionHost, sock: socket.socket, session: Session, address: str = "") -> None:
-        """:param address: where the client comes from, without its port."""
+        """:param address: the client's, without its port."""
         self.host = host
         self.address = address
         self.user = session.entry.user
@@ -111,9 +111,9 @@ class ClientConnection:
         self.used_at = clock.now()
         self.ended = False
         self.partial: _Partial | None = None
-        """The request that has begun to come."""
+        """The request that is incomplete."""
         self.kept_bytes = 0
-        """Bytes of answers that the client has not taken yet, as its host counts them."""
+        """Bytes of answers that the client has not taken yet, as reported to the host."""
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -155,7 +155,7 @@ class ClientConnection:
             self._failed()
 
     def _splice_to_broker(self) -> bool:
-        """What has come of the rest of a long request goes on inside the kernel. False: it has to come by here."""
+        """Splices the arrived rest of a long request to the broker. False: it has to be read into user space."""
         session, host, now = self.session, self.host, clock.now()
         most = 0 if session.throttling.timed or session.carry else fast_path.rest(session, now)
         broker = self.brokers.get(session.broker) if most >= splicing.LEAST_BYTES else None
@@ -194,12 +194,12 @@ class ClientConnection:
         return room if self.session.entry.entered else room[:LOGIN_READ_BYTES]
 
     def _pass_to_broker(self, count: int) -> None:
-        """The first bytes of the buffer go as they are to the port's broker, to whom there is a connection, or will
+        """Forwards the buffer's first bytes unchanged to the port's broker, to which there is a connection, or will
         be."""
         session = self.session
         broker = self.brokers[session.broker]
         if clock.now() >= session.shared.lease.valid_until:
-            # Stopped since it was decided, as in `_carry_out`.
+            # The process was stopped since the decision, as in `_carry_out`.
             self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
             return
         self.host.counts.bytes_to_brokers += count
@@ -212,7 +212,7 @@ class ClientConnection:
             self._want()
 
     def _go_on(self) -> None:
-        """What the session held back is given to it again."""
+        """Gives the session the input again that it has held back."""
         self._going_on = False
         self.follow()
         if not self.ended and self.session.may_go_on and not self._clogged():
@@ -232,10 +232,10 @@ class ClientConnection:
         self._feed(self.session.client_left)
 
     def _cut_off(self) -> None:
-        """The client has gone, or is told nothing more; it sees that at once, also while brokers are waited for."""
+        """The client has gone, or gets no more answers; it sees that at once, also while brokers are waited for."""
         life = self.session.life
         if isinstance(life, Over):
-            self.end(life.cause, life.detail)  # only the client was waited for
+            self.end(life.cause, life.detail)  # nothing in flight: only the client was waited for
             return
         with suppress(OSError):
             self.client.sock.shutdown(socket.SHUT_WR)
@@ -287,7 +287,7 @@ class ClientConnection:
             host.counts.bytes_from_brokers += count
             passed = 0
             if kept == 0 and self.client.reading and not session.throttling.timed:
-                # By a clock that is read behind the answer (`vouching.stands`): the process may have stopped.
+                # By a clock read after the answer (`lease_guard`): the process may have stopped in between.
                 passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
                 if passed:
                     self._pass_to_client(passed)
@@ -303,8 +303,8 @@ class ClientConnection:
             self._failed()
 
     def _splice_to_client(self, broker: BrokerChannel, upstream: Upstream, now: float) -> bool:
-        """What has come of the rest of a long answer goes on inside the kernel. False: it has to come by here, as what
-        promises something of a log has to: that is vouched for when it was read."""
+        """Splices the arrived rest of a long answer to the client. False: it has to be read into user space, as any
+        answer that the lease guard has to check after it was read."""
         session, host, channel = self.session, self.host, broker.channel
         assert upstream.answer is not None
         unseen = upstream.answer.basis is None and not (session.throttling.timed or upstream.carry)
@@ -362,18 +362,18 @@ class ClientConnection:
         self._want()
 
     def _lost(self, broker: BrokerChannel, error: Exception | str) -> None:
-        # First, so that nothing that is decided now is sent by a connection that the session takes for this one.
+        # Follow first, lest a decision made now is sent on a later connection that the session takes for this one.
         self.follow()
         if self.ended or self.brokers.get(broker.lane) is not broker:
-            return  # its end was seen already, and there may be another one
+            return  # its end was seen already, and there may be a new one
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         self._leave_broker(broker.lane)
         self._feed(self.session.upstream_lost, broker.lane, why)
         self.host.progressed(self)
 
     def follow(self) -> None:
-        """Brings the session to the newest snapshot: before whatever else happens, so that nothing is decided on an
-        older one, and in its turn where nothing happens (`Rounds`)."""
+        """Brings the session to the newest snapshot. Called before every other event, so that no decision uses an older
+        one, and by `TimeSlicedSweep` for idle connections."""
         snapshot = self.host.snapshot
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot)
@@ -399,7 +399,7 @@ class ClientConnection:
         self._feed(self.session.leave, cause, detail)
 
     def hurry(self) -> None:
-        """An operation waits for what is in flight here, but not for a client that does nothing for it."""
+        """Called while an operation waits for requests in flight here; it does not wait for a client that hangs."""
         if self.client.stuck_s(clock.now()) >= STUCK_S and self.session.life.connected:
             self._client_gone()
         self._feed(self.session.hurry)
@@ -408,18 +408,18 @@ class ClientConnection:
     def cut_off(self, cause: Cause, detail: str) -> None:
         """Disconnects the client and drops its unsent answers; writes in flight are still awaited."""
         if isinstance(self.session.life, Over):
-            self.end(cause, detail)  # It stays for its client to take what it was told, and nothing is in flight.
+            self.end(cause, detail)  # It is open only for the client to take its answers; nothing is in flight.
         else:
             self._feed(self.session.cut_off, cause, detail)
 
     def end_if_late(self, frame_s: float, min_bytes_s: float) -> None:
-        """Has the connection end where a request takes longer to come than `frame_s`.
+        """Ends the connection if a request takes longer than `frame_s` to arrive. To be called regularly.
 
-        One that is sent on as it comes has as long again as its bytes take at `min_bytes_s`. Time in which the client
-        is not read does not count. To be called now and then.
+        A request that is forwarded as it arrives gets the time of its bytes at `min_bytes_s` in addition. Time in which
+        the client is not read does not count.
 
-        The time counts from the beginning of the request: measured from its last byte, a client that sends one byte
-        now and then would stay for ever in the middle of it.
+        The time counts from the beginning of the request: counted from its last byte, a client that sends single bytes
+        could stay in the middle of a request without end.
         """
         request, now = self.session.partial, clock.now()
         if request is None:
@@ -437,8 +437,8 @@ class ClientConnection:
             self.leave(Cause.LATE, f"the rest of a request did not come within {allowed_s:.3g} s")
 
     def give_up(self, cluster: str) -> None:
-        """An operation that takes the cluster for dead waits for what is in flight here. A client for whom that waits
-        for the cluster is cut off at once, also one that has not taken its last answers; what others were sent is
+        """An operation that takes the cluster for dead waits for requests in flight here. A client with requests at
+        that cluster is cut off at once, even with answers still unsent; requests that other clusters have got are
         awaited nevertheless."""
         self._feed(self.session.give_up, cluster)
         life = self.session.life
@@ -459,7 +459,7 @@ class ClientConnection:
     def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:
             return
-        told = self.session.life.connected
+        was_connected = self.session.life.connected
         lease, decided_at = self.session.shared.lease, clock.now()
         leased = lease.holds(decided_at)
         try:
@@ -475,12 +475,12 @@ class ClientConnection:
                 try:
                     self.client.send(command.data)
                 except OSError:
-                    # What else the session has decided is carried out nevertheless: it counts as sent.
+                    # The session's other commands are carried out all the same: to it they are sent.
                     gone = True
             elif isinstance(command, ToUpstream):
                 if leased and not lease.holds(clock.now()):
-                    # Stopped since it was decided: brokers would take it, and an operation may have gone on. Between
-                    # this look and the sending some microseconds are left.
+                    # The process stopped since the decision: brokers would accept the batch, and an operation may have
+                    # gone on. Between this check and the sending some microseconds are left.
                     self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
                     return
                 counts.bytes_to_brokers += len(command.data)
@@ -493,15 +493,14 @@ class ClientConnection:
         if gone and life.connected:
             self._client_gone()
             return
-        if told and not life.connected:
+        if was_connected and not life.connected:
             self._cut_off()
         if life.parts and not isinstance(life, Open):
             self._end_later(life.cause, life.detail)
         self._want()
 
     def _failed(self) -> None:
-        """The session's state is unknown now, and what was read may be lost. Whatever it was, it must not take other
-        connections with it."""
+        """The session's state is unknown now, and input may be lost: end this connection, and no other."""
         _log.exception("%r failed", self.session)
         self.host.pipe.drop()
         self.end(Cause.FAULT)
@@ -522,8 +521,8 @@ class ClientConnection:
             self._lost_later(broker, error)
 
     def _may_send(self, broker: BrokerChannel) -> bool:
-        """Whether what was kept may still be sent. It may be a write that was accepted under a lease that has run out:
-        then the connection ends."""
+        """Whether kept bytes may still be sent. If they were accepted under a lease that has run out, they may hold a
+        write: then the connection ends."""
         if self.session.busy and (broker.generation is None or broker.generation != self.host.lease_generation()):
             self.end(Cause.LEASE_LOST, "unsent writes were dropped")
             return False
@@ -550,7 +549,7 @@ class ClientConnection:
             self.host.fulfil(self, command)
 
     def _lost_later(self, broker: BrokerChannel, error: OSError) -> None:
-        # Never from inside a command: the session is not reentrant.
+        # Deferred, since the session is not reentrant.
         self.host.loop.call_soon(lambda: None if self.ended else self._lost(broker, error))
 
     def _tick(self) -> None:
@@ -594,34 +593,33 @@ class ClientConnection:
         self.host.holds_brokers(self, len(self.brokers))
 
     def close_idle_brokers(self) -> None:
-        """Closes connections to brokers on which nothing is under way, except for that to the port's broker and for the
-        last one."""
+        """Closes idle connections to brokers, except that to the port's broker and the last one."""
         own = self.session.port.lane
         for lane in tuple(self.brokers):
             if lane != own and len(self.brokers) > 1 and not self.ended and self.session.release(lane):
                 self._leave_broker(lane)
-        self.host.holds_brokers(self, len(self.brokers))  # also where none was idle: others are looked at first then
+        self.host.holds_brokers(self, len(self.brokers))  # even if none was idle: then others are checked first
 
     def _clogged(self) -> bool:
-        """Whether the client has to wait until what it has asked for, or was told, is on its way."""
+        """Whether the client has to wait until its requests or answers are sent on."""
         if not self.session.life.goes_on or self.client.pending:
             return True
         return any(broker.channel is None or broker.channel.pending for broker in self.brokers.values())
 
     def _want(self) -> None:
         session = self.session
-        kept = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
-        if kept != self.kept_bytes:
-            self.host.keeps(self, kept)
+        unsent = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
+        if unsent != self.kept_bytes:
+            self.host.keeps(self, unsent)
             if self.ended:
                 return
-        told, clogged = session.life.connected, self._clogged()
+        connected, clogged = session.life.connected, self._clogged()
         if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
-            # Not at once: others have their turn in between.
+            # Deferred, so that other connections have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
-        self.client.want(told and not (clogged or session.paused))
-        free = not self.client.pending or not told
+        self.client.want(connected and not (clogged or session.paused))
+        free = not self.client.pending or not connected
         for broker in self.brokers.values():
             if broker.channel is not None:
                 upstream = session.upstreams.get(broker.lane)
@@ -642,13 +640,13 @@ class ClientConnection:
         self.host.holds_brokers(self, 0)
         life = self.session.life
         if life.parts and life.connected:
-            self.host.farewell(self.client.release())
+            self.host.linger(self.client.release())
         else:
             self.client.close()
         self.host.closed(self, cause, detail)
 
 
 def _carried(carry: bytes | bytearray) -> int:
-    """Puts back what a session could not use yet, in front of what is read next; how many bytes that is."""
+    """Puts a session's unused input back to the buffer's front; returns its number of bytes."""
     BUFFER[: len(carry)] = carry
     return len(carry)

@@ -1,8 +1,8 @@
-"""TLS handshakes with clients, before there is a connection that a session could be fed from.
+"""TLS handshakes with clients, before they have a connection and a session.
 
-Each takes the processor for a millisecond or so, so they go on one after the other, with the rest of the loop's work
-between two of them: a storm of clients that come back makes nobody else wait for all of them. Who has not finished in
-time makes room for others (`Logins`), and nothing of TLS is held for a client that has not sent a byte.
+Each takes about a millisecond of CPU, so they run one at a time, with the rest of the loop's work in between: a storm
+of returning clients does not delay the others. A client that has not finished in time makes room for others (`Logins`),
+and no TLS state is held for a client that has not sent a byte.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _WORDS = {
     "SSLV3_ALERT_BAD_CERTIFICATE": _CLIENT_DOUBTS,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": f"{_CLIENT_DOUBTS}, and the name by which it reaches this one has to be in it",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": _EXPIRED,
-    "WRONG_VERSION_NUMBER": "what came is no TLS",
+    "WRONG_VERSION_NUMBER": "the client's first bytes are not TLS",
 }
 
 
 class Arrived(NamedTuple):
     """A client at a listener.
 
-    :ivar host: the address that it comes from.
-    :ivar user: whose certificate it has shown.
+    :ivar host: its address.
+    :ivar user: the user of its certificate, if it has shown one.
     """
 
     sock: socket.socket
@@ -66,7 +66,7 @@ class _Handshake:
     begun: bool = False
     writing: bool = False
     due: bool = False
-    """It waits for its turn."""
+    """It is queued for its turn."""
 
 
 class Handshakes:
@@ -93,13 +93,13 @@ class Handshakes:
         return len(self._open)
 
     def begin(self, client: Arrived) -> None:
-        one = _Handshake(client, client.sock, client.sock.fileno())
-        self._open.add(one)
-        self._logins.came(one, clock.now())
-        self._loop.add_reader(one.fd, self._ready, one)
+        handshake = _Handshake(client, client.sock, client.sock.fileno())
+        self._open.add(handshake)
+        self._logins.came(handshake, clock.now())
+        self._loop.add_reader(handshake.fd, self._ready, handshake)
 
     def has_room(self) -> bool:
-        """Whether one more may begin; the oldest has to go for it if it has had its time."""
+        """Whether one more may begin; ends the oldest for it if that has had its time."""
         room, overstayed = self._logins.room(clock.now())
         if overstayed is not None:
             self._give_up(overstayed, "late", "others wait for their turn")
@@ -107,102 +107,106 @@ class Handshakes:
 
     def sweep(self) -> None:
         """Ends those that are overdue."""
-        for one in self._logins.overdue(clock.now()):
-            self._give_up(one, "late", "no TLS handshake in time (limits.handshake_ms)")
+        for handshake in self._logins.overdue(clock.now()):
+            self._give_up(handshake, "late", "no TLS handshake in time (limits.handshake_ms)")
 
     def close(self) -> None:
-        for one in tuple(self._open):
-            self._forget(one)
-            one.sock.close()
+        for handshake in tuple(self._open):
+            self._forget(handshake)
+            handshake.sock.close()
 
-    def _ready(self, one: _Handshake) -> None:
-        if one.due:
+    def _ready(self, handshake: _Handshake) -> None:
+        if handshake.due:
             return
-        self._rest(one)
-        one.due = True
-        self._due.append(one)
+        self._rest(handshake)
+        handshake.due = True
+        self._due.append(handshake)
         if len(self._due) == 1:
             self._loop.call_soon(self._next)
 
     def _next(self) -> None:
         while self._due:
-            one = self._due.popleft()
-            one.due = False
-            if one in self._open:
-                self._step(one)
+            handshake = self._due.popleft()
+            handshake.due = False
+            if handshake in self._open:
+                self._step(handshake)
                 break
         if self._due:
             self._loop.call_soon(self._next)
 
-    def _step(self, one: _Handshake) -> None:
+    def _step(self, handshake: _Handshake) -> None:
         try:
-            if not one.begun and not self._begin_tls(one):
+            if not handshake.begun and not self._begin_tls(handshake):
                 return
-            assert isinstance(one.sock, TlsSocket)
-            one.sock.do_handshake()
+            assert isinstance(handshake.sock, TlsSocket)
+            handshake.sock.do_handshake()
         except (ssl.SSLWantReadError, BlockingIOError):
-            self._loop.add_reader(one.fd, self._ready, one)
+            self._loop.add_reader(handshake.fd, self._ready, handshake)
         except ssl.SSLWantWriteError:
-            one.writing = True
-            self._loop.add_writer(one.fd, self._ready, one)
+            handshake.writing = True
+            self._loop.add_writer(handshake.fd, self._ready, handshake)
         except (ssl.SSLEOFError, ConnectionError):
-            self._give_up(one, "left", "the client hung up; it may not trust this gateway's certificate, or its name")
+            self._give_up(
+                handshake, "left", "the client hung up; it may not trust this gateway's certificate, or its name"
+            )
         except OSError as error:
-            self._give_up(one, "failed", _words(error))
+            self._give_up(handshake, "failed", _words(error))
         else:
-            self._finish(one)
+            self._finish(handshake)
 
-    def _begin_tls(self, one: _Handshake) -> bool:
-        head = one.sock.recv(HEAD_BYTES, socket.MSG_PEEK)
+    def _begin_tls(self, handshake: _Handshake) -> bool:
+        head = handshake.sock.recv(HEAD_BYTES, socket.MSG_PEEK)
         if not head:
-            self._give_up(one, "left", "the client hung up before it had sent a byte")
+            self._give_up(handshake, "left", "the client hung up before it had sent a byte")
             return False
-        spoken = speech(head) if len(head) == HEAD_BYTES else Speech.TLS  # or whatever: too little to tell
+        spoken = speech(head) if len(head) == HEAD_BYTES else Speech.TLS  # too few bytes to recognise another protocol
         if spoken in WITH_TLS:
             self._counts.foreign["tls", spoken.value] += 1
-            self._give_up(one, "failed", WITH_TLS[spoken])
+            self._give_up(handshake, "failed", WITH_TLS[spoken])
             return False
-        one.sock = self._tls.context().wrap_socket(one.sock, server_side=True, do_handshake_on_connect=False)
-        one.begun = True
+        handshake.sock = self._tls.context().wrap_socket(
+            handshake.sock, server_side=True, do_handshake_on_connect=False
+        )
+        handshake.begun = True
         return True
 
-    def _finish(self, one: _Handshake) -> None:
-        assert isinstance(one.sock, TlsSocket)
-        certificate = one.sock.getpeercert()
+    def _finish(self, handshake: _Handshake) -> None:
+        assert isinstance(handshake.sock, TlsSocket)
+        certificate = handshake.sock.getpeercert()
         if certificate and ssl.cert_time_to_seconds(str(certificate["notAfter"])) < clock.wall():
-            # Verified when the session began that is taken up again.
-            self._give_up(one, "failed", "the client's certificate has expired")
+            # The certificate was verified when the resumed session began, and may have expired since.
+            self._give_up(handshake, "failed", "the client's certificate has expired")
             return
         user = user_of(self._tls.rules, certificate)
         if certificate and user is None and self._tls.rules and self._damped.lets("certificates", clock.now()):
             subject = distinguished_name(certificate.get("subject", ()))  # type: ignore[arg-type]
-            _log.info("no rule of tls.principal_rules has a user for %r, from %s", subject[:200], one.client.host)
+            _log.info("no rule of tls.principal_rules has a user for %r, from %s", subject[:200], handshake.client.host)
         self._counts.handshakes["done"] += 1
-        self._forget(one)
-        self._done(one.client._replace(sock=one.sock, user=user))
+        self._forget(handshake)
+        self._done(handshake.client._replace(sock=handshake.sock, user=user))
 
-    def _give_up(self, one: _Handshake, outcome: str, why: str) -> None:
+    def _give_up(self, handshake: _Handshake, outcome: str, why: str) -> None:
         self._counts.handshakes[outcome] += 1
         if self._damped.lets(f"TLS handshakes, outcome={outcome}", clock.now()):
-            _log.info("no TLS with a client: address=%s port=%s %s", one.client.host, one.client.place, why)
-        self._forget(one)
-        one.sock.close()
+            _log.info("no TLS with a client: address=%s port=%s %s", handshake.client.host, handshake.client.place, why)
+        self._forget(handshake)
+        handshake.sock.close()
 
-    def _forget(self, one: _Handshake) -> None:
-        self._rest(one)
-        self._open.discard(one)
-        self._logins.entered(one)
+    def _forget(self, handshake: _Handshake) -> None:
+        self._rest(handshake)
+        self._open.discard(handshake)
+        self._logins.entered(handshake)
 
-    def _rest(self, one: _Handshake) -> None:
-        self._loop.remove_reader(one.fd)
-        if one.writing:
-            one.writing = False
-            self._loop.remove_writer(one.fd)
+    def _rest(self, handshake: _Handshake) -> None:
+        self._loop.remove_reader(handshake.fd)
+        if handshake.writing:
+            handshake.writing = False
+            self._loop.remove_writer(handshake.fd)
 
 
 def _words(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate is not taken: {error.verify_message}"
+        return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or "unknown"
         return _WORDS.get(reason, reason.lower().replace("_", " "))

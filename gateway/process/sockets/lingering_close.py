@@ -1,8 +1,8 @@
 """Closing a client's connection so that it gets its last answers.
 
-A socket closed with unread bytes, or one that gets some later, resets its connection, and the client's kernel throws
-away what it has not read yet. So the gateway ends its own direction, and reads until the client has ended the other
-one. What is read so was never forwarded: the client asks for it again.
+A socket that is closed with unread bytes, or gets some later, resets its connection, and the client's kernel discards
+answers that the client has not read yet. So the gateway ends its own direction, and reads until the client has ended
+the other one. Requests read so were never forwarded: the client retries them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class LingeringClose:
     def __len__(self) -> int:
         return len(self._open)
 
-    def see_off(self, sock: socket.socket) -> None:
-        """Closes a socket to which nothing more is to be sent, and which nobody reads any more."""
+    def linger(self, sock: socket.socket) -> None:
+        """Closes a socket that is no longer read or written to."""
         try:
             sock.shutdown(socket.SHUT_WR)
         except OSError:
@@ -38,11 +38,11 @@ class LingeringClose:
         self._loop.add_reader(sock.fileno(), self._readable, sock)
 
     def end_oldest(self) -> None:
-        """Waits no longer for the one that has been seen off for longest."""
+        """Closes the socket that has lingered longest."""
         self._close(next(iter(self._open)))
 
     def close(self) -> None:
-        """Waits for nobody any more."""
+        """Closes all sockets at once."""
         for sock in tuple(self._open):
             self._close(sock)
 
@@ -63,14 +63,14 @@ class LingeringClose:
 
 
 READS_S = 2.0
-"""How long what reads is waited for, and what waits for other clients."""
+"""Longest wait for reads, and for requests that wait for other clients."""
 WRITES_S = 10.0
-"""How long what may have changed a log or a group: unanswered, it is sent again, and may be there twice."""
+"""Longest wait for requests that may have changed a log or a group: unanswered, a client repeats them."""
 _STEP_S = 0.02
 
 
-async def part(connections: Collection[ClientConnection], farewells: LingeringClose) -> None:
-    """Takes nothing more from clients, answers what is in flight, and ends each connection after its last answer.
+async def close_gracefully(connections: Collection[ClientConnection], lingering: LingeringClose) -> None:
+    """Takes nothing more from clients, answers requests in flight, and ends each connection after its last answer.
 
     :param connections: shrinks as they end.
     """
@@ -82,9 +82,9 @@ async def part(connections: Collection[ClientConnection], farewells: LingeringCl
     for connection in tuple(connections):
         connection.end(Cause.SHUTDOWN)
     until = time.monotonic() + PATIENCE_S
-    while farewells and time.monotonic() < until:  # noqa: ASYNC110
+    while lingering and time.monotonic() < until:  # noqa: ASYNC110
         await asyncio.sleep(_STEP_S)
-    farewells.close()
+    lingering.close()
 
 
 def _unanswered(connections: Collection[ClientConnection], waited_s: float) -> bool:

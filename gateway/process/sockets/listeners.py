@@ -1,7 +1,7 @@
 """The listening sockets. While there is no room for another connection, clients wait in the kernel's queues.
 
-A listener that is left readable spins: the loop comes back to it at once, accepts nothing, and says so, a hundred
-thousand times a second.
+A full gateway stops watching its listeners: a readable one would make the loop spin, accept nothing, and log that a
+hundred thousand times a second.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Listeners:
         arrived: Callable[[socket.socket, Port, str], None],
         damped: LogRateLimiter,
     ) -> None:
-        """:param busy: whether those that have come are enough for this turn of the loop, which has work left then.
-        :param arrived: told socket, listener and the address of the client.
+        """:param busy: whether this turn of the loop has accepted enough, and has other work left.
+        :param arrived: called with socket, listener and the client's address.
         """
         self._loop, self._has_room, self._busy, self._arrived, self._damped = loop, has_room, busy, arrived, damped
         self._open: dict[socket.socket, Port] = {}
@@ -97,7 +97,7 @@ class Listeners:
             self._arrived(sock, place, address[0])
 
     def _sent_away(self, listener: socket.socket) -> None:
-        """The parent of the workers has ended the listening: all end, or it has not heard of this one yet."""
+        """The parent of the workers has stopped listening: all workers end, or it has not seen this one listen yet."""
         self._loop.remove_reader(listener.fileno())
         self._loop.call_later(EXHAUSTED_PAUSE_S, self._join_again, listener)
 
@@ -120,6 +120,6 @@ class Listeners:
 
 
 def _listen_with_others(shared: socket.socket) -> None:
-    # Clients that other workers have, or had, are no reason to refuse it.
+    # Lingering connections of other workers must not prevent it.
     shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     shared.listen(BACKLOG)

@@ -1,7 +1,7 @@
-"""Long bodies that nobody looks at go from socket to socket inside the kernel (splice(2)).
+"""Splices long bodies that the session does not inspect from socket to socket inside the kernel (splice(2)).
 
-One pipe serves all connections in turn, since it is empty behind each event: what the receiving socket does not take is
-read out of it, and waits there as all else does.
+One pipe serves all connections in turn, since it is empty after each event: bytes that the receiving socket does not
+take are read out of it, and wait as all pending bytes do.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import socket
 from contextlib import suppress
 
 LEAST_BYTES = 64 << 10
-"""For less, a copy through user space costs no more than the two system calls of a second way."""
+"""For less, a copy through user space costs no more than the two system calls of a splice."""
 _PIPE_BYTES = 256 << 10
-"""As much as is read at once elsewhere: a receiver that takes nothing more has so much kept for it. Four times as much
-would cost a quarter less processor time for each byte."""
+"""As much as is read at once elsewhere: a receiver that takes nothing more makes the gateway keep that much. Four times
+as much would cost a quarter less CPU per byte."""
 
 
 class Pipe:
-    """:ivar held: bytes that were taken from a socket, and are in nobody's hands yet."""
+    """:ivar held: bytes that were taken from a socket and are still in the pipe."""
 
     __slots__ = ("_into", "_out", "held")
 
@@ -30,7 +30,7 @@ class Pipe:
         self.held = 0
 
     def take(self, sock: socket.socket, most: int) -> int:
-        """Bytes that were taken from a socket; 0: the other side has closed it.
+        """The number of bytes taken from a socket; 0: the other side has closed it.
 
         :raises BlockingIOError: there are none. :raises OSError: the connection broke.
         """
@@ -39,7 +39,7 @@ class Pipe:
         return self.held
 
     def give(self, sock: socket.socket) -> bytes:
-        """Gives them to another socket; what that does not take.
+        """Moves them to another socket; returns the bytes that it does not take.
 
         :raises OSError: the connection broke, and they are gone with it.
         """
@@ -56,7 +56,7 @@ class Pipe:
         return b""
 
     def drop(self) -> None:
-        """Nobody is given them."""
+        """Discards them."""
         self._read_out()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How clients are met over TLS."""
+"""TLS on the listeners for clients."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ha_core.wire.tls_files import TlsFiles
 
 @dataclass(frozen=True, slots=True)
 class TlsServer:
-    """:ivar rules: what certificates stand for; none: they say that their bearer may connect, and not who he is."""
+    """:ivar rules: map certificates to users; empty: a certificate only permits to connect, and names no user."""
 
     contexts: Renewing[ssl.SSLContext]
     rules: tuple[CertificateRule, ...]
 
     def context(self) -> ssl.SSLContext:
-        """Of the newest files: for a handshake that begins now."""
+        """A context of the newest files, for a handshake that begins now."""
         return self.contexts.current()
 
 

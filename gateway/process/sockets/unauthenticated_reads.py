@@ -1,8 +1,9 @@
-"""Clients that have not logged in yet are read for a few milliseconds in each turn of the loop: its other work goes on
-in between. What they send takes longer than what is passed on, and anybody may send it: read as it comes, what comes
-from a thousand would be one turn of the loop, and those that are in would wait for its end.
+"""Limits reading from clients that have not logged in to a few milliseconds in each turn of the loop.
 
-Whoever is not read is told of by the kernel again in the next turn, and in the same order: so nobody is passed over.
+Their requests take longer than forwarded ones, and anyone may send them: read as they arrive, requests of a thousand
+clients would be one turn of the loop, and clients that are logged in would wait for its end.
+
+The kernel reports clients that were not read again in the next turn, in their order, so none is starved.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ class UnauthenticatedReads:
         self._loop = loop
         self.slice_s = SLICE_S
         self._until: float | None = None
-        """When this turn's time is over; None: nobody was read in it."""
+        """When this turn's time is over; None: no client was read in it."""
         self._left = self._left_before = 0
-        """Not read in this turn, and in the one before it."""
+        """Clients not read in this turn, and in the one before it."""
         self._looking = False
 
     @property
     def busy(self) -> bool:
-        """Whether more are better left to the kernel, which keeps them in order: who has waited here is not to be given
-        up for those that come later."""
+        """Whether to accept no more: clients stay in the kernel's queue, in order, lest those that wait here are ended
+        to make room for later ones."""
         return self._left_before >= MAX_LEFT
 
     def may_be_read(self) -> bool:
-        """To be asked by each who has sent something, in each turn until he may."""
+        """To be called by each client with input, in each turn until it returns true."""
         if not self._looking:
             self._looking = True
             self._loop.call_soon(self._next_turn)

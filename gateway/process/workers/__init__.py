@@ -1,1 +1,1 @@
-"""A gateway of several processes: the parent that starts them, ends them and speaks for all of them."""
+"""A gateway of several processes: the parent starts and ends the workers, and serves their common pages."""

@@ -1,4 +1,4 @@
-"""What binds a worker to its parent: it ends when the parent does, however that ends, and tells it how far it is."""
+"""Binds a worker to its parent: the worker dies with the parent, and reports its state to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class WorkerState(NamedTuple):
-    """What a worker says of itself, as far as it is known.
+    """A worker's state, as far as it has reported it.
 
     :ivar http: the port of its own page, on loopback; 0: not yet.
-    :ivar serving: clients come to it.
+    :ivar serving: clients are accepted.
     """
 
     http: int = 0
@@ -24,23 +24,23 @@ class WorkerState(NamedTuple):
 
 
 def die_with(parent: int) -> bool:
-    """Has the kernel end this process when its parent has ended; False: it has ended already.
+    """Makes the kernel kill this process when its parent ends; False: the parent has ended already.
 
-    Killed, and not asked to end: a parent that was killed has nobody who would wait for what is in flight, and the next
-    one needs the ports.
+    It is killed, and not terminated: after the parent's death no process would wait for requests in flight, and the
+    next parent needs the ports.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     return os.getppid() == parent
 
 
-def tell(told: WorkerState) -> None:
-    """To the parent, which reads the standard output."""
-    sys.stdout.write(json.dumps(told._asdict()) + "\n")
+def report(state: WorkerState) -> None:
+    """Reports the state to the parent, which reads the standard output."""
+    sys.stdout.write(json.dumps(state._asdict()) + "\n")
     sys.stdout.flush()
 
 
-def heard(line: bytes) -> WorkerState:
-    """:raises ValueError: it is something else."""
+def parse(line: bytes) -> WorkerState:
+    """:raises ValueError: the line is not a worker's report."""
     said = json.loads(line)
     try:
         return WorkerState(int(said["http"]), bool(said["serving"]))

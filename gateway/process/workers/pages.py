@@ -1,4 +1,4 @@
-"""The gateway's one HTTP page, made of those of its workers (`gateway/process/inquiry_pages`,
+"""The gateway's HTTP pages, merged from those of its workers (`gateway/process/inquiry_pages`,
 `gateway/process/metrics`)."""
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ha_core.metrics.text import Families, render
 
 _families = Families(PREFIX)
 READY_S = 1.0
-"""So long each worker has to say that it is ready: probes do not wait for much longer."""
+"""Time for a worker to answer whether it is ready: probes do not wait for much longer."""
 _Found = tuple[int, object]
 
 
 class WorkersState(NamedTuple):
     """The workers as their parent knows them.
 
-    :ivar pages: of those that serve clients, or begin to for the first time.
-    :ivar all_have_served: each has, whether it does now or not: the start is over.
-    :ivar coming_back: numbers of those that have ended by themselves and do not serve again yet: no client is given to
-        them, so the gateway is ready without them.
+    :ivar pages: of workers that serve clients, or are about to for the first time.
+    :ivar all_have_served: every worker has served once, so the start is over.
+    :ivar coming_back: numbers of workers that have died and do not serve again yet. They get no clients, so the gateway
+        is ready without them.
     """
 
     pages: Sequence[WorkerPage]
@@ -36,7 +36,7 @@ class WorkersState(NamedTuple):
     all_have_served: bool
     coming_back: Sequence[int]
     ended: int
-    """How many have ended by themselves so far."""
+    """How many have died so far."""
 
 
 class Pages:
@@ -44,10 +44,10 @@ class Pages:
         self._gateway, self._standing, self._totals = gateway, standing, totals
 
     def unready(self) -> list[str]:
-        """Why clients should not be sent here; empty when ready.
+        """Reasons not to send clients to this gateway; empty when it is ready.
 
-        Once all have served, one that is ready is enough: it takes the newcomers, and clients of those that are not
-        are sent to others. A gateway that is taken out of service for one of many harms the clients of all.
+        Once all workers have served, a single ready one is enough: it takes new clients, and clients of the others are
+        sent to other gateways. Taking the gateway out of service for one worker would harm the clients of all.
         """
         now = self._standing()
         missing = now.wanted - len(now.pages) - len(now.coming_back)
@@ -56,64 +56,64 @@ class Pages:
             return reasons or ["no worker lives"]
         ready = 0
         for answer in ask(now.pages, "/readyz", timeout_s=READY_S):
-            found = _document(answer)
-            if found is None:
+            document = _document(answer)
+            if document is None:
                 reasons.append(f"worker {answer.page.worker} does not answer")
-            elif not found.get("ready"):
-                reasons += (f"worker {answer.page.worker}: {why}" for why in found.get("reasons", ()))
+            elif not document.get("ready"):
+                reasons += (f"worker {answer.page.worker}: {why}" for why in document.get("reasons", ()))
             else:
                 ready += 1
         if now.all_have_served:
             return [] if ready else reasons
-        # A worker's page says ready a moment before the parent hears that the worker serves. If the worker died in
-        # between, the gateway would end as one that cannot start.
-        return reasons or ["not every worker has said that it serves"]
+        # A worker's page shows ready a moment before the parent reads that it serves. If the worker died in between,
+        # the gateway would end as if it could not start.
+        return reasons or ["not every worker has reported that it serves"]
 
     def metrics(self) -> bytes:
         now = self._standing()
-        told = {one.page.start: one.body for one in ask(now.pages, "/metrics") if one.status == _OK}
-        return render(_Collected([*self._totals.of(told), *_own(now, len(told))]))
+        texts = {answer.page.start: answer.body for answer in ask(now.pages, "/metrics") if answer.status == _OK}
+        return render(_Collected([*self._totals.of(texts), *_own(now, len(texts))]))
 
     def more(self) -> Mapping[str, JsonPage]:
         """By path."""
         return {"/connections": self._connections, "/explain": self._explain}
 
-    def _connections(self, asked: Asked) -> _Found:
-        """Of all workers, in the order of one's."""
-        documents, silent, refusal = self._documents("/connections", asked)
+    def _connections(self, request: Asked) -> _Found:
+        """Rows of all workers, in the order of a single worker's page."""
+        documents, silent, refusal = self._documents("/connections", request)
         if refusal is not None:
             return refusal
-        rows = [row for found in documents for row in found["connections"]]
+        rows = [row for document in documents for row in document["connections"]]
         rows.sort(key=lambda row: tuple(row[field] or "" for field in ("user", "client_id", "address", "since")))
-        limit = int(asked.fields.get("limit", DEFAULT_ROWS))
-        total = sum(found["total"] for found in documents)
+        limit = int(request.fields.get("limit", DEFAULT_ROWS))
+        total = sum(document["total"] for document in documents)
         return _OK, {"gateway": self._gateway, "total": total, "connections": rows[:limit], **silent}
 
-    def _explain(self, asked: Asked) -> _Found:
-        documents, silent, refusal = self._documents("/explain", asked)
+    def _explain(self, request: Asked) -> _Found:
+        documents, silent, refusal = self._documents("/explain", request)
         if refusal is not None:
             return refusal
-        last = min(documents, key=lambda found: int(found["revision"]))
-        said = [{**found, "gateway": self._gateway, "revision": last["revision"]} for found in documents]
-        if all(one == said[0] for one in said):
-            return _OK, said[0] | silent
-        # One may know of a topic, or follow a change, later than another: each speaks for itself then.
+        last = min(documents, key=lambda document: int(document["revision"]))
+        answers = [{**document, "gateway": self._gateway, "revision": last["revision"]} for document in documents]
+        if all(answer == answers[0] for answer in answers):
+            return _OK, answers[0] | silent
+        # A worker may see a topic, or follow a change, later than another: then each answer is shown.
         first, *others = documents
         return _OK, {**first, "others": others, **silent}
 
-    def _documents(self, path: str, asked: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
-        """What each says, and what is to be added of those that say nothing; or what is to be said in place of it."""
-        answers = ask(self._standing().pages, path, asked.fields, asked.token)
+    def _documents(self, path: str, request: Asked) -> tuple[list[dict[str, Any]], dict[str, Any], _Found | None]:
+        """The workers' documents and the errors of those without an answer; or the one answer to give instead."""
+        answers = ask(self._standing().pages, path, request.fields, request.token)
         documents: list[dict[str, Any]] = []
         silent: dict[str, str] = {}
         for answer in answers:
-            found = _document(answer)
-            if found is None:
+            document = _document(answer)
+            if document is None:
                 silent[f"{self._gateway}.{answer.page.worker}"] = f"worker {answer.page.worker} does not answer"
             elif answer.status != _OK:
-                return [], {}, (answer.status, found)
+                return [], {}, (answer.status, document)
             else:
-                documents.append(found)
+                documents.append(document)
         if documents:
             return documents, {"unanswered": silent} if silent else {}, None
         return [], {}, (503, {"error": "; ".join(silent.values()) or "no worker lives"})
@@ -124,16 +124,16 @@ _OK = 200
 
 def _document(answer: PageAnswer) -> dict[str, Any] | None:
     try:
-        found = json.loads(answer.body) if answer.status else None
+        document = json.loads(answer.body) if answer.status else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _own(now: WorkersState, answered: int) -> Iterable[Metric]:
-    yield _families.gauge("workers", "Processes that serve clients side by side, as configured.", now.wanted)
-    yield _families.gauge("workers_answering", "Of these, those that have answered.", answered)
-    yield _families.counter("workers_ended", "Workers that have ended by themselves, and were started anew.", now.ended)
+    yield _families.gauge("workers", "Worker processes, as configured.", now.wanted)
+    yield _families.gauge("workers_answering", "Workers that have answered.", answered)
+    yield _families.counter("workers_ended", "Workers that have died and were restarted.", now.ended)
 
 
 class _Collected(NamedTuple):

@@ -1,7 +1,7 @@
-"""The parent of a gateway's workers: starts them, starts a dead one anew, ends them, and speaks for all.
+"""The parent of a gateway's workers: starts them, restarts dead ones, ends them, and serves their common pages.
 
 It serves no client and has no session in ZooKeeper. To ZooKeeper, to operations and to the other workers each worker is
-a gateway of its own, so the parent's death, and a worker's, are what the design has an answer to already.
+a gateway of its own, so the death of a worker or of the parent is handled as that of a gateway.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway.config import Config
-from gateway.process.workers.lifeline import WorkerState, heard
+from gateway.process.workers.lifeline import WorkerState, parse
 from gateway.process.workers.pages import Pages, WorkersState
 from gateway.process.workers.ports import SharedPorts
 from gateway.process.workers.totals import Totals
@@ -25,39 +25,38 @@ _log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 END_S = 60.0
-"""Longer than a worker takes to answer what is in flight (`gateway/process/sockets/lingering_close`). One that hangs
-never ends."""
+"""Longer than a worker takes to answer requests in flight (`gateway/process/sockets/lingering_close`). A worker that
+hangs never ends."""
 
 
 class _Worker:
-    """One of the numbers, and the process that has it now."""
+    """A worker number, and the process that has it now."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.start = 0
         self.process: asyncio.subprocess.Process | None = None
-        self.told = WorkerState()
+        self.state = WorkerState()
         self.has_served = False
-        """Whether any process of this number has."""
+        """Whether any process of this number has served."""
 
     @property
     def serves(self) -> bool:
-        return self.process is not None and self.told.serving
+        return self.process is not None and self.state.serving
 
     @property
     def page(self) -> WorkerPage | None:
-        return (
-            WorkerPage(self.start, self.number, self.told.http) if self.process is not None and self.told.http else None
-        )
+        lives = self.process is not None and self.state.http
+        return WorkerPage(self.start, self.number, self.state.http) if lives else None
 
 
 class Parent:
-    def __init__(self, config: Config, command: Sequence[str], said: str) -> None:
+    def __init__(self, config: Config, command: Sequence[str], configuration: str) -> None:
         """:param command: starts a worker, when its number, the parent's process id and the listeners are added.
-        :param said: the file of the configuration, which each worker gets by its standard input: one that is started
-            anew must be what the others are, and the file may have been changed, for a restart at night.
+        :param configuration: its text, which each worker gets on its standard input: a restarted worker must equal the
+            others, and the file may have been changed already, for a restart at night.
         """
-        self._config, self._command, self._said = config, tuple(command), said.encode()
+        self._config, self._command, self._configuration = config, tuple(command), configuration.encode()
         self._workers = [_Worker(number) for number in range(config.workers)]
         self._stopping = asyncio.Event()
         self._starts = 0
@@ -68,7 +67,7 @@ class Parent:
         self.pages = Pages(config.id, self._standing, self._totals)
 
     async def run(self) -> int:
-        """Until it is told to end, or the workers cannot be kept. Returns the exit code."""
+        """Runs until a signal ends it, or the workers cannot be kept up. Returns the exit code."""
         config, loop = self._config, asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -88,7 +87,7 @@ class Parent:
             http.start()
             keeping = [loop.create_task(self._keep(worker)) for worker in self._workers]
             stopping = loop.create_task(self._stopping.wait())
-            # None of the others ends before that, unless there is a fault in it: `_end` raises it.
+            # A worker's task ends earlier only because of a fault, which `_end` raises.
             await asyncio.wait({stopping, *keeping}, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
             await self._end(keeping)
@@ -101,7 +100,7 @@ class Parent:
         return self._code
 
     async def _keep(self, worker: _Worker) -> None:
-        """Runs it for as long as the gateway does."""
+        """Keeps a process of this number running for as long as the gateway does."""
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
@@ -112,24 +111,24 @@ class Parent:
             if self._stopping.is_set():
                 return
             if not worker.has_served:
-                # As a gateway of one process that cannot start: whoever started it has to see it. Later the others
-                # serve on, whatever it is: a certificate may lie there without its key just now.
-                _log.error("worker %d has ended with %d before it served anybody; all end", worker.number, code)
+                # Like a single process that cannot start, so that its supervisor sees it. Later the others serve on,
+                # whatever the fault: a certificate file may be without its key just now.
+                _log.error("worker %d has ended with %d before any worker served; all end", worker.number, code)
                 self._code = code if code > 0 else 1
                 self._stopping.set()
                 return
             self._ended += 1
-            if worker.told.serving:
+            if worker.state.serving:
                 pause_s = FIRST_PAUSE_S
-            _log.error("worker %d has ended by itself (%d); again in %g s", worker.number, code, pause_s)
+            _log.error("worker %d has died (%d); again in %g s", worker.number, code, pause_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _run(self, worker: _Worker) -> int:
-        """One process of it, to its end; its exit code, or minus the signal that ended it."""
+        """Runs one process to its end; returns its exit code, or minus the signal that ended it."""
         self._starts += 1
-        worker.start, worker.told = self._starts, WorkerState()
+        worker.start, worker.state = self._starts, WorkerState()
         listeners = self._ports.numbers if self._ports is not None else ()
         numbers = ("--worker", str(worker.number), "--parent", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
@@ -141,17 +140,17 @@ class Parent:
         self._totals.began(worker.start)
         worker.process = process
         _log.info("worker %d is process %d", worker.number, process.pid)
-        if self._stopping.is_set():  # it was begun meanwhile, and has been told nothing
+        if self._stopping.is_set():  # it was started meanwhile, and has got no signal
             process.terminate()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(self._said)
+            process.stdin.write(self._configuration)
             process.stdin.close()
             async for line in process.stdout:
-                with suppress(ValueError):  # of a library that prints
-                    worker.told = heard(line)
-                worker.has_served = worker.has_served or worker.told.serving
+                with suppress(ValueError):  # a library's output
+                    worker.state = parse(line)
+                worker.has_served = worker.has_served or worker.state.serving
             return await process.wait()
         finally:
             worker.process = None
@@ -159,11 +158,11 @@ class Parent:
             self._refuse_unless_served()
 
     def _refuse_unless_served(self) -> None:
-        if self._ports is not None and not any(one.serves for one in self._workers):
+        if self._ports is not None and not any(worker.serves for worker in self._workers):
             self._ports.refuse()
 
     async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
-        """Asks all to end, and waits for them."""
+        """Terminates all workers, and waits for them."""
         self._send(signal.SIGTERM)
         if self._ports is not None:
             self._ports.refuse()
@@ -182,11 +181,11 @@ class Parent:
                     worker.process.send_signal(number)
 
     def _standing(self) -> WorkersState:
-        """Called by threads of callers: everything is read once."""
+        """Called in callers' threads, so each value is read once."""
         pages, coming_back = [], []
         for worker in self._workers:
-            page, told = worker.page, worker.told
-            if worker.has_served and not (told.serving and page is not None):
+            page, state = worker.page, worker.state
+            if worker.has_served and not (state.serving and page is not None):
                 coming_back.append(worker.number)
             elif page is not None:
                 pages.append(page)

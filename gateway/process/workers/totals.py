@@ -1,10 +1,10 @@
-"""The metrics of all workers as those of one gateway: counted together, by name and labels.
+"""Merges the metrics of all workers into those of one gateway, by name and labels.
 
-What is counted is added up, histograms too. What each worker sees of the same thing is no sum: there the one counts
-that is worst off, so that an alarm goes off for one of many as it does for a gateway of one process.
+Counters and histograms are summed. Gauges of a shared fact take the value of the worker that is worst off, so that an
+alarm fires for one of many workers as it does for a gateway of one process.
 
-A counter never falls while the parent lives: what a worker had counted when it was asked last stays, also after it has
-died and another one has begun from nothing, and while it does not answer.
+A counter never falls while the parent lives: a worker's last counts stay while it does not answer, and after it has
+died and a new one has begun at zero.
 """
 
 from __future__ import annotations
@@ -44,41 +44,41 @@ _WORST: Mapping[str, Combine] = {
     "platform_not_kept": max,
     "platform_unreadable_entries": max,
 }
-"""Of gauges; all others are added up."""
+"""Gauges that are not summed."""
 WORST: Mapping[str, Combine] = {PREFIX + name: combine for name, combine in _WORST.items()}
 
 
 class Totals:
-    """Asked by threads of callers, told by the parent's loop. Each start of a worker has a number of its own."""
+    """Read in callers' threads, fed by the parent's loop. Each start of a worker has a number of its own."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._last: dict[int, dict[Sample, float]] = {}
-        """Of each that lives, what its counters said last."""
+        """Start → its counters at the last answer, of workers that live."""
         self._carried: dict[Sample, float] = {}
         """Counted by workers that have ended."""
         self._shapes: dict[str, Metric] = {}
-        """Name → type and words of a family of counters."""
+        """Name → type and help of a family of counters."""
 
     def began(self, start: int) -> None:
         with self._guard:
             self._last[start] = {}
 
     def ended(self, start: int) -> None:
-        """The next one counts from nothing."""
+        """The next process counts from zero."""
         with self._guard:
             for sample, value in self._last.pop(start, {}).items():
                 self._carried[sample] = self._carried.get(sample, 0.0) + value
 
-    def of(self, told: Mapping[int, bytes]) -> list[Metric]:
-        """:param told: the text of each that has answered."""
+    def of(self, texts: Mapping[int, bytes]) -> list[Metric]:
+        """:param texts: start → the metrics text of each worker that has answered."""
         gauges: dict[str, tuple[Metric, dict[Sample, list[float]]]] = {}
         with self._guard:
-            for start, text in told.items():
+            for start, text in texts.items():
                 if start not in self._last:
                     continue  # it has ended since
                 for family in text_string_to_metric_families(text.decode()):
-                    samples = {(one.name, tuple(sorted(one.labels.items()))): one.value for one in family.samples}
+                    samples = {(each.name, tuple(sorted(each.labels.items()))): each.value for each in family.samples}
                     if family.type == "gauge":
                         _, kept = gauges.setdefault(family.name, (_empty(family), {}))
                         for sample, value in samples.items():
@@ -108,10 +108,10 @@ def _combined(gauges: Mapping[str, tuple[Metric, dict[Sample, list[float]]]]) ->
 
 
 def _filled(shape: Metric, samples: Collection[tuple[Sample, float]]) -> Metric:
-    found = _empty(shape)
+    family = _empty(shape)
     for (name, labels), value in samples:
-        found.add_sample(name, dict(labels), value)
-    return found
+        family.add_sample(name, dict(labels), value)
+    return family
 
 
 def _empty(family: Metric) -> Metric:

@@ -1,4 +1,4 @@
-"""What the parent asks of its workers' own pages, on loopback, side by side: each answers in time, or not at all."""
+"""The parent's queries to its workers' own pages, on loopback, in parallel, each with a time-out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WorkerPage(NamedTuple):
 
 
 class PageAnswer(NamedTuple):
-    """:ivar status: 0: there was none, and `body` says why."""
+    """:ivar status: 0: no answer, and `body` has the error."""
 
     page: WorkerPage
     status: int

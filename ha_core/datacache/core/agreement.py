@@ -1,17 +1,17 @@
-"""What all nodes go to next, and who says so. Every node judges by the same rules from what all have published.
+"""The next commit time, and the node that writes it. Every node judges by these rules from the published records.
 
-The **commit time** is the smallest time up to which all have read, and it never goes back. Counted are those that have
-read up to the last commit time at least: one that has not (it starts, was away, cannot read) cannot go back to hold
-the others up, keeps what it serves, and goes straight to the newest commit time when it has read behind it.
+The **commit time** is the smallest time up to which all counted nodes have read, and it never goes back. A node counts
+if it has read at least up to the last commit time. One that has not (it starts, was away, cannot read) cannot return to
+hold up the others: it keeps its content, and goes straight to the newest commit time once it has read up to it.
 
-**Holding up.** From the moment at which somebody has read further than a node, the node has `hold_s` to get to where
-the farthest was then. Until then the others wait for it; afterwards it is left out until it has got there. It has
-not lost anything by that: its main part is an older one, under its own older commit time.
+**Holding up.** From the moment at which another node has read further, a node has `hold_s` to get to where the farthest
+was then. Until then the others wait for it; afterwards it is left out until it has got there. It loses nothing by that:
+its main part is an older one, with its own older commit time.
 
-**Who writes it.** The leader is the first by order of creation of those that are counted. So a leader that cannot read
-is none. One whose session lives on while it does nothing would hold all up for ever: the second one writes in its
-place when that has been possible for `hold_s`, the third one after twice that. Two that write at once do no harm:
-each writes in place of the version that it has read, and contents do not depend on who says the time.
+**The writer.** The leader is the first counted node by order of creation. So a node that cannot read does not lead. A
+leader that hangs while its session lives would hold up all nodes: the second one writes in its place when that has
+been possible for `hold_s`, the third one after twice that. Two that write at once do no harm: each write replaces the
+version that it has read, and contents do not depend on the writer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ha_core.datacache.core.uncommitted import Interval
 class CacheMember:
     """A live node, as it has published itself.
 
-    :ivar created: of two nodes, the one that was there first has the smaller.
+    :ivar created: smaller for a node that was created earlier.
     :ivar holds: None: nothing was read yet.
-    :ivar main_us: the commit time of what it serves; 0: nothing yet.
+    :ivar main_us: the commit time of its content; 0: none yet.
     """
 
     node: str
@@ -40,10 +40,10 @@ class CacheMember:
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
     """
-    :ivar commit_us: what can be committed now; None: nothing new.
-    :ivar order: who writes it: the leader first.
-    :ivar holding_up: for whom the others wait.
-    :ivar left_out: who has been waited for long enough, or has not read up to the commit time.
+    :ivar commit_us: the time that can be committed now; None: no new one.
+    :ivar order: the nodes that may write it: the leader first.
+    :ivar holding_up: nodes that the others wait for.
+    :ivar left_out: nodes that were waited for long enough, or have not read up to the commit time.
     """
 
     commit_us: int | None = None
@@ -58,23 +58,23 @@ class CommitDecision:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Up to where a node has to read, and since when."""
+    """The time up to which a node has to read, and since when."""
 
     target_us: int
     since_s: float
 
 
 class Agreement:
-    """One node's judgement. It remembers only since when it waits, by a clock of its own that must never go back.
+    """One node's judgement. It remembers only since when it waits, by its own clock, which must never go back.
 
-    :param hold_s: how long a node may hold the others up.
+    :param hold_s: how long a node may hold up the others.
     """
 
     def __init__(self, hold_s: float) -> None:
         self._hold_s = hold_s
         self._due: dict[str, _Due] = {}
         self._possible: tuple[int, float] | None = None
-        """The commit time in whose place another can be written, and since when."""
+        """The commit time that can be replaced by another one, and since when."""
         self._seen_us = 0
 
     def judge(
@@ -86,9 +86,9 @@ class Agreement:
         doubtful: bool = False,
     ) -> CommitDecision:
         """
-        :param committed_us: the last commit time; None: none is written, or none that can be read.
-        :param false: members that say what is not so: they count for nothing.
-        :param doubtful: the commit time may be none: it counts while it stands there, and not afterwards.
+        :param committed_us: the last commit time; None: there is none, or it is unreadable.
+        :param false: members with false claims: they do not count.
+        :param doubtful: the commit time may be false: it counts only as long as it is in ZooKeeper.
         """
         everybody = sorted(members, key=lambda member: member.created)
         ordered = [member for member in everybody if member.node not in false]
@@ -111,13 +111,13 @@ class Agreement:
         )
 
     def writes(self, judgement: CommitDecision, node: str, now_s: float) -> bool:
-        """Whether it is for `node` to write what `judge` has just found."""
+        """Whether it is for `node` to write the newest result of `judge`."""
         if judgement.commit_us is None or node not in judgement.order or self._possible is None:
             return False
         return now_s - self._possible[1] >= judgement.order.index(node) * self._hold_s
 
     def next_s(self, now_s: float) -> float | None:
-        """After how long a judgement of the same may be another one, by time alone; None: never."""
+        """Time after which an equal judgement may have another result, by time alone; None: never."""
         since = [due.since_s for due in self._due.values()] + ([self._possible[1]] if self._possible else [])
         waits = [self._hold_s - (now_s - at) % self._hold_s for at in since]
         return min(waits, default=None)

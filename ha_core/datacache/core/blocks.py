@@ -1,6 +1,6 @@
 """Rows as JSON that is read in bulk: a block has many rows of one shape, column by column.
 
-A text of a column stands there once, in the first block that has it, however many rows say it.
+A text of a column is stored once, in the first block that has it, however many rows have it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ha_core.datacache.core.source import Row
 
 BLOCK_ROWS = 1000
 MAX_TEXTS = 1 << 18
-"""Of a column, that are remembered while it is written or read."""
+"""Most texts of a column that are remembered while it is written or read."""
 Block = dict[str, Any]
 _Entry = tuple[str, Record]
 _Texts = defaultdict[tuple[ShapeKey, int], dict[str, int]]
-"""By shape and column: the texts that blocks have brought, and their numbers."""
+"""By shape and column: the texts of blocks so far, and their numbers."""
 
 
 class BlockContent(NamedTuple):
-    """What a block says.
+    """The content of a block.
 
-    :ivar records: of these keys, once.
-    :ivar gone: keys that are there no more.
+    :ivar records: of these keys; iterable once.
+    :ivar gone: keys that were deleted.
     """
 
     keys: Sequence[str]
@@ -36,7 +36,7 @@ class BlockContent(NamedTuple):
     gone: Sequence[str] = ()
 
     def put_in(self, records: dict[str, Record]) -> int:
-        """How many rows it has."""
+        """Returns the number of its rows."""
         records.update(zip(self.keys, self.records, strict=True))
         for key in self.gone:
             records.pop(key, None)
@@ -44,12 +44,12 @@ class BlockContent(NamedTuple):
 
 
 def blocks(rows: Rows) -> Iterator[Block]:
-    """All that is there."""
+    """Blocks of a whole content."""
     return _by_shape(rows.records.entries())
 
 
 def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
-    """:param rows: deletions, too."""
+    """:param rows: may include deletions."""
     gone: list[str] = []
     entries: list[_Entry] = []
     for row in rows:
@@ -63,7 +63,7 @@ def blocks_of_changes(rows: Iterable[Row]) -> Iterator[Block]:
 
 
 class ColumnsReader:
-    """Of all blocks that one call has made, in their order."""
+    """Reads all blocks that one call has made, in their order."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[ShapeKey, int], list[str]] = {}
@@ -72,27 +72,27 @@ class ColumnsReader:
         if "keys" not in block:
             return BlockContent((), (), block.get("gone", ()))
         shape = shape_of(block["shape"])
-        columns = [self._column(shape, number, said) for number, said in enumerate(block["columns"])]
+        columns = [self._column(shape, number, column) for number, column in enumerate(block["columns"])]
         return BlockContent(block["keys"], zip(block["changed_us"], repeat(shape), *columns))
 
-    def _column(self, shape: RowShape, number: int, said: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
-        if not isinstance(said, dict):
-            return [intern(one) if type(one) is str else one for one in said] if shape.outer[number] else said
+    def _column(self, shape: RowShape, number: int, column: Sequence[Any] | dict[str, Any]) -> Iterable[Any]:
+        if not isinstance(column, dict):
+            return [intern(text) if type(text) is str else text for text in column] if shape.outer[number] else column
         texts = self._texts.setdefault((shape.key, number), [])
-        texts += map(intern, said["new"])
-        at = said["at"]
+        texts += map(intern, column["new"])
+        at = column["at"]
         return repeat(texts[at]) if isinstance(at, int) else map(texts.__getitem__, at)
 
 
 class RowsReader:
-    """Of the first schema: row by row, and deletions had a time."""
+    """Reads the first schema: row by row, with times of deletions."""
 
     def read(self, block: Block) -> BlockContent:
-        fields, said, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
+        fields, rows, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
         records = (
-            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in said
+            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in rows
         )
-        return BlockContent([key for key, *_ in said], records, [key for key, _ in gone])
+        return BlockContent([key for key, *_ in rows], records, [key for key, _ in gone])
 
 
 def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
@@ -112,15 +112,15 @@ def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
 def _block(entries: Sequence[_Entry], texts: _Texts) -> Block:
     keys, records = zip(*entries, strict=True)
     times, (shape, *_), *columns = zip(*records, strict=True)
-    said = (
-        _said(column, texts[shape.key, number]) if shape.outer[number] else column
+    encoded = (
+        _encoded(column, texts[shape.key, number]) if shape.outer[number] else column
         for number, column in enumerate(columns)
     )
-    return {"shape": shape.structure, "keys": keys, "changed_us": times, "columns": list(said)}
+    return {"shape": shape.structure, "keys": keys, "changed_us": times, "columns": list(encoded)}
 
 
-def _said(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
-    """A column as it is, or which texts it has that no block before had, and where each lies among all of them.
+def _encoded(column: Sequence[Any], texts: dict[str, int]) -> Sequence[Any] | dict[str, Any]:
+    """The column itself, or the texts that no earlier block had, and each row's index among all texts.
 
     Texts only, since 1 and true are equal.
     """

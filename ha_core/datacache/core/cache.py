@@ -1,14 +1,14 @@
-"""One node's cache: the main part, which alone is served, and beside it what was read and is not committed.
+"""One node's cache: the main part, which alone is served, and the changes read that are not committed.
 
 ```
  source ─ changes ─▶ fresh ─ whole ─▶ held ─ commit T, fingerprint as agreed ─▶ main
                        ▲  reload: everything is read anew, while held and main stay in force
 ```
 
-A main part is replaced by that of a later commit time, or by one of the same time and the same fingerprint (healed).
-What differs from what was agreed for its time is refused: the node goes on serving what it has, reads everything anew
-once, and if it still differs waits for the next commit time. So even a source whose history was changed behind the
-nodes' backs gives no two contents to one commit time; with the next change in it all have the new one.
+A main part is replaced by that of a later commit time, or by one of equal time and fingerprint (repaired). Content that
+differs from the agreed one for its time is refused: the node goes on serving its main part, reads everything anew once,
+and if it still differs waits for the next commit time. So even a source that rewrites its history gives no two contents
+to one commit time; from its next change on all nodes have the new one.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ from ha_core.datacache.core.uncommitted import Content, Interval, UncommittedCha
 
 SHRINK_ROWS = 100_000
 MAX_ROWS = 3_000_000
-"""Of versions that are not committed: some 1 GB."""
+"""Limit for versions that are not committed: some 1 GB."""
 
 
 class ContentCommit(NamedTuple):
-    """What all go to: the content at that time, which has this fingerprint."""
+    """The agreed content: that of a time, with its fingerprint."""
 
     at_us: int
     fingerprint: int
 
 
 class CommitOutcome(Enum):
-    """What became of a commit time."""
+    """The effect of a commit."""
 
     THERE = "the main part is of this time, or of a later one"
     COMMITTED = "the main part is of this time from now on"
     NOTHING_READ = "nothing was read yet"
     BEHIND = "it was not read so far yet"
-    AHEAD = "what was replaced before it was read is not known: a later one is waited for"
-    REFUSED = "what was read differs from what was agreed"
+    AHEAD = "versions that were replaced before they were read are unknown: a later time is waited for"
+    REFUSED = "the content read differs from the agreed one"
 
 
 class TooMuchUncommittedError(DataCacheError):
-    """Reading pauses, lest memory grows for ever."""
+    """Reading pauses, to bound memory."""
 
     def __init__(self, count: int) -> None:
         super().__init__(
             f"{count} changes are not committed, more than the {MAX_ROWS} that are kept; nothing more is read until "
-            "there is a commit: see whether ZooKeeper can be reached, and who holds the others up. For a first read of "
-            "a source that has more, prune its history"
+            "there is a commit: see whether ZooKeeper can be reached, and which node holds up the others. For a first "
+            "read of a source that has more, prune its history"
         )
 
 
 class Cache:
-    """Not thread-safe, but for `main`: a content never changes, so whoever took it has one state for his request.
+    """Not thread-safe, except `main`: a content never changes, so a request that takes it once has one state.
 
     :ivar main: None before the first commit.
-    :ivar reloads: how often everything was read anew, the first time not counted.
+    :ivar reloads: how often everything was read anew, without the first time.
     :ivar refused: the last commit time that was refused; 0: none.
     """
 
     def __init__(self, main: Content | None = None) -> None:
-        """:param main: that of an earlier process, which this one goes on with."""
+        """:param main: that of an earlier process, to continue from."""
         self.main = main
         self._held = None if main is None else UncommittedChanges(main)
         self._fresh = UncommittedChanges() if main is None else None
         self._whole = False
         """`_fresh` has all that its source has."""
         self._floor_us = 0 if main is None else main.at_us
-        """The greatest commit time that it knows of: nothing is asked for below."""
+        """The greatest commit time that it knows: no earlier content is needed."""
         self.reloads = 0
         self.refused = 0
 
@@ -86,11 +86,11 @@ class Cache:
 
     @property
     def after_us(self) -> int:
-        """What is asked for next: what the source has behind it."""
+        """The time after which the source is asked for changes next."""
         return self._reading.through_us
 
     def take(self, changes: Changes, after_us: int, limit: int) -> bool:
-        """What the source answered when asked for `limit` rows after `after_us`; whether to ask on at once.
+        """Take the source's answer to a question for `limit` rows after `after_us`; returns whether to ask on at once.
 
         :raises DataCacheError: nothing of it was taken.
         """
@@ -103,10 +103,10 @@ class Cache:
                 self._fresh, self._whole = (
                     UncommittedChanges(),
                     False,
-                )  # What it has of before may be what the source has lost.
+                )  # Its earlier content may include the lost changes.
             raise
         if self._reading.lacks_deletions(changes):
-            # Not for ever, should it do so again and again: what was begun anew once is repeated at the next read.
+            # Bounded, since a source may do so again and again: a second restart waits for the next read.
             again = self._fresh is not None
             self.reload()
             if again:
@@ -123,16 +123,16 @@ class Cache:
         return more
 
     def reload(self) -> None:
-        """Read everything anew. What is held and served stays in force until that is whole."""
+        """Read everything anew. Held and served content stay in force until that is complete."""
         self._fresh, self._whole = UncommittedChanges(), False
         self.reloads += 1
 
     def reads_anew(self) -> bool:
-        """Whether a reload, or the first read, is under way."""
+        """Whether a reload, or the first read, is in progress."""
         return self._fresh is not None
 
     def adopt(self) -> bool:
-        """Take what was read anew, if that is whole, in place of what is held; whether the main part was, too.
+        """Replace the held content by a complete reload; returns whether that replaced the main part, too.
 
         :raises SourceWentBackError: it ends before the main part's time; it is thrown away.
         """
@@ -143,7 +143,7 @@ class Cache:
         if main is not None and fresh.through_us < main.at_us:
             raise SourceWentBackError(main.at_us, fresh.through_us)
         self._held = fresh
-        if main is None or not fresh.tells(main.at_us):
+        if main is None or not fresh.can_tell(main.at_us):
             return False
         content = fresh.at(main.at_us)
         if content.fingerprint != main.fingerprint:
@@ -154,14 +154,14 @@ class Cache:
         return True
 
     def commit(self, commit: ContentCommit) -> CommitOutcome:
-        """Go to what was agreed, if this node can."""
+        """Go to the agreed content, if this node can."""
         self._floor_us = max(self._floor_us, commit.at_us)
         held, main = self._held, self.main
         if main is not None and commit.at_us <= main.at_us:
             return CommitOutcome.THERE
         if held is None:
             return CommitOutcome.NOTHING_READ
-        if not held.tells(commit.at_us):
+        if not held.can_tell(commit.at_us):
             if commit.at_us > held.through_us:
                 return CommitOutcome.BEHIND
             return CommitOutcome.REFUSED if commit.at_us == self.refused else CommitOutcome.AHEAD
@@ -178,7 +178,7 @@ class Cache:
         """The content at a time, to be agreed on; None: this node cannot tell it."""
         if self.main is not None and at_us == self.main.at_us:
             return ContentCommit(at_us, self.main.fingerprint)
-        if self._held is None or not self._held.tells(at_us):
+        if self._held is None or not self._held.can_tell(at_us):
             return None
         return ContentCommit(at_us, self._held.fingerprint_at(at_us))
 

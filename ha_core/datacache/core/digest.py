@@ -1,8 +1,8 @@
-"""Whether two contents are the same, in a few bytes. Neither depends on an order.
+"""Compares two contents by a few bytes, in any order of rows.
 
-The **digest** is of all that is served, for comparing it with the source: some microseconds a row, in pieces. The
-**fingerprint** is of the versions that a content is made of, for comparing nodes at each commit: a sum, kept up with
-what changes. It is enough there, since a version is known by its time and never changed.
+The **digest** covers all served rows, for comparing them with the source: some microseconds a row, in pieces. The
+**fingerprint** covers the versions that a content is made of, for comparing nodes at each commit: a sum, updated with
+each change. That suffices, since a version is identified by its time and never changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fals
 
 
 class Digest:
-    """Of rows that are added one by one: the sum of their hashes."""
+    """Digest of rows that are added one by one: the sum of their hashes."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -51,12 +51,12 @@ def of_rows(rows: Iterable[Row]) -> str:
 
 
 def fingerprint(version_us: Iterable[int]) -> int:
-    """Of versions, known by their times. Of two sets without common members it is the sum, modulo the prime."""
+    """Fingerprint of versions, by their times. For two disjoint sets it is the sum, modulo the prime."""
     times = tuple(version_us)
     total: int = sum(map(mul, times, times))
     return total % _PRIME
 
 
 def replaced(total: int, gone_us: Iterable[int], come_us: Iterable[int]) -> int:
-    """The fingerprint `total` of a content that some versions have left and others have entered."""
+    """The fingerprint `total` of a content after some versions have left and others have come."""
     return (total - fingerprint(gone_us) + fingerprint(come_us)) % _PRIME

@@ -1,8 +1,8 @@
-"""Values that lie in memory a million times: what many have in common is there once.
+"""Values that memory holds a million times: parts that many have in common are stored once.
 
-A dict of seven fields takes 270 bytes, and its texts, which nearly all are those of others as well, 50 each. So a row
-is a *record*: one tuple with its time, its *shape* (the names of its fields, those of fields inside of others too,
-which many rows share) and what the fields say, one after the other.
+A dict of seven fields takes 270 bytes, and its texts, which nearly all occur in other rows, too, 50 each. So a row is a
+*record*: one tuple with its time, its *shape* (the names of its fields, including inner ones, which many rows share)
+and the fields' values, one after the other.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 from ha_core.datacache.core.source import Row
 
 MAX_SHAPES = 1000
-"""That are kept for others: a source has a few."""
+"""Most shared shapes: a source has a few."""
 BEGIN = 2
-"""Where in a record its values begin."""
+"""Index of the first value in a record."""
 Record = tuple[Any, ...]
 """(changed_us, shape, *values)"""
 Structure = dict[str, Any]
-"""A shape in JSON: name of a field → None, or the structure of what is in it."""
+"""A shape in JSON: name of a field → None, or the structure of its inner fields."""
 ShapeKey = tuple[Any, ...]
 _shapes: dict[ShapeKey, RowShape] = {}
 
 
 class RowShape:
     """
-    :ivar fields: name → place of the value, or the shape of what is in it and the place where that begins.
-    :ivar key: equal for all that have the same fields in the same order.
-    :ivar width: how many values there are, those of inner fields too.
-    :ivar outer: for each value, whether it is of a field of the row itself.
+    :ivar fields: name → index of the value, or the inner shape and the index where that begins.
+    :ivar key: equal for all shapes with equal fields in equal order.
+    :ivar width: number of values, including those of inner fields.
+    :ivar outer: for each value, whether it belongs to a field of the row itself.
     """
 
     __slots__ = ("fields", "key", "outer", "width")
@@ -58,7 +58,7 @@ class RowShape:
 
 
 class Packed(Mapping[str, Any]):
-    """Equal to a dict: what a record says, or a field inside of it."""
+    """Equal to the dict of a record, or of a field inside it."""
 
     __slots__ = ("_begin", "record", "shape")
 
@@ -82,27 +82,27 @@ class Packed(Mapping[str, Any]):
         return len(self.shape.fields)
 
     def __repr__(self) -> str:
-        return f"Packed({', '.join(self.shape.fields)})"  # what its fields say may be a secret
+        return f"Packed({', '.join(self.shape.fields)})"  # without values, which may be secret
 
     def plain(self) -> dict[str, Any]:
-        return {name: said.plain() if type(said := self[name]) is Packed else said for name in self.shape.fields}
+        return {name: value.plain() if type(value := self[name]) is Packed else value for name in self.shape.fields}
 
 
 def shape_of(value: Mapping[str, Any]) -> RowShape:
-    """The same for all that have the same fields, in the same order."""
+    """One shape for all values with equal fields, in equal order."""
     return _shared(_key(value))
 
 
 def record_of(row: Row) -> Record:
-    """:param row: no deletion."""
+    """:param row: not a deletion."""
     value = row.value
     if type(value) is Packed and value.record[0] == row.changed_us and value.record[1] is value.shape:
         return value.record
-    said = plain(value) or {}
+    fields = plain(value) or {}
     try:
-        return (row.changed_us, _shared(tuple(said)), *map(intern, said.values()))
+        return (row.changed_us, _shared(tuple(fields)), *map(intern, fields.values()))
     except TypeError:  # not only texts
-        return (row.changed_us, shape_of(said), *_values(said, True))
+        return (row.changed_us, shape_of(fields), *_values(fields, True))
 
 
 def row_of(key: str, record: Record) -> Row:
@@ -110,36 +110,36 @@ def row_of(key: str, record: Record) -> Row:
 
 
 def packed(row: Row) -> Row:
-    """The same, in less memory."""
+    """An equal row that takes less memory."""
     if row.value is None or type(row.value) is Packed:
         return row
     return row_of(row.key, record_of(row))
 
 
 def plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """As a dict, which JSON is made of."""
+    """As a dict, for JSON."""
     if type(value) is Packed:
         return value.plain()
     return None if value is None else dict(value)
 
 
 def _key(value: Mapping[str, Any]) -> ShapeKey:
-    return tuple([(name, _key(said)) if type(said) is dict else name for name, said in value.items()])
+    return tuple([(name, _key(inner)) if type(inner) is dict else name for name, inner in value.items()])
 
 
 def _shared(key: ShapeKey) -> RowShape:
-    found = _shapes.get(key)
-    if found is None:
-        found = RowShape(key)
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = RowShape(key)
         if len(_shapes) < MAX_SHAPES:
-            _shapes[key] = found
-    return found
+            _shapes[key] = shape
+    return shape
 
 
 def _values(value: Mapping[str, Any], outer: bool) -> Iterator[Any]:
-    """Texts are there once, but for those inside of others, as keys of passwords, of which each is another one."""
-    for said in value.values():
-        if type(said) is dict:
-            yield from _values(said, False)
+    """Texts are shared, except those of inner fields, such as password keys, which are all different."""
+    for inner in value.values():
+        if type(inner) is dict:
+            yield from _values(inner, False)
         else:
-            yield intern(said) if outer and type(said) is str else said
+            yield intern(inner) if outer and type(inner) is str else inner

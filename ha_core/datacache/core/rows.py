@@ -1,4 +1,4 @@
-"""The rows of a content, as the records that they lie in memory as."""
+"""The rows of a content, stored as records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ha_core.model.layered import Layered
 
 
 class Rows(Mapping[str, Row]):
-    """They never change; `after` makes others of them. A row is made of its record whenever it is asked for.
+    """Immutable; `after` makes a changed copy. A row is made from its record each time.
 
     :ivar records: by key.
     """
@@ -46,5 +46,5 @@ class Rows(Mapping[str, Row]):
 
 
 def rows_of(rows: Iterable[Row]) -> Rows:
-    """None of them a deletion."""
+    """:param rows: without deletions."""
     return Rows(Layered({row.key: record_of(row) for row in rows}))

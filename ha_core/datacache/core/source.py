@@ -1,10 +1,10 @@
-"""What a cache asks of its source, and what the source promises.
+"""The interface between a cache and its source, and the source's promises.
 
 - Each change has a time of its own, in microseconds since the epoch, strictly increasing in the order in which changes
-  are committed: whoever has read up to t has seen all there will ever be up to t. Nodes compare these times with one
-  another only, so no node's clock matters; the source's own may be off or jump, as long as its times increase.
+  are committed: a reader that has read up to t has seen all there will ever be up to t. Nodes compare these times with
+  one another only, so no node's clock matters; the source's own may be off or jump, as long as its times increase.
 - A version of a key is never changed. A deletion is a version, too.
-- `exact_from_us` tells the truth about what is no longer kept.
+- `exact_from_us` is right about versions that are no longer kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ha_core.datacache.core.errors import BrokenSourceError, SourceWentBackError
 
 MAX_KEY_CHARS = 2048
 MAX_US = (1 << 63) - 1
-"""Beyond the year 290,000, and what a database holds."""
+"""Beyond the year 290,000, and the greatest value of a database's BIGINT."""
 
 
 class Row(NamedTuple):
@@ -31,15 +31,16 @@ class Row(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Versions in order of their times, and for which times they are enough.
+    """Versions in order of their times, and the times for which they suffice.
 
-    :ivar rows: the versions that were made later than what was asked for, oldest first, no more than were asked for.
-    :ivar through_us: there is no other up to this time: that of the last row where there may be more, else that of the
-        newest change in the source, never a clock's.
+    :ivar rows: the versions made after the requested time, oldest first, at most as many as requested.
+    :ivar through_us: there is no other version up to this time: that of the last row where there may be more, else that
+        of the newest change in the source, never a clock's.
     :ivar exact_from_us: a version that was replaced at or before it may be missing. 0: every version was kept. A source
-        that prunes says up to where it has; one that keeps only the newest version of each key says the time of its
-        newest change, and then nodes agree only when nothing is changed while they read.
-    :ivar deletions_from_us: a deletion that was made at or before it may be missing, with all that the key had before.
+        that prunes gives the time up to which it has; one that keeps only the newest version of each key gives the time
+        of its newest change, and then nodes agree only when nothing is changed while they read.
+    :ivar deletions_from_us: a deletion that was made at or before it may be missing, with all earlier versions of the
+        key. So it is not greater than `exact_from_us`. 0: each was kept.
         So it is not greater than `exact_from_us`. 0: each was kept.
     """
 
@@ -50,7 +51,7 @@ class Changes(NamedTuple):
 
 
 class Source(Protocol):
-    """Both may raise anything; what the cache holds stays in force. Both must return or raise in bounded time."""
+    """Both may raise anything; the cache's content stays in force. Both must return or raise in bounded time."""
 
     def changes(self, after_us: int, limit: int) -> Changes:
         """The versions made after `after_us`; as many as `limit` where there may be more, else all.
@@ -59,14 +60,14 @@ class Source(Protocol):
         """
 
     def digest(self, through_us: int) -> str | None:
-        """`digest.of_rows` of the content at that time; None: that can no longer, or not yet, be told."""
+        """`digest.of_rows` of the content at that time; None: the source cannot tell it any more, or not yet."""
 
 
 def check(changes: Changes, after_us: int, limit: int) -> None:
-    """Whether an answer keeps what a source promises, before anything of it is taken.
+    """Checks an answer against the source's promises, before anything of it is taken.
 
-    :raises SourceWentBackError: it has lost what it told before.
-    :raises BrokenSourceError: any other promise.
+    :raises SourceWentBackError: the source has lost changes.
+    :raises BrokenSourceError: it has broken another promise.
     """
     if changes.through_us < after_us:
         raise SourceWentBackError(after_us, changes.through_us)
@@ -77,7 +78,7 @@ def check(changes: Changes, after_us: int, limit: int) -> None:
     if not 0 <= changes.deletions_from_us <= changes.exact_from_us <= MAX_US:
         raise BrokenSourceError(
             f"exact_from_us {changes.exact_from_us} and deletions_from_us {changes.deletions_from_us}: "
-            "who has forgotten a deletion has forgotten what it replaced"
+            "forgetting a deletion means forgetting the versions that it replaced"
         )
     last_us = after_us
     for row in changes.rows:
@@ -85,13 +86,13 @@ def check(changes: Changes, after_us: int, limit: int) -> None:
             raise BrokenSourceError(f"a key of {len(row.key)} characters, it must have 1 to {MAX_KEY_CHARS}")
         if row.changed_us <= last_us:
             raise BrokenSourceError(
-                f"the change of {row.key!r} at {row.changed_us} behind one at {last_us}: times must increase"
+                f"the change of {row.key!r} at {row.changed_us} after one at {last_us}: times must increase"
             )
         last_us = row.changed_us
     if last_us > changes.through_us:
         raise BrokenSourceError(f"a change at {last_us}, later than the {changes.through_us} that all is read through")
     if len(changes.rows) == limit and last_us != changes.through_us:
         raise BrokenSourceError(
-            f"{limit} rows up to {last_us} and the word that all is read through {changes.through_us}: "
+            f"{limit} rows up to {last_us} and the claim that all is read through {changes.through_us}: "
             "where there may be more it must be the last row's time"
         )

@@ -1,18 +1,18 @@
-"""What a node has read of a source: for which times it can tell the content, and what that is.
+"""The changes that a node has read of a source: the times at which it can tell the content, and that content.
 
-Of a key that is changed twice, a node that reads between the changes sees both versions, and one that reads after them
+If a key is changed twice, a node that reads between the changes sees both versions, and a node that reads after them
 may see the second one only. At a commit time between the two the former would serve the first version, and the latter
-what was there before it. So the sum of all that was read up to T is not the content at T, and a node has to know
-whether it can tell: by an interval `[exact_from_us, through_us]`.
+the content before it. So the sum of all reads up to T is not the content at T, and a node has to know whether it can
+tell that: by an interval `[exact_from_us, through_us]`.
 
-Why what it tells for a T in it is right. The content at T has of each key the last version that was made up to T. A
-version made up to T ≤ `through_us` was read, unless the source did not keep it. Then it had been replaced up to
-`exact_from_us` ≤ T, so it is not the last one up to T, and the one that is was read. A deletion that was not kept
-would leave the key here for ever; an answer that may lack one is not taken, and everything is read anew.
+The content that it tells for a T in the interval is right. That content has of each key the last version made up to T.
+A version made up to T ≤ `through_us` was read, unless the source did not keep it. Then it had been replaced up to
+`exact_from_us` ≤ T, so it is not the last one up to T, and the last one was read. A deletion that was not kept would
+leave the key here for good; an answer that may lack one is not taken, and everything is read anew.
 
-Each answer carries an `exact_from_us` of its own. One at or before the time up to which all had been read says that
-the rows lack nothing: what was replaced up to then was made before then. One behind it is the new beginning of the
-interval; while it lies behind `through_us`, nothing can be told.
+Each answer has an `exact_from_us` of its own. If that is at or before the time up to which all had been read, the rows
+lack nothing: versions replaced up to then were made before then. If it is later, it is the new beginning of the
+interval; while it is later than `through_us`, no content can be told.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ha_core.datacache.core.source import Changes, Row
 
 
 class KeyChange(NamedTuple):
-    """Of one key between two contents. None: it is not there."""
+    """A key's difference between two contents. None: the key does not exist."""
 
     key: str
     before: Row | None
@@ -40,9 +40,9 @@ class KeyChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is there at one time, by key: no deleted ones.
+    """The rows at one time, by key, without deleted ones.
 
-    :ivar newer: of which content, by time and fingerprint, it is a newer state, and by which versions.
+    :ivar newer: time and fingerprint of the content that this one was made from, and the newer versions.
     """
 
     at_us: int = 0
@@ -56,7 +56,7 @@ class Content:
         return Content(at_us, self.rows.after(versions), self.fingerprint_after(versions), newer)
 
     def changes(self, before: Content) -> Iterator[KeyChange]:
-        """What is different from another content: at once where this one was made of that one, else row by row."""
+        """Differences from another content: at once where this one was made from it, else row by row."""
         old, new = before.rows.records, self.rows.records
         if not old:
             yield from (KeyChange(key, None, row_of(key, record)) for key, record in new.entries())
@@ -76,7 +76,7 @@ class Content:
                 yield change
 
     def fingerprint_after(self, versions: Sequence[Row]) -> int:
-        """The same content's fingerprint, without making it."""
+        """The fingerprint of `after(versions)`, without making it."""
         newest = {row.key: row for row in versions}
         gone = (old[0] for key in newest if (old := self.rows.records.get(key)) is not None)
         come = (row.changed_us for row in newest.values() if row.value is not None)
@@ -84,21 +84,21 @@ class Content:
 
 
 class Interval(NamedTuple):
-    """Times for which a node can tell the content; empty where the first is greater."""
+    """Times at which a node can tell the content; empty where the first is greater."""
 
     from_us: int
     through_us: int
 
 
 class UncommittedChanges:
-    """Grows by what is read, and lets go of what nobody will ask for.
+    """Grows by each read, and drops versions that are no longer needed.
 
     :ivar exact_from_us: from here to `through_us` the content can be told.
-    :ivar deletions_from_us: of keys that were deleted up to then and not kept it has never read anything either.
+    :ivar deletions_from_us: of keys whose deletion up to then was not kept, it has never read anything either.
     """
 
     def __init__(self, base: Content | None = None) -> None:
-        """:param base: what was read up to its time; None: nothing was read."""
+        """:param base: the content up to its time; None: nothing was read."""
         self._base = base or Content()
         self._later: list[Row] = []
         """Versions made after the base's time, in order."""
@@ -110,7 +110,7 @@ class UncommittedChanges:
         return len(self._later)
 
     def add(self, changes: Changes) -> None:
-        """What was asked for after `through_us`, if it does not lack deletions."""
+        """Adds the answer to a question for changes after `through_us`, if it lacks no deletions."""
         if self.through_us == 0:
             self.deletions_from_us = changes.deletions_from_us
         if changes.exact_from_us > self.through_us:
@@ -119,13 +119,13 @@ class UncommittedChanges:
         self.through_us = changes.through_us
 
     def lacks_deletions(self, changes: Changes) -> bool:
-        """Whether the answer may lack a deletion of what was read: then everything is to be read anew.
+        """Whether the answer may lack a deletion of a key that was read: then everything has to be read anew.
 
-        What was forgotten before the first page was read is in no page.
+        Keys whose deletion was forgotten before the first page was read are in no page.
         """
         return 0 < max(self.through_us, self.deletions_from_us) < changes.deletions_from_us
 
-    def tells(self, at_us: int) -> bool:
+    def can_tell(self, at_us: int) -> bool:
         return self.exact_from_us <= at_us <= self.through_us
 
     def at(self, at_us: int) -> Content:
@@ -136,13 +136,13 @@ class UncommittedChanges:
         return self._base.fingerprint_after(self._up_to(at_us))
 
     def let_go(self, content: Content) -> None:
-        """Keep this content, one that it told, instead of the versions up to then. No earlier time can be told then."""
+        """Keep this content, one of `at`, instead of the versions up to its time. Earlier times cannot be told then."""
         del self._later[: len(self._up_to(content.at_us))]
         self._base = content
         self.exact_from_us = max(self.exact_from_us, content.at_us)
 
     def shrink(self, floor_us: int) -> None:
-        """The same, for a time below which nothing will be asked for."""
+        """Let go of versions below a time before which no content will be needed."""
         at_us = min(max(floor_us, self.exact_from_us), self.through_us)
         if at_us > self._base.at_us:
             self.let_go(self.at(at_us))

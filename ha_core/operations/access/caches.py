@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ha_core.datacache.core.errors import UnknownNodeError
-from ha_core.datacache.status import CacheStatus, standings
+from ha_core.datacache.status import CacheStatus, statuses
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
@@ -30,7 +30,7 @@ class CacheStanding:
 
 
 def caches(environment: Environment) -> tuple[CacheStanding, ...]:
-    return tuple(map(_standing, standings(environment.store.tree)))
+    return tuple(map(_standing, statuses(environment.store.tree)))
 
 
 def ask_reload(environment: Environment, cache: str, gateway: str | None) -> list[str]:
@@ -39,7 +39,7 @@ def ask_reload(environment: Environment, cache: str, gateway: str | None) -> lis
     :raises RefusedError: this one does not follow.
     """
     tree = environment.store.tree
-    if not any(one.name == cache for one in standings(tree)):
+    if not any(one.name == cache for one in statuses(tree)):
         return []
     try:
         return CacheNodes(tree, cache).ask_reload(gateway)
@@ -52,7 +52,7 @@ def _standing(found: CacheStatus) -> CacheStanding:
         cache=found.name,
         committed=_utc(found.commit_us / 1e6) if found.commit_us else "",
         gateways=tuple(node.member.node for node in found.nodes),
-        behind=tuple(node.member.node for node in found.behind),
+        behind=tuple(node.member.node for node in found.lagging),
         cannot_read={
             node.member.node: f"{node.published.trouble} since {_utc(node.published.trouble_since_s)}"
             for node in found.troubled

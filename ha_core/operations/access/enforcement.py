@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ha_core.datacache.status import standings
+from ha_core.datacache.status import statuses
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.verdict import amount, listed
@@ -74,7 +74,7 @@ def _state(
     if kind == CLUSTERS:  # its publisher has waited until gateways serve it
         changes = {one.platform_us for one in environment.store.clusters().values()}
         return sorted(live) if at_us in changes else []
-    nodes = [node for one in standings(environment.store.tree) if one.name == kind for node in one.nodes]
+    nodes = [node for one in statuses(environment.store.tree) if one.name == kind for node in one.nodes]
     following = {node.member.node: node.published.main_us for node in nodes if known(kind, node.published.main_us)}
     if not following:
         return None

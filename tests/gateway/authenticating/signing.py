@@ -1,4 +1,4 @@
-"""An issuer of tokens: its keys, as it publishes them, and tokens that it signs."""
+"""An issuer of tokens: its published keys, and tokens that it signs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def key_set(*keys: dict[str, Any]) -> bytes:
 
 
 def claims(**other: Any) -> dict[str, Any]:
-    """Those of a good token, less those that are None."""
+    """Claims of a valid token, less those that are None."""
     now = int(time.time())
     said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": now, "exp": now + 3600, **other}
     return {name: value for name, value in said.items() if value is not None}

@@ -31,7 +31,7 @@ def candidate(of: KnownAccounts, user: str, mechanism: str = SCRAM_SHA_512) -> C
 
 
 @pytest.mark.parametrize("mechanism", HASHES)
-def test_who_does_not_exist_has_the_same_key_at_every_gateway_and_nobody_elses(mechanism: str) -> None:
+def test_a_user_that_does_not_exist_has_one_key_of_its_own_at_every_gateway(mechanism: str) -> None:
     here, there, other = known(), known(), KnownAccounts(USERS.get, Phantoms(b"another secret of others", 4096))
     nobody = candidate(here, "nobody", mechanism)
     assert not nobody.known
@@ -41,7 +41,7 @@ def test_who_does_not_exist_has_the_same_key_at_every_gateway_and_nobody_elses(m
     assert candidate(here, "nobody", mechanism).nonce != nobody.nonce
 
 
-def test_who_does_not_exist_looks_like_who_does() -> None:
+def test_a_user_that_does_not_exist_looks_like_one_that_does() -> None:
     alice, nobody = (candidate(known(), user) for user in ("alice", "nobody"))
     assert alice.known
     assert nobody.key.iterations == alice.key.iterations
@@ -51,22 +51,22 @@ def test_who_does_not_exist_looks_like_who_does() -> None:
         assert abs(len(one.key.salt) - 25) <= 3
 
 
-def test_a_user_with_a_password_in_the_open_has_no_key_and_is_as_unknown_to_scram() -> None:
+def test_a_user_with_a_plain_text_password_has_no_key_and_is_unknown_to_scram() -> None:
     assert not candidate(known(), "old").known
 
 
-def test_a_password_that_is_kept_as_it_is_is_known_to_be_right_at_once() -> None:
+def test_a_plain_text_password_is_verified_at_once() -> None:
     assert known().reply(Plain("", "old", "in the open")) == LoginVerdict("old")
 
 
 @pytest.mark.parametrize("user", ["old", "nobody"])
-def test_where_all_passwords_are_kept_as_they_are_a_wrong_one_is_known_at_once_whosever_it_is(user: str) -> None:
+def test_where_all_passwords_are_plain_text_a_wrong_one_is_refused_at_once(user: str) -> None:
     verdict = known(accounts({"old": "in the open"}), in_the_open=True).reply(Plain("", user, "wrong"))
     assert verdict == LoginVerdict(None, f"user {user!r}")
 
 
 @pytest.mark.parametrize("user", ["old", "alice", "nobody"])
-def test_where_keys_are_kept_a_wrong_password_waits_for_its_turn_whosever_it_is(
+def test_where_keys_are_stored_every_wrong_password_waits_for_its_turn(
     monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:
     done, of = counted(monkeypatch), known()
@@ -76,7 +76,7 @@ def test_where_keys_are_kept_a_wrong_password_waits_for_its_turn_whosever_it_is(
     assert done == ["sha512"]
 
 
-def test_of_a_password_in_the_open_every_gateway_makes_the_same_key_and_it_fits() -> None:
+def test_every_gateway_derives_an_equal_key_from_a_plain_text_password() -> None:
     phantoms = Phantoms(SECRET, 4096)
     users, again = (with_keys(USERS, HASHES, phantoms) for _ in range(2))
     assert users["old"].keys == again["old"].keys
@@ -97,7 +97,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_password_that_is_kept_as_a_key_is_computed_beside_the_loop_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_stored_as_a_key_is_verified_in_a_thread_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     done, of = counted(monkeypatch), known()
     claim = Plain("", "alice", "wonder")
     assert of.reply(claim) is None
@@ -124,7 +124,7 @@ def test_a_password_that_was_changed_is_not_right_any_more() -> None:
     assert of.find_out(Plain("", "alice", "wonder")).user is None
 
 
-def test_where_no_tokens_are_configured_none_is_taken() -> None:
+def test_tokens_are_refused_unless_configured() -> None:
     of = known()
     assert of.reply(Bearer("", "x.y.z")) is None
     assert of.find_out(Bearer("", "x.y.z")).user is None
@@ -142,7 +142,7 @@ def test_where_no_tokens_are_configured_none_is_taken() -> None:
         ({"alice": {SCRAM_SHA_256: "hunter2"}}, "switchyard users entry alice"),
     ],
 )
-def test_an_entry_that_cannot_be_used_is_named_without_what_is_secret(found: dict[object, object], why: str) -> None:
+def test_an_invalid_entry_is_named_without_its_secret(found: dict[object, object], why: str) -> None:
     with pytest.raises(UsersError, match=why) as refused:
         accounts(found)
     assert "hunter2" not in str(refused.value)
@@ -155,6 +155,6 @@ def test_neither_passwords_nor_keys_show_in_a_repr() -> None:
 
 
 @pytest.mark.parametrize(("user", "password", "iterations"), [("", "x", 4096), ("a\nb", "x", 4096), ("a", "", 4096)])
-def test_an_entry_that_could_not_be_used_is_not_made(user: str, password: str, iterations: int) -> None:
+def test_an_entry_that_could_not_be_used_is_not_written(user: str, password: str, iterations: int) -> None:
     with pytest.raises(RefusedError):
         entry(user, password, iterations)

@@ -1,4 +1,4 @@
-"""Whose a bearer token is, and which are taken for nobody's (RFC 8725)."""
+"""The users of bearer tokens, and tokens that are refused (RFC 8725)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def encoded(part: Any) -> str:
 
 
 @pytest.mark.parametrize("made", [token, lambda: token(ec_key(), "ES256", "curve"), lambda: token(aud=["x", "other"])])
-def test_a_token_that_the_issuer_has_signed_names_its_user_for_as_long_as_it_is_good(made: Any, keys: Jwks) -> None:
+def test_a_token_signed_by_the_issuer_names_its_user_while_it_is_valid(made: Any, keys: Jwks) -> None:
     verdict = BearerTokens(EXPECTED, keys.find).verify(made())
     assert verdict.user == "alice"
     assert verdict.good_for_s == pytest.approx(3605, abs=60)
 
 
 def forged_by_the_public_key() -> str:
-    """HS256, with the published key for its secret."""
+    """HS256, with the published key as its secret."""
     body = f"{encoded({'alg': 'HS256', 'kid': 'first'})}.{token().split('.')[1]}"
     return f"{body}.{encoded(hmac.digest(public_pem('first'), body.encode(), hashlib.sha256))}"
 
@@ -100,7 +100,7 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case: str, keys: Jwks) -> None:
+def test_an_invalid_token_is_refused_and_not_logged(case: str, keys: Jwks) -> None:
     make, why = BAD[case]
     bad = make()
     verdict = BearerTokens(EXPECTED, keys.find).verify(bad)
@@ -112,7 +112,7 @@ def test_a_token_that_is_not_good_is_nobodys_and_the_log_has_nothing_of_it(case:
 
 @given(st.text(max_size=60) | st.from_regex(r"[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}"))
 @settings(deadline=None, max_examples=60)
-def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> None:
+def test_verifying_any_text_returns_a_verdict(text: str) -> None:
     read = Jwks(Path("nowhere"), 300)
     assert BearerTokens(EXPECTED, read.find).verify(text).user is None
     assert isinstance(BearerTokens(EXPECTED, read.find).claimed(text), str)
@@ -132,7 +132,7 @@ def test_no_text_makes_verifying_fail_otherwise_than_by_a_verdict(text: str) -> 
     ],
     ids=["text", "number", "missing", "list", "deep", "5000 digits", "long", "long name"],
 )
-def test_whom_a_token_names_is_read_before_its_signature_is_looked_at(claims: Any, user: str, keys: Jwks) -> None:
+def test_the_user_that_a_token_names_is_read_without_its_signature(claims: Any, user: str, keys: Jwks) -> None:
     assert BearerTokens(EXPECTED, keys.find).claimed(f"e30.{encoded(claims)}.forged") == user
 
 
@@ -142,11 +142,11 @@ def test_a_claim_that_is_configured_names_the_user(keys: Jwks) -> None:
     assert by_client.verify(token()).user is None
 
 
-def test_clocks_may_differ_by_as_much_as_is_said(keys: Jwks) -> None:
+def test_clocks_may_differ_by_the_configured_skew(keys: Jwks) -> None:
     assert BearerTokens(EXPECTED, keys.find).verify(token(exp=int(time.time()) - 2)).user == "alice"
 
 
-def test_while_no_key_could_be_read_nobody_is_told_that_his_token_is_wrong(tmp_path: Path) -> None:
+def test_without_keys_no_token_is_called_wrong(tmp_path: Path) -> None:
     never = Jwks(tmp_path / "missing.json", 300)
     with pytest.raises(JwksError, match=r"missing\.json"):
         never.read()
@@ -154,7 +154,7 @@ def test_while_no_key_could_be_read_nobody_is_told_that_his_token_is_wrong(tmp_p
     assert (verdict.user, verdict.unsure) == (None, True)
 
 
-def test_a_key_that_is_published_later_is_known_when_the_keys_were_read_anew(tmp_path: Path, keys: Jwks) -> None:
+def test_a_key_published_later_is_known_after_the_next_read(tmp_path: Path, keys: Jwks) -> None:
     later = token(rsa_key("second"), kid="second")
     assert BearerTokens(EXPECTED, keys.find).verify(later).user is None
     (tmp_path / "keys.json").write_bytes(key_set(jwk("second")))
@@ -163,14 +163,14 @@ def test_a_key_that_is_published_later_is_known_when_the_keys_were_read_anew(tmp
     assert BearerTokens(EXPECTED, keys.find).verify(token()).user is None
 
 
-def test_keys_that_were_read_stay_good_while_they_cannot_be_read(tmp_path: Path, keys: Jwks) -> None:
+def test_keys_stay_valid_while_they_cannot_be_read_again(tmp_path: Path, keys: Jwks) -> None:
     (tmp_path / "keys.json").write_bytes(b"half of a fi")
     with pytest.raises(JwksError):
         keys.read()
     assert BearerTokens(EXPECTED, keys.find).verify(token()).user == "alice"
 
 
-def test_of_several_keys_none_is_guessed() -> None:
+def test_without_a_key_id_no_key_is_guessed() -> None:
     two = parse(key_set(jwk("first"), jwk("second")))
     assert [key.kid for key in two] == ["first", "second"]
 
@@ -191,13 +191,13 @@ def test_of_several_keys_none_is_guessed() -> None:
         json.dumps({"keys": [{"kty": ["RSA"], "alg": {}}]}).encode(),
     ],
 )
-def test_what_is_no_set_of_public_keys_is_refused(data: bytes) -> None:
+def test_data_that_is_not_a_set_of_public_keys_is_refused(data: bytes) -> None:
     with pytest.raises(JwksError):
         parse(data)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/keys", "file:///etc/passwd", "https://a.example.org/keys/other"])
-def test_only_what_the_environment_allows_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_urls_that_the_environment_allows_are_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         ALLOWED_URLS_VARIABLE, "https://b.example.org/keys, https://a.example.org/keys,file:///etc/passwd"
     )

@@ -1,4 +1,4 @@
-"""What tests of the driver share."""
+"""Fixtures of the process's tests."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.gateway.session.talk import Talk, snapshot
 
 
 class FakeHost:
-    """Composed requests are answered with what is in `answers`, at once; brokers are what `brokers` makes."""
+    """Answers composed requests from `answers`, at once; brokers come from `brokers`."""
 
     def __init__(self, shared: Shared | None = None, state: Any = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -34,11 +34,11 @@ class FakeHost:
         self.brokers: list[socket.socket] = []
         self.broker_connections = BrokerConnections()
         self.good_for_s = math.inf
-        """How long a login to a broker is good."""
+        """Seconds for which a login to a broker is valid."""
         self.in_house: list[ClientConnection] = []
-        """Those who have logged in."""
+        """Connections that have logged in."""
         self.without_lease: list[ClientConnection] = []
-        self.farewells = LingeringClose(self.loop)
+        self.lingering = LingeringClose(self.loop)
         self.pipe = Pipe()
         self.newcomers = UnauthenticatedReads(self.loop)
 
@@ -70,8 +70,8 @@ class FakeHost:
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))
 
-    def farewell(self, client: socket.socket) -> None:
-        self.farewells.see_off(client)
+    def linger(self, client: socket.socket) -> None:
+        self.lingering.linger(client)
 
     def progressed(self, connection: ClientConnection) -> None: ...
 

@@ -45,7 +45,7 @@ class Loopback(FakeHost):
 
     def close(self) -> None:
         self.connection.end(Cause.SHUTDOWN)
-        self.farewells.close()
+        self.lingering.close()
         self.pipe.close()
         for sock in (self.sock, *self.brokers):
             sock.close()

@@ -26,7 +26,7 @@ ITERATIONS = 4096
 
 
 class PlatformService:
-    """:ivar registry: what it serves; changes by it are announced as those by REST."""
+    """:ivar registry: the content that it serves; its changes are announced as those by REST."""
 
     def __init__(self, folder: Path, store: MemoryStore, shown: Certificate | None = None) -> None:
         """:param shown: with it, it speaks TLS."""

@@ -27,7 +27,7 @@ SOON_S = 20.0
 
 
 class World:
-    """A platform, and gateways that follow it. `store` is what they have in common besides."""
+    """A platform, and gateways that follow it, with a common `store`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

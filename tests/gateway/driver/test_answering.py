@@ -13,7 +13,7 @@ from ha_core.wire import ApiKey, encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
 PATIENT_S = 1.0
-"""Enough for one that answers, however busy the machine is."""
+"""Enough for a gateway that answers, however busy the machine is."""
 LONG_S = 30.0
 OFFERED = [{"api_key": int(ApiKey.API_VERSIONS), "min_version": 0, "max_version": 3}]
 
@@ -52,7 +52,7 @@ def gateway(name: str, port: int, node_id: int = 1) -> GatewayRecord:
     return GatewayRecord(id=name, node_id=node_id, host="127.0.0.1", port=port)
 
 
-def test_a_gateway_whose_port_is_closed_is_left_out_at_the_first_look_and_is_back_with_its_first_answer() -> None:
+def test_a_gateway_whose_port_is_closed_is_left_out_in_the_first_round_and_is_back_with_its_first_answer() -> None:
     async def look() -> None:
         answering = Answering("own", TIMEOUT_S)
         async with listening() as port:
@@ -67,7 +67,7 @@ def test_a_gateway_whose_port_is_closed_is_left_out_at_the_first_look_and_is_bac
     asyncio.run(look())
 
 
-def test_one_silence_is_no_death_and_two_in_a_row_are() -> None:
+def test_a_gateway_counts_as_dead_after_two_unanswered_probes_in_a_row() -> None:
     async def look() -> None:
         answering = Answering("own", TIMEOUT_S)
         async with listening() as port:
@@ -80,7 +80,7 @@ def test_one_silence_is_no_death_and_two_in_a_row_are() -> None:
     asyncio.run(look())
 
 
-def test_a_silent_gateway_does_not_delay_the_look_at_the_others() -> None:
+def test_a_silent_gateway_does_not_delay_probes_of_the_others() -> None:
     async def look() -> None:
         answering = Answering("own", PATIENT_S)
         async with listening() as silent, listening() as port:
@@ -102,7 +102,7 @@ async def waited(answering: Answering) -> float:
     return asyncio.get_running_loop().time() - begun
 
 
-def test_the_end_of_a_gateway_brings_the_next_look_forward() -> None:
+def test_the_end_of_a_gateway_brings_the_next_round_forward() -> None:
     async def look() -> None:
         answering = Answering("own", PATIENT_S)
         async with listening(stays=True) as port:
@@ -120,13 +120,13 @@ def test_the_end_of_a_gateway_brings_the_next_look_forward() -> None:
     asyncio.run(look())
 
 
-def test_where_nobody_can_look_the_end_of_a_gateway_brings_one_attempt_forward_and_not_all() -> None:
+def test_without_zookeeper_the_end_of_a_gateway_brings_one_attempt_forward_and_not_all() -> None:
     async def look() -> None:
         # Given
         answering = Answering("own", PATIENT_S)
         async with listening(stays=True) as port:
             await answering.of([gateway("other", port)])
-        # When it has ended, and ZooKeeper does not say who is registered
+        # When it has ended, and ZooKeeper does not list the gateways
         assert await waited(answering) < LONG_S
         # Then the next attempt has its time
         waiting = asyncio.create_task(waited(answering))
@@ -138,7 +138,7 @@ def test_where_nobody_can_look_the_end_of_a_gateway_brings_one_attempt_forward_a
     asyncio.run(look())
 
 
-def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_in_a_row() -> None:
+def test_a_dying_gateway_that_still_listens_is_left_out_after_two_rounds_in_a_row() -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -161,7 +161,7 @@ def test_a_gateway_that_is_dying_and_still_listens_is_left_out_after_two_looks_i
     asyncio.run(look())
 
 
-def test_a_gateway_that_hangs_up_on_who_asks_is_not_asked_all_the_time() -> None:
+def test_a_gateway_that_closes_probes_is_not_probed_all_the_time() -> None:
     async def look() -> None:
         loop = asyncio.get_running_loop()
         answering = Answering("own", PATIENT_S)
@@ -181,7 +181,7 @@ def test_a_gateway_that_hangs_up_on_who_asks_is_not_asked_all_the_time() -> None
     asyncio.run(look())
 
 
-def test_a_gateway_that_is_not_registered_any_more_is_let_go_of() -> None:
+def test_the_connection_to_an_unregistered_gateway_is_closed() -> None:
     async def look() -> None:
         answering = Answering("own", PATIENT_S)
         async with listening(stays=True) as port:

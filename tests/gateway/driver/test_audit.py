@@ -1,4 +1,4 @@
-"""The audit: a line for each refusal and each failed login, and no more than a log can take."""
+"""The audit log: a line for each refusal and each failed login, bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
     return lambda: [json.loads(record.getMessage()) for record in caplog.records]
 
 
-def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
+def test_a_refusal_has_user_address_operation_and_resource(lines: Any) -> None:
     AuditLog().denied("alice", "10.0.0.7", "fetch", [READS], 0.0)
 
     (line,) = lines()
@@ -37,10 +37,10 @@ def test_a_refusal_says_who_was_denied_what_from_where(lines: Any) -> None:
     }
 
 
-def test_a_failed_login_says_whose_it_was_meant_to_be_and_from_where(lines: Any) -> None:
+def test_a_failed_login_has_the_claimed_user_and_the_address(lines: Any) -> None:
     # Given
     audit = AuditLog()
-    # When somebody guesses
+    # When a client guesses passwords
     for second in range(3):
         audit.failed_login("10.0.0.7", "authentication_failed", "user 'alice'", float(second))
     # Then
@@ -54,7 +54,7 @@ def test_a_failed_login_says_whose_it_was_meant_to_be_and_from_where(lines: Any)
     }
 
 
-def test_who_asks_again_and_again_writes_one_line_a_minute(lines: Any) -> None:
+def test_repeated_refusals_write_one_line_a_minute(lines: Any) -> None:
     # Given
     audit = AuditLog()
     # When
@@ -64,7 +64,7 @@ def test_who_asks_again_and_again_writes_one_line_a_minute(lines: Any) -> None:
     assert [line.get("again") for line in lines()] == [None, int(AGAIN_S) - 1]
 
 
-def test_names_that_somebody_makes_up_fill_no_log(lines: Any) -> None:
+def test_made_up_names_do_not_fill_the_log(lines: Any) -> None:
     # Given
     audit = AuditLog()
     # When

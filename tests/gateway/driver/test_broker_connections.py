@@ -30,7 +30,7 @@ class Client:
         self.connections.holds(self, self.count)
 
 
-def test_the_first_connection_of_each_client_is_no_further_one() -> None:
+def test_the_first_broker_connection_of_a_client_does_not_count() -> None:
     connections = BrokerConnections(most=4)
     clients = [Client(connections, count, 0) for count in (1, 1, 3, 2)]
     assert connections.further == 3
@@ -62,7 +62,7 @@ def test_an_idle_connection_is_found_however_many_clients_have_none() -> None:
     connections = BrokerConnections(most=2 * LOOKED_AT + 1)
     clients = [Client(connections, 2, idle=0) for _ in range(2 * LOOKED_AT)]
     last = Client(connections, 2, idle=1)
-    # It is not among those that are looked at first
+    # It is not among those that are checked first
     assert not connections.room(clients[0])
     assert any(connections.room(clients[0]) for _ in range(3))
     assert last.count == 1
@@ -150,7 +150,7 @@ def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) ->
         pairs = [socket.socketpair() for _ in range(3)]
         for ours, _ in pairs:
             ours.setblocking(False)
-            gateway.clients.farewells.see_off(ours)
+            gateway.clients.lingering.linger(ours)
         # When a client comes
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         async with asyncio.timeout(5):

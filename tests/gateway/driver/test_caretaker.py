@@ -1,4 +1,4 @@
-"""Which gateways take care of operations that their executors left behind, and what they are told of it."""
+"""Election of the gateways that recover orphans, and their helper process."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_the_first_two_live_gateways_that_can_take_care_do(records: list[Gateway
     assert OrphanRecoveryProcess.elected(records) == who
 
 
-def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(
+def test_recovered_operations_are_logged_and_a_silent_process_is_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said = "operation op-1 was left behind by its executor: undone"
+    said = "operation op-1 was recovered after its executor died: undone"
     changes: list[bool] = []
 
     async def scene() -> None:
@@ -55,5 +55,5 @@ def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_p
 
     asyncio.run(scene())
 
-    assert "it has said nothing for 0.3 s" in caplog.text
+    assert "no output for 0.3 s" in caplog.text
     assert changes[:2] == [False, True]

@@ -1,4 +1,4 @@
-"""Quotas that clients change through gateways which follow a platform: written there, and in force everywhere."""
+"""Quotas that clients change through gateways which follow a platform: stored there, and in force everywhere."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def in_force(gateway: Gateway) -> dict[QuotaEntity, Limits]:
     return {} if quotas is None else dict(quotas.limits)
 
 
-def test_a_quota_that_a_client_sets_stands_on_the_platform_and_is_in_force_at_all_gateways(peopled: World) -> None:
+def test_a_quota_set_by_a_client_is_stored_on_the_platform_and_in_force_at_all_gateways(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
-            # When a user, and by his known name a topic of his, are limited
+            # When a user, and one of the user's topics, get a quota
             said = await altered(
                 first,
                 entry({"user": "alice"}, producer_byte_rate=1000.0),
@@ -81,7 +81,7 @@ def test_a_quota_that_a_client_sets_stands_on_the_platform_and_is_in_force_at_al
     asyncio.run(scenario())
 
 
-def test_what_the_platform_does_not_take_is_told_and_a_look_whether_it_would_changes_nothing(peopled: World) -> None:
+def test_refusals_of_the_platform_reach_the_client_and_validate_only_changes_nothing(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
             for_nobody = entry({"user": "nobody"}, producer_byte_rate=1.0)
@@ -97,7 +97,7 @@ def test_what_the_platform_does_not_take_is_told_and_a_look_whether_it_would_cha
     asyncio.run(scenario())
 
 
-def test_while_the_platform_is_away_nothing_is_changed_and_what_is_in_force_stays(peopled: World) -> None:
+def test_while_the_platform_is_away_quotas_stay_in_force_and_cannot_be_changed(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
             await altered(gateway, entry({"user": "alice"}, producer_byte_rate=1000.0))
@@ -109,7 +109,7 @@ def test_while_the_platform_is_away_nothing_is_changed_and_what_is_in_force_stay
     asyncio.run(scenario())
 
 
-def test_a_platform_that_publishes_no_quotas_takes_none(peopled: World) -> None:
+def test_a_platform_that_publishes_no_quotas_accepts_none(peopled: World) -> None:
     async def scenario() -> None:
         peopled.platform.go_away()
         peopled.platform.publishes_quotas = False

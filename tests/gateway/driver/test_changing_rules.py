@@ -1,4 +1,4 @@
-"""Access rules that clients change through gateways which follow a platform: written there, in force everywhere."""
+"""Access rules that clients change through gateways which follow a platform: stored there, in force everywhere."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def peopled(world: World) -> World:
     return world
 
 
-def test_a_rule_that_a_client_makes_is_in_force_at_the_gateway_that_answers_and_soon_at_all(peopled: World) -> None:
+def test_a_rule_created_by_a_client_is_in_force_at_the_answering_gateway_and_soon_at_all(peopled: World) -> None:
     async def scenario() -> None:
-        peopled.section["read_s"] = 3600  # so that nobody finds it by himself
+        peopled.section["read_s"] = 3600  # so that no gateway finds it by polling
         async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
             # When
             assert await created(first) == {"error_code": 0, "error_message": None}
@@ -87,7 +87,7 @@ def test_a_rule_that_a_client_makes_is_in_force_at_the_gateway_that_answers_and_
     asyncio.run(scenario())
 
 
-def test_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_is_not_asked(peopled: World) -> None:
+def test_a_user_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_gets_no_request(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
             assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -105,7 +105,7 @@ def test_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_is_not_a
         ({"resource_type": 6, "resource_name": "token"}, "resource_type 6"),
     ],
 )
-def test_what_the_platform_does_not_take_is_told_as_by_a_broker_with_its_words(
+def test_refusals_of_the_platform_have_a_brokers_code_and_the_platforms_text(
     peopled: World, fields: dict[str, Any], words: str
 ) -> None:
     async def scenario() -> None:
@@ -118,7 +118,7 @@ def test_what_the_platform_does_not_take_is_told_as_by_a_broker_with_its_words(
     asyncio.run(scenario())
 
 
-def test_while_the_platform_is_away_changes_are_refused_and_done_when_it_is_back(peopled: World) -> None:
+def test_changes_are_refused_while_the_platform_is_away_and_made_when_it_is_back(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
             peopled.platform.go_away()
@@ -127,7 +127,7 @@ def test_while_the_platform_is_away_changes_are_refused_and_done_when_it_is_back
             # Then
             for one in said:
                 assert one["error_code"] == ErrorCode.REQUEST_TIMED_OUT
-                assert "does not answer: ConnectError. Whether the change was made" in one["error_message"]
+                assert "does not answer: ConnectError. It is not known whether the change" in one["error_message"]
             assert lacks(gateway, "alice", "orders")
             # And when it is asked for again
             peopled.platform.begin()
@@ -137,7 +137,7 @@ def test_while_the_platform_is_away_changes_are_refused_and_done_when_it_is_back
     asyncio.run(scenario())
 
 
-def test_a_database_that_is_locked_and_a_token_that_nobody_has_change_nothing(peopled: World) -> None:
+def test_a_locked_database_and_an_unknown_token_change_nothing(peopled: World) -> None:
     async def scenario() -> None:
         async with running(peopled.gateway()) as (gateway,):
             locking = sqlite3.connect(peopled.folder / "platform.db", isolation_level=None)
@@ -155,7 +155,7 @@ def test_a_database_that_is_locked_and_a_token_that_nobody_has_change_nothing(pe
     asyncio.run(scenario())
 
 
-def test_a_platform_that_hangs_keeps_no_more_than_a_few_threads_and_nobody_else(
+def test_a_hanging_platform_blocks_a_few_threads_and_no_other_request(
     peopled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "TIMEOUT_S", 1.0)
@@ -173,7 +173,7 @@ def test_a_platform_that_hangs_keeps_no_more_than_a_few_threads_and_nobody_else(
             assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             said = await asyncio.gather(*asking)
             assert {one["error_code"] for one in said} == {ErrorCode.REQUEST_TIMED_OUT}
-            assert any("has answered nobody" in one["error_message"] for one in said)
+            assert any("answered no change" in one["error_message"] for one in said)
             assert time.monotonic() - began < 25
             hanging.close()
 

@@ -1,4 +1,4 @@
-"""Long composed answers are made beside the event loop, and not again where they would be the same."""
+"""Long composed answers are made in a thread, and reused where they would be equal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def nothing_changes(_wanted: Change) -> Any:
 
 
 class Answers:
-    """Answers every question with what `answer` holds."""
+    """Answers every question with `answer`."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
@@ -61,7 +61,7 @@ class Book:
 
 
 class FakeHost:
-    """A composer, the clients that ask it, and who has made answers."""
+    """A composer, its clients, and the threads that have made answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.clusters = Answers(said(count))
@@ -96,7 +96,7 @@ class FakeHost:
         return decode(METADATA, VERSION, "response", body) if isinstance(body, bytes) else body
 
 
-def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_made_once_for_all_clients_with_equal_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         # When clients ask for all topics at once, and again
@@ -107,9 +107,9 @@ def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch
         assert threading.main_thread().name not in host.makers
         assert all(answer == answers[0] for answer in answers)
         assert len(answers[0]["topics"]) == MANY
-        # And a cluster was asked once for those who came at once
+        # And a cluster was asked once for simultaneous requests
         assert host.clusters.questions <= 3
-        # And who is shown another gateway's nodes is told of them
+        # And a client that is shown another gateway's nodes gets those
         elsewhere = await host.ask(host="gw-1")
         assert {b["host"] for b in elsewhere["brokers"] if b["node_id"] >= 10} == {"gw-1"}
 
@@ -117,9 +117,7 @@ def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch
 
 
 @pytest.mark.parametrize("what", ["clusters", "state", "topology", "bindings"])
-def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
-    monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_a_long_list_is_rebuilt_when_one_of_its_inputs_has_changed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         await host.ask()
@@ -141,7 +139,7 @@ def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
     asyncio.run(scenario())
 
 
-def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_answer_is_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch, count=3)
         await host.ask()
@@ -150,7 +148,7 @@ def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPa
     asyncio.run(scenario())
 
 
-def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_read(
+def test_a_long_request_is_decoded_in_a_thread_and_refused_if_it_is_malformed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -172,7 +170,7 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
     asyncio.run(scenario())
 
 
-def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_a_handler_marks_as_long_runs_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host, makers = FakeHost(monkeypatch), list[str]()
 
@@ -193,7 +191,7 @@ def test_what_a_handler_says_is_long_is_done_beside_the_loop(monkeypatch: pytest
     asyncio.run(scenario())
 
 
-def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_long_describe_requests_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, asked = asyncio.Event(), Counter[str]()
@@ -230,7 +228,7 @@ def test_each_user_has_few_long_describe_requests_under_way(monkeypatch: pytest.
     asyncio.run(scenario())
 
 
-def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_few_metadata_requests_for_large_topics_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         answer, at_once, asked = asyncio.Event(), host.clusters.ask_all, Counter[int]()
@@ -257,9 +255,7 @@ def test_each_user_has_few_metadata_requests_of_large_topics_under_way(monkeypat
 
 
 @pytest.mark.parametrize("count", [1, 300, MANY], ids=["short", "long", "read beside the loop"])
-def test_a_question_counts_for_the_user_who_asks_it_and_one_that_serves_all_users_for_none(
-    monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_a_question_counts_for_its_user_and_a_shared_one_for_none(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     async def scenario() -> None:
         host = FakeHost(monkeypatch)
         await host.ask("alice", names=[f"t{n}" for n in range(count)])
@@ -271,7 +267,7 @@ def test_a_question_counts_for_the_user_who_asks_it_and_one_that_serves_all_user
     asyncio.run(scenario())
 
 
-def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_request(
+def test_a_cluster_that_is_slow_to_answer_a_long_request_delays_no_other_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -288,7 +284,7 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
         monkeypatch.setattr(host.clusters, "ask_all", ask_all)
         waiting = asyncio.create_task(host.ask("other", names=[f"t{n}" for n in range(MANY)]))
         await asyncio.sleep(0.1)
-        # When somebody asks for all topics, then they are told
+        # When a client asks for all topics, then it gets them
         async with asyncio.timeout(5):
             assert len((await host.ask())["topics"]) == MANY
         hangs.set()
@@ -297,7 +293,7 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
     asyncio.run(scenario())
 
 
-def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_of_it(
+def test_a_user_with_many_long_requests_does_not_delay_another_user_by_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -315,16 +311,16 @@ def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_o
     asyncio.run(scenario())
 
 
-def test_whoever_leaves_while_his_long_list_is_made_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_leaves_while_its_long_list_is_made_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        # Given somebody whose list of all topics is being made
+        # Given a client whose list of all topics is being made
         host = FakeHost(monkeypatch)
         leaving = asyncio.create_task(host.ask("leaving"))
         while not host.makers:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        # When he leaves
+        # When it leaves
         leaving.cancel()
-        # Then others are told theirs, whole
+        # Then others get theirs, complete
         async with asyncio.timeout(5):
             assert len((await host.ask())["topics"]) == MANY
 

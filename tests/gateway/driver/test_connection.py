@@ -1,4 +1,4 @@
-"""Connections between real sockets: how they end, and what they still owe then."""
+"""Connections over real sockets: how they end, and the answers that they still owe then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from gateway.process.drains import Drains
 from gateway.process.sockets.connection import STUCK_S, UNLEASED_READ_BYTES
-from gateway.process.sockets.lingering_close import part
+from gateway.process.sockets.lingering_close import close_gracefully
 from gateway.runtime import clock
 from gateway.session.commands import Cause
 from gateway.session.fast import fast_path
@@ -31,16 +31,16 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
     # Given a request in flight
     broker = await asked(host, request(1))
     # When the gateway stops, while the client goes on sending
-    stopping = asyncio.create_task(part({host.connection}, host.farewells))
+    stopping = asyncio.create_task(close_gracefully({host.connection}, host.lingering))
     await asyncio.sleep(0)
     host.sock.send(request(2) * 50)
     await asyncio.sleep(0.05)
     assert not host.ended
     broker.send(answer(1))
-    # Then it gets its answer, and the end of the connection behind it, not a reset
+    # Then it gets its answer, and the end of the connection after it, not a reset
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
     assert await asyncio.to_thread(frame, host.sock) == b""
-    # And what it sent last is in no log
+    # And its last bytes are in no log
     assert await asyncio.to_thread(broker.recv, 100) == b""
     assert host.causes == [Cause.SHUTDOWN]
     host.sock.close()
@@ -54,7 +54,7 @@ async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connectio
     await host.until(lambda: host.connection.session.reading is not None)
     # When it dies with one whole request in flight, and half of another
     host.sock.close()
-    # Then the broker sees the end behind the half, and is awaited for the whole one only
+    # Then the broker sees the end after the half, and is awaited for the complete one only
     assert len(await asyncio.to_thread(_rest, broker)) < 200_001
     assert not host.ended
     broker.send(answer(1))
@@ -87,8 +87,8 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
 
 
 @played
-async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopback) -> None:
-    # Given a request in flight, behind answers that the client does not read
+async def test_a_client_that_takes_no_answers_does_not_hold_up_an_operation(host: Loopback) -> None:
+    # Given a request in flight, after answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
     host.connection.hurry()
@@ -96,7 +96,7 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopba
     # When an operation waits longer than for a moment
     with patch.object(clock, "now", return_value=clock.now() + STUCK_S):
         host.connection.hurry()
-    # Then the client counts as gone, and what brokers say is read to the end
+    # Then the client counts as gone, and brokers' answers are read to the end
     assert not host.connection.session.life.connected
     broker.send(answer(1))
     await host.until(lambda: bool(host.ended))
@@ -130,10 +130,10 @@ async def test_a_write_to_a_broker_that_is_given_up_ends_at_once_and_its_rest_is
 
 
 @played
-async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_cluster_was_sent_holds_the_fence(
+async def test_a_client_is_cut_off_at_once_and_its_requests_to_a_live_cluster_hold_the_fence(
     host: Loopback,
 ) -> None:
-    # Given a batch on its way to the target of an open cut, and another one with which the origin hangs
+    # Given a batch in flight to the target of an open cut, and another one with which the origin hangs
     host.snapshot = state(topic(), revision=2)
     reports = list[tuple[str, ...]]()
     drains = Drains(host.loop, lambda: reports.append(drains.drained))
@@ -148,7 +148,7 @@ async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_clus
     target = host.brokers[1]
     target.setblocking(True)
     await asyncio.to_thread(frame, target)
-    # When a fence stands, whose operation gives the origin up
+    # When a fence stands, whose operation takes the origin for dead
     host.snapshot = state(topic(fence=Fence(operation="op", taken_for_dead="east")), revision=3)
     drains.follow(3, host.snapshot.fences.scopes, [host.connection])
     host.connection.give_up("east")
@@ -163,13 +163,13 @@ async def test_a_client_that_is_cut_off_sees_it_at_once_and_what_the_living_clus
 
 
 @played
-async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_given_before_the_lease_is_back(
+async def test_an_answer_read_after_a_process_stop_waits_until_the_lease_is_back(
     host: Loopback,
 ) -> None:
     # Given a request in flight when the process is stopped for longer than its lease
     broker = await asked(host, request(1))
     host.shared.lease.valid_until = clock.now()
-    # When it goes on, and reads the answer before it knows anything
+    # When it continues, and reads the answer before anything else
     broker.send(answer(1))
     await host.until(lambda: bool(host.without_lease))
     host.sock.setblocking(False)
@@ -191,7 +191,7 @@ async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
         session.shared.lease.valid_until = clock.now()
         return decided
 
-    # When it goes on
+    # When it continues
     with patch.object(where, name, stopped):
         host.sock.send(request(2))
         await host.until(lambda: bool(host.causes))
@@ -201,19 +201,19 @@ async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
 
 
 @played
-async def test_what_was_decided_under_the_lease_is_not_sent_when_the_process_goes_on_after_it(host: Loopback) -> None:
+async def test_a_write_decided_under_a_lease_is_not_sent_after_the_lease_has_run_out(host: Loopback) -> None:
     await stopped_behind(host, fast_path, "requests")
 
 
 @played
-async def test_nor_is_it_where_nothing_was_like_it(host: Loopback) -> None:
+async def test_a_write_without_a_cached_decision_is_not_sent_after_the_lease_has_run_out(host: Loopback) -> None:
     with patch.object(fast_path, "requests", lambda *_: 0):
         await stopped_behind(host, Session, "receive")
 
 
 @played
-async def test_of_records_that_wait_for_the_lease_little_is_kept(host: Loopback) -> None:
-    # Given a reader, and a broker that has a megabyte for him when the lease is lost
+async def test_little_is_read_of_records_that_wait_for_the_lease(host: Loopback) -> None:
+    # Given a reader, and a broker that has a megabyte for it when the lease is lost
     body = encode(FETCH, 12, "request", fetch(("orders", 0, 5)))
     broker = await asked(host, encode_request(FETCH, 12, 1, "app", body))
     host.shared.lease.valid_until = clock.now()
@@ -228,7 +228,7 @@ async def test_of_records_that_wait_for_the_lease_little_is_kept(host: Loopback)
     # When it is back
     host.shared.lease.renew(clock.now() + 0.001, 10.0)
     host.without_lease[0].lease_is_back()
-    # Then he gets all of it
+    # Then the reader gets all of it
     host.sock.setblocking(True)
     assert await asyncio.to_thread(frame, host.sock) == given
     await sending
@@ -243,7 +243,7 @@ def _readable(sock: Any) -> bytes:
 
 
 @played
-async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_under_the_next_one(
+async def test_bytes_unsent_when_the_lease_was_lost_are_not_sent_under_the_next_lease(
     host: Loopback,
 ) -> None:
     # Given a write of which the broker's socket takes a part only
@@ -264,13 +264,13 @@ async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_
     host.shared.lease.revoke()
     host.shared.lease.renew(clock.now(), 10.0)
     taken = len(await asyncio.to_thread(_rest, broker))
-    # Then the rest is not sent: what was never sent whole is never executed
+    # Then the rest is not sent: a broker never executes an incomplete request
     assert taken < sent
     assert host.causes == [Cause.LEASE_LOST]
 
 
 @played
-async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_is_under_way_on_it(
+async def test_a_broker_connection_whose_login_ends_soon_is_closed_when_it_is_idle(
     host: Loopback,
 ) -> None:
     # Given a login that is good for half a second, and a request in flight at its end
@@ -283,20 +283,20 @@ async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_i
     assert await asyncio.to_thread(frame, host.sock) == answer(1)
     # Then the broker sees the end of the connection before it has a reason to end it
     assert await asyncio.to_thread(broker.recv, 100) == b""
-    # And the client's next request goes by another one
+    # And the client's next request uses another one
     host.sock.send(request(2))
     await host.until(lambda: len(host.brokers) == 2)
     host.brokers[1].setblocking(True)
     assert await asyncio.to_thread(frame, host.brokers[1]) == request(2)
     host.brokers[1].send(answer(2))
     assert await asyncio.to_thread(frame, host.sock) == answer(2)
-    # And one on which nothing is under way at that time is left at once
+    # And one that is idle at that time is closed at once
     assert await asyncio.to_thread(host.brokers[1].recv, 100) == b""
     assert not host.ended
 
 
 @played
-async def test_a_brokers_connection_over_which_something_went_without_an_answer_is_not_left(host: Loopback) -> None:
+async def test_a_broker_connection_with_an_unanswerable_request_is_not_closed(host: Loopback) -> None:
     host.good_for_s = 0.1
     await asked(host, request(1, acks=0))
     await asyncio.sleep(0.2)
@@ -304,7 +304,7 @@ async def test_a_brokers_connection_over_which_something_went_without_an_answer_
 
 
 @played
-async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no_later_one_with_it(
+async def test_a_broken_connection_does_not_end_the_one_that_replaces_it(
     host: Loopback,
 ) -> None:
     # Given two writes to an open cut, which the origin answers when the first has no time left to look for its target
@@ -324,7 +324,7 @@ async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no
     # When the target's connection breaks just then: the first write fails, and the end is read before that is looked at
     origin.send(answer(2, CUT + 1) + answer(3, CUT + 2))
     host.brokers[1].close()
-    # Then the second one goes by another connection, whose answer is awaited
+    # Then the second one uses another connection, whose answer is awaited
     await host.until(lambda: len(host.brokers) == 3)
     await asyncio.to_thread(_taken, host.brokers[2])
     assert host.connection.session.holds_back(*SCOPE, since=3)
@@ -338,10 +338,10 @@ async def test_a_connection_whose_end_is_read_while_a_write_to_it_fails_takes_no
 
 
 @played
-async def test_a_client_that_does_not_take_the_last_of_a_session_that_is_over_holds_no_operation_up(
+async def test_a_client_that_takes_no_answers_of_an_ended_session_does_not_hold_up_an_operation(
     host: Loopback,
 ) -> None:
-    # Given a session that ended with a write in flight, behind answers that the client does not read
+    # Given a session that ended with a write in flight, after answers that the client does not read
     broker = await asked(host, request(1))
     host.connection.client.send(b"x" * 10_000_000)
     broker.send(answer(99))

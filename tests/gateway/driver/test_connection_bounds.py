@@ -26,7 +26,7 @@ def buffered_bytes(connection: ClientConnection) -> int:
     return sum(map(len, connection.client.pending)) + len(connection.session.carry)
 
 
-def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
+def test_answers_are_not_made_for_a_client_that_does_not_read() -> None:
     async def scenario() -> None:
         # Given a client that asks for the versions a hundred thousand times, and reads nothing
         host = FakeHost()

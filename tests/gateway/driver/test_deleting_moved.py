@@ -1,4 +1,4 @@
-"""Moved topics that clients delete: a gateway writes the wish down, and answers when somebody has fulfilled it."""
+"""Moved topics that clients delete: a gateway stores a request, and answers when a caretaker has executed it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World:
         self.refreshed = False
 
     def delete(self, then: Callable[[DeletionRequest], None], wait_ms: int = 5000) -> tuple[int, str | None]:
-        """What its client is told. `then`: what becomes of the request."""
+        """The client's answer. `then` handles the request."""
 
         async def refresh() -> None:
             self.refreshed = True
@@ -53,7 +53,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World()
 
 
-def test_a_client_is_answered_when_its_topic_is_deleted_and_its_gateway_knows(world: World) -> None:
+def test_a_client_is_answered_when_its_topic_is_deleted_and_its_gateway_has_seen_that(world: World) -> None:
     def delete(request: DeletionRequest) -> None:
         assert (request.user, request.gateway) == ("alice", "gw-1")
         world.view = View(2)
@@ -64,7 +64,7 @@ def test_a_client_is_answered_when_its_topic_is_deleted_and_its_gateway_knows(wo
 
 
 @pytest.mark.parametrize(("refused", "code"), [("asked", POLICY), ("away", TIMED_OUT)])
-def test_a_client_is_told_why_its_topic_cannot_be_deleted(world: World, refused: str, code: int) -> None:
+def test_a_client_gets_the_reason_why_its_topic_cannot_be_deleted(world: World, refused: str, code: int) -> None:
     def refuse(request: DeletionRequest) -> None:
         world.store.request_deletion(request.changed(refused=refused, why="cluster west does not answer"))
 
@@ -72,14 +72,14 @@ def test_a_client_is_told_why_its_topic_cannot_be_deleted(world: World, refused:
     assert world.store.requested_deletions() == []
 
 
-def test_a_client_whose_time_is_up_is_told_that_the_deletion_goes_on(world: World) -> None:
+def test_a_client_gets_a_timeout_while_the_deletion_goes_on(world: World) -> None:
     code, why = world.delete(lambda _: None, wait_ms=50)
 
     assert (code, "goes on" in (why or "")) == (TIMED_OUT, True)
     assert [one.name for one in world.store.requested_deletions()] == ["orders"]
 
 
-def test_a_topic_that_some_cluster_still_has_is_not_told_to_be_deleted(world: World) -> None:
+def test_a_topic_that_some_cluster_still_has_is_not_reported_as_deleted(world: World) -> None:
     code, why = world.delete(lambda request: world.store.settle_deletion(request.name))
 
     assert (code, "status --check" in (why or "")) == (TIMED_OUT, True)

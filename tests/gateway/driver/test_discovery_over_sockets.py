@@ -1,4 +1,4 @@
-"""A whole gateway before brokers of a few words: what it tells of clusters that do not answer, and of real brokers."""
+"""A whole gateway with minimal brokers: its answers for clusters that are away, and the names of real brokers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def metadata(port: int, *topics: str) -> dict[str, Any]:
         connection.close()
 
 
-def test_a_gateway_that_starts_while_a_cluster_is_away_tells_what_was_recorded_of_it(
+def test_a_gateway_that_starts_while_a_cluster_is_away_serves_its_recorded_topics(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

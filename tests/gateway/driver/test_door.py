@@ -1,4 +1,4 @@
-"""Who may come in, how many at once, for how long without a name, and what is said of it."""
+"""Admission: how many connections at once, how long without a login, and what the log shows of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kit.own_gateway import free_port
 
 
 class Loop:
-    """Knows who is read, and calls later what the test lets it call."""
+    """Records the readers, and calls callbacks when the test allows it."""
 
     def __init__(self) -> None:
         self.read: dict[int, Callable[[], None]] = {}
@@ -104,7 +104,7 @@ def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
     asyncio.run(scenario())
 
 
-def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
+def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
     async def scenario() -> None:
         # Given newcomers of whom as many wait as may
         busy, came = [True], list[socket.socket]()
@@ -116,7 +116,7 @@ def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
         clients = [socket.create_connection(address) for _ in range(40)]
         await asyncio.sleep(0.05)
         assert not came
-        # Then they are taken when those before them were read
+        # Then they are accepted when those before them were read
         busy[0] = False
         await asyncio.sleep(0.2)
         assert len(came) == len(clients)
@@ -127,22 +127,22 @@ def test_while_many_wait_to_be_read_the_next_ones_wait_in_the_kernel() -> None:
     asyncio.run(scenario())
 
 
-def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
+def test_clients_that_do_not_log_in_make_room_for_others() -> None:
     logins = Logins[str](2, 30.0)
     logins.came("idle", 100.0)
     logins.came("app", 100.5)
-    # A crowd waits its turn, and as soon as the first has overstayed it goes
+    # Many wait, and the first is ended as soon as it has overstayed
     assert logins.room(100.6) == (False, None)
     logins.entered("app")
     assert logins.room(100.6) == (True, None)
     logins.came("other", 100.7)
     assert logins.room(100.0 + HURRY_S) == (True, "idle")
-    # Nobody stays for ever, however few there are
+    # All are ended in time, however few there are
     assert logins.overdue(129.9) == []
     assert logins.overdue(130.0) == ["idle"]
 
 
-def test_lines_of_one_kind_are_counted_where_they_are_not_written() -> None:
+def test_suppressed_log_lines_are_counted_by_kind() -> None:
     damped = LogRateLimiter(most=3, per_s=10.0)
     assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
     assert damped.lets("b", 104.0)
@@ -158,15 +158,15 @@ def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> N
 
 
 @pytest.mark.parametrize(("limit", "wanted"), [(1024, 10_000), (20_512, 10_000), (65_536, 10_000), (7, 1)])
-def test_clients_and_what_they_have_beside_their_two_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
+def test_clients_and_their_further_sockets_leave_descriptors_for_the_gateway(limit: int, wanted: int) -> None:
     clients = min(wanted, descriptors.connections(limit))
-    beside = descriptors.beside(limit, clients)
-    own = limit - 2 * clients - sum(beside)
+    left = descriptors.divide(limit, clients)
+    own = limit - 2 * clients - sum(left)
     assert own >= min(256, limit // 8)
-    assert beside.brokers >= 3 * beside.leaving > 0 or limit < 64
+    assert left.brokers >= 3 * left.leaving > 0 or limit < 64
 
 
-def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
+def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     async def scenario() -> None:
@@ -187,14 +187,14 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
         )
         gateway = Gateway(config, MemoryStore(), "test")
         await gateway.start()
-        # When somebody connects, and says nothing
+        # When a client connects, and sends nothing
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(0.1)
         assert len(gateway.clients.logins) == len(gateway.clients.open) == 1
         async with asyncio.timeout(5):
             while gateway.clients.open:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        # Then he is gone, and the limit is the one that the process has
+        # Then its connection is ended, and the limit fits the process
         assert gateway.clients.ended == {"not_authenticated": 1}
         assert gateway.clients.most == 384
         assert (gateway.clients.brokers.most, gateway.clients.most_leaving) == (96, 32)
@@ -205,17 +205,17 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
     asyncio.run(scenario())
 
 
-def test_nobody_has_more_connections_than_his_share_and_half_is_kept_for_the_others() -> None:
+def test_a_user_has_no_more_connections_than_the_share_and_half_is_kept_for_others() -> None:
     shares = ConnectionShares()
-    # Given a user who has as many as he may have
+    # Given a user with as many connections as allowed
     assert [shares.admit(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]
-    # Then another one still gets in, and so does he when one of his has gone
+    # Then another user still gets in, and so does the first one when a connection has ended
     assert shares.admit("d", "modest", 2)
     shares.release("c")
     assert not shares.admit("c", "greedy", 2)
     shares.release("a")
     assert shares.admit("c", "greedy", 2)
-    # And who says later who he is is no longer counted as nobody
+    # And a user who logs in later is no longer counted as anonymous
     assert shares.admit("e", "anonymous", 1)
     assert shares.admit("e", "modest", 2)
     assert shares.admit("f", "anonymous", 1)
@@ -264,11 +264,11 @@ def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> Non
 
         # When one of them connects again and again
         greedy = [await stays("greedy") for _ in range(5)]
-        # Then he has half of them, and there is room for the other
+        # Then that user has half of them, and there is room for the other
         assert greedy == [True, True, False, False, False]
         assert [await stays("modest") for _ in range(3)] == [True, True, False]
         assert gateway.clients.ended == {"too_many": 4}
-        # And when one of his has gone he may have another
+        # And when one of those has ended another may be opened
         clients[0].close()
         async with asyncio.timeout(5):
             while len(gateway.clients.open) == 4:  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""Fences and transaction fences are drained each by itself."""
+"""Fences and transaction fences are drained separately."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ha_core.model import Fence, Topic, View
 FENCE = Fence(operation="op")
 WITHOUT_EAST = Fence(operation="op", taken_for_dead="east")
 NO_LOOP = cast(asyncio.AbstractEventLoop, None)
-"""Nobody is hurried."""
+"""No connection is hurried."""
 
 
 class Client:
-    """A connection whose session says what it holds back."""
+    """A connection whose session holds back operations as the test wants."""
 
     def __init__(self) -> None:
         self.session: Any = self
@@ -48,7 +48,7 @@ def follow(drains: Drains, state: View, connection: ClientConnection) -> None:
     drains.progressed(connection)
 
 
-def test_a_fence_in_place_of_a_transaction_fence_waits_for_what_that_one_did_not_wait_for() -> None:
+def test_a_fence_that_replaces_a_transaction_fence_is_drained_again() -> None:
     # Given a client in a transaction, with a record of its own in flight besides
     client, reports = Client(), []
     client.writes = client.transactions = frozenset({b"orders"})
@@ -59,7 +59,7 @@ def test_a_fence_in_place_of_a_transaction_fence_waits_for_what_that_one_did_not
     assert drains.drained == ()
     client.transactions = frozenset()
     drains.progressed(connection)
-    # Then that is said, and the fence waits for the record
+    # Then that is reported, and the fence waits for the record
     assert reports == [("op",)]
     follow(drains, view(fence=FENCE), connection)
     assert drains.drained == ()
@@ -79,7 +79,7 @@ def test_a_client_that_is_gone_keeps_no_transaction_fence_waiting() -> None:
 
 
 @pytest.mark.parametrize(("fence", "drained"), [(WITHOUT_EAST, ()), (FENCE, ("op",))])
-def test_an_answer_that_is_not_given_holds_the_fence_of_an_operation_that_takes_its_cluster_for_dead(
+def test_an_unsent_answer_holds_the_fence_of_an_operation_that_takes_its_cluster_for_dead(
     fence: Fence, drained: tuple[str, ...]
 ) -> None:
     client = Client()
@@ -89,7 +89,7 @@ def test_an_answer_that_is_not_given_holds_the_fence_of_an_operation_that_takes_
     assert drains.drained == drained
 
 
-def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty clients with a write in flight, each of which takes longer to look after than a slice
     monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.01)
     monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
@@ -120,7 +120,7 @@ def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypa
 
 
 class Waiting(Client):
-    """One whose session waits for a cluster."""
+    """A client whose session waits for a cluster."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class Waiting(Client):
 
 
 @pytest.mark.parametrize(("fence", "given_up"), [(WITHOUT_EAST, {"east"}), (FENCE, set())])
-def test_what_waits_for_a_cluster_that_is_taken_for_dead_is_given_up_after_a_moment_and_not_before(
+def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_moment(
     monkeypatch: pytest.MonkeyPatch, fence: Fence, given_up: set[str]
 ) -> None:
     monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.005)
@@ -161,6 +161,6 @@ def test_what_waits_for_a_cluster_that_is_taken_for_dead_is_given_up_after_a_mom
         keeping.cancel()
 
     asyncio.run(scenario())
-    # Then who waits there does not any more, if the operation does without that cluster, and nobody else is touched
+    # Then the waiting client is cut off if the operation takes its cluster for dead, and no other client is touched
     assert set(writing.given_up) == given_up
     assert other.given_up == []

@@ -1,4 +1,4 @@
-"""What is composed for a client that has gone."""
+"""Composed requests of clients that have gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ha_core.wire import ApiKey
 from stack.memory_store import MemoryStore
 
 
-def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carried_to_its_end(
+def test_reads_end_with_their_connection_and_changes_are_completed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -57,12 +57,12 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
         ):
             gateway.fulfil(connection, Compose(token, key, 1, identity, {}))
         await asyncio.sleep(0)
-        # When one of them goes
+        # When one of them disconnects
         gone.end(Cause.CLIENT_LEFT)
         await asyncio.sleep(0.01)
-        # Then nobody works any more on what it only wanted to know
+        # Then its reads are no longer worked on
         assert ends == [(1, "left")]
-        # And what it wanted to have done is done, as is what the other asks
+        # And its changes are completed, as are the other's requests
         slow.set()
         await asyncio.sleep(0.01)
         assert ends == [(1, "left"), (2, "done"), (3, "done")]
@@ -74,7 +74,7 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
     asyncio.run(scenario())
 
 
-def test_nothing_is_kept_of_what_is_done_and_a_stop_ends_all_that_is_left() -> None:
+def test_finished_work_is_forgotten_and_a_stop_cancels_the_rest() -> None:
     async def scenario() -> None:
         errands = Errands(asyncio.get_running_loop())
         for completes in (True, False):

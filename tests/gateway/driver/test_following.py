@@ -1,4 +1,4 @@
-"""A new snapshot holds from its first moment on, and costs each connection what it uses of it."""
+"""A new snapshot holds at once, and costs each connection only the topics that it uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mapped(name: str, fence: Fence | None = None) -> Topic:
 
 
 class Unread(dict[str, Topic]):
-    """Topics by name, that nobody is to go through."""
+    """Topics by name, which must not be iterated."""
 
     def __iter__(self) -> Iterator[str]:
         raise AssertionError("all topics are gone through")
@@ -50,16 +50,16 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
     talk.ask(PRODUCE, 7, produce("t2", acks=1))
     talk.ask(FETCH, 6, fetch("t0"))
     assert talk.answers() == []
-    # When revisions come of which nobody may go through all topics
+    # When revisions come whose topics must not be iterated
     for revision in range(2, 5):
         state = many(revision)
         talk.terms.follow(state.view, talk.now, ["t1"])
         talk.take(talk.session.follow(state, talk.now))
-    # Then what was held goes out nevertheless
+    # Then the held answer goes out nevertheless
     assert talk.answers()[0]["responses"][0]["partition_responses"][0]["error_code"] != 0
 
 
-def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
+def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
     terms = WriterEpochs()
     terms.follow(View(1, topics={"t": mapped("t")}), 100.0)
     moved = Topic(
@@ -76,13 +76,13 @@ def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
     assert not terms.watched((b"t", 0), 1, 7, 261.0)
 
 
-def test_news_of_topics_that_nobody_writes_to_do_not_pile_up_and_are_not_gone_through_all_at_once() -> None:
-    # Given topics that every revision changes, and to which nobody writes
+def test_changes_of_topics_without_producers_are_bounded_and_caught_up_in_slices() -> None:
+    # Given topics that every revision changes, without producers
     terms = WriterEpochs()
     topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
     # When revisions come
     named = [terms.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
-    # Then somebody is told which to go through, one at a time
+    # Then topics to catch up are returned in slices
     assert named == [[]] * 7 + [[b"t0", b"t1", b"t2"]] * 2
     for name in named[-1]:
         terms.catch_up(name)
@@ -100,7 +100,7 @@ def fetch(topic: str) -> dict[str, Any]:
     return {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1, "topics": [{"topic": topic, "partitions": partitions}]}
 
 
-def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody_has_told_the_session() -> None:
+def test_every_request_is_decided_on_the_newest_state_even_before_the_sweep_reaches_its_session() -> None:
     async def scenario() -> None:
         # Given a connection, and a fence that its turn has not come to follow yet
         host = FakeHost()
@@ -121,7 +121,7 @@ def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody
     asyncio.run(scenario())
 
 
-def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_lets_the_loop_run_in_between_and_leaves_no_connection_out(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty connections of which each takes longer than a turn
     monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
     turns: list[Callable[[], None]] = []
@@ -144,6 +144,6 @@ def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatc
     assert len(turns) == 1
     while turns:
         turns.pop()()
-    # Then those who had waited come first, and all have followed since
+    # Then the waiting ones come first, and all have followed since
     assert seen == [*range(10), *range(10, 20), *range(10)]
     assert following_all.done

@@ -1,4 +1,4 @@
-"""A gateway knows what lies in the copies while somebody reads from them, and forgets what nobody confirms."""
+"""A gateway knows positions in copies while bindings read from them, and forgets unconfirmed ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Followed:
         return self._read()
 
     def ends(self) -> list[int]:
-        """Of what is known after one more look."""
+        """Known positions after one more look."""
         asyncio.run(self._following.look())
         return [told.known.end for told in self.copies.told.values()]
 
@@ -51,8 +51,8 @@ def followed(store: MemoryStore) -> Followed:
     return Followed(store)
 
 
-def test_what_is_told_is_followed_until_it_is_not_told_any_more(store: MemoryStore, followed: Followed) -> None:
-    # Given a task that tells what it has copied
+def test_reported_positions_are_followed_until_the_reports_end(store: MemoryStore, followed: Followed) -> None:
+    # Given a task that reports its positions
     assert followed.ends() == []
     task = store.register(copies_of(0, 5))
     assert followed.ends() == [5]
@@ -66,7 +66,7 @@ def test_what_is_told_is_followed_until_it_is_not_told_any_more(store: MemorySto
     assert followed.ends() == []
 
 
-def test_what_has_not_changed_is_the_same_so_that_nothing_is_composed_again(
+def test_unchanged_positions_are_the_same_objects_so_that_no_answer_is_rebuilt(
     store: MemoryStore, followed: Followed
 ) -> None:
     store.register(copies_of(0, 5))
@@ -79,16 +79,16 @@ def test_what_has_not_changed_is_the_same_so_that_nothing_is_composed_again(
 @pytest.mark.parametrize(
     "view", [View(2, mirrors=READS.mirrors), View(2, bindings=READS.bindings)], ids=["no reader", "no mirror"]
 )
-def test_nobody_is_asked_while_nobody_reads_from_copies(store: MemoryStore, followed: Followed, view: View) -> None:
+def test_positions_are_not_polled_while_no_binding_reads_from_copies(
+    store: MemoryStore, followed: Followed, view: View
+) -> None:
     store.register(copies_of(0, 5))
     assert followed.ends() == [5]
     followed.view, followed.fails = view, True
     assert followed.ends() == []
 
 
-def test_what_is_known_outlives_a_short_absence_of_zookeeper_and_no_long_one(
-    store: MemoryStore, followed: Followed
-) -> None:
+def test_positions_outlive_a_short_absence_of_zookeeper_and_no_long_one(store: MemoryStore, followed: Followed) -> None:
     store.register(copies_of(0, 5))
     assert followed.ends() == [5]
     followed.fails, followed.now = True, TRUSTED_S

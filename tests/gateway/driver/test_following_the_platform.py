@@ -1,4 +1,4 @@
-"""Whole gateways that follow a platform over HTTP: its users and rules are theirs, also while it is away."""
+"""Whole gateways that follow a platform over HTTP: they apply its users and rules, also while it is away."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, Pl
 from tests.gateway.driver.platform_world import PASSWORD, SOON_S, World, connect, lacks, logs_in, reads, running, soon
 
 STRANGE_TOKEN = "x" * 40
-"""That nobody has."""
+"""A token of no gateway."""
 
 
 def test_users_and_rules_are_those_of_the_platform_at_every_gateway_and_follow_its_changes(world: World) -> None:
@@ -75,7 +75,7 @@ def test_a_deleted_users_connections_end_and_those_of_one_with_a_new_password_do
     asyncio.run(scenario())
 
 
-def test_while_the_platform_is_away_all_stays_in_force_and_it_is_said_how_old_that_is(world: World) -> None:
+def test_while_the_platform_is_away_its_state_stays_in_force_and_its_age_is_shown(world: World) -> None:
     async def scenario() -> None:
         # Given
         world.platform.put_user("alice", PASSWORD)
@@ -108,7 +108,7 @@ def metric(gateway: Gateway, name: str, cache: str) -> float:
     return float(found.removeprefix(start))
 
 
-def test_a_gateway_that_starts_while_the_platform_is_away_goes_on_with_what_was_in_force(world: World) -> None:
+def test_a_gateway_that_starts_while_the_platform_is_away_continues_with_the_stored_state(world: World) -> None:
     async def scenario() -> None:
         # Given
         world.platform.put_user("alice", PASSWORD)
@@ -124,7 +124,7 @@ def test_a_gateway_that_starts_while_the_platform_is_away_goes_on_with_what_was_
             assert reads(gateway, "alice", "orders")
             assert not gateway.unready
             await soon(lambda: metric(gateway, "platform_unreadable", "rules") == 1, "it is seen")
-            # And what it is missing comes as soon as the platform is back
+            # And it catches up as soon as the platform is back
             world.platform.delete_user("alice")
             world.platform.begin()
             await soon(partial(lacks, gateway, "alice", "orders"), "the rule has gone")
@@ -132,7 +132,7 @@ def test_a_gateway_that_starts_while_the_platform_is_away_goes_on_with_what_was_
     asyncio.run(scenario())
 
 
-def test_a_gateway_that_has_never_read_anything_lets_nobody_in_and_says_what_it_waits_for(world: World) -> None:
+def test_a_gateway_without_any_state_of_the_platform_serves_no_client_and_says_why(world: World) -> None:
     async def scenario() -> None:
         # Given no platform
         world.platform.put_user("alice", PASSWORD)
@@ -199,7 +199,7 @@ def test_a_second_gateway_with_the_same_id_does_not_start_and_the_first_goes_on(
     asyncio.run(scenario())
 
 
-def test_a_token_that_was_replaced_in_its_file_is_taken_without_a_restart(world: World) -> None:
+def test_a_token_replaced_in_its_file_is_used_without_a_restart(world: World) -> None:
     async def scenario() -> None:
         # Given
         world.platform.put_user("alice", PASSWORD)
@@ -219,7 +219,7 @@ def test_a_token_that_was_replaced_in_its_file_is_taken_without_a_restart(world:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_over_tls_only_a_platform_is_believed_that_the_authority_vouches_for(
+def test_over_tls_only_a_platform_with_a_certificate_of_the_authority_is_used(
     world: World, tmp_path: Path, trusted: bool
 ) -> None:
     async def scenario() -> None:
@@ -246,8 +246,8 @@ def test_over_tls_only_a_platform_is_believed_that_the_authority_vouches_for(
     asyncio.run(scenario())
 
 
-def test_neither_tokens_nor_keys_are_in_what_a_gateway_says(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    # Given everything that a gateway says while all goes well, and while it does not
+def test_no_output_of_a_gateway_has_tokens_or_keys(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    # Given all output of a gateway while all goes well, and while it does not
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
 

@@ -1,4 +1,4 @@
-"""TLS with clients: who is let in, who is not, what is said of it, and what it costs the others."""
+"""TLS with clients: admission, refusals, log lines, and the cost for other clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("said")
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether the client is told nothing more."""
+    """Whether the connection has ended for the client."""
     try:
         return not client.recv(1)
     except OSError:
@@ -39,7 +39,7 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_over_tls_comes_in_and_is_nobody_in_particular(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_a_client_over_tls_without_a_certificate_is_anonymous(tmp_path: Path, version: ssl.TLSVersion) -> None:
     async def scenario(port: TlsPort) -> None:
         client = await port.shake(port.trusting(maximum_version=version))
         await port.until(lambda: port.came)
@@ -61,7 +61,7 @@ def test_a_client_over_tls_comes_in_and_is_nobody_in_particular(tmp_path: Path, 
         (b"SSH-2.0-OpenSSH\r\n", "other", "neither TLS nor anything known"),
     ],
 )
-def test_what_is_no_tls_is_named_in_one_line_counted_and_hung_up_on(
+def test_another_protocol_than_tls_is_named_in_one_line_counted_and_closed(
     tmp_path: Path, said: pytest.LogCaptureFixture, data: bytes, spoken: str, words: str
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -91,7 +91,7 @@ def test_tls_below_1_2_is_refused(tmp_path: Path, said: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("case", ["authority", "name"])
-def test_a_client_that_does_not_trust_the_gateway_is_told_of(
+def test_a_client_that_does_not_trust_the_gateway_is_logged(
     tmp_path: Path, said: pytest.LogCaptureFixture, case: str
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -115,7 +115,7 @@ def shown(
     return context
 
 
-def test_a_certificate_says_who_its_bearer_is(tmp_path: Path) -> None:
+def test_a_certificate_names_its_user(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         client = await port.shake(shown(port, "orders"))
         await port.until(lambda: port.came)
@@ -125,7 +125,7 @@ def test_a_certificate_says_who_its_bearer_is(tmp_path: Path) -> None:
     played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
 
-def test_a_certificate_that_no_rule_speaks_of_makes_nobody_a_user_and_is_named(
+def test_a_certificate_without_a_rule_names_no_user_and_is_logged(
     tmp_path: Path, said: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -143,11 +143,11 @@ def test_a_certificate_that_no_rule_speaks_of_makes_nobody_a_user_and_is_named(
     ("case", "words"),
     [
         ("none", "showed no certificate"),
-        ("foreign", "the client's certificate is not taken"),
+        ("foreign", "the client's certificate is not accepted"),
         ("expired", "certificate has expired"),
     ],
 )
-def test_who_shows_no_good_certificate_is_refused(
+def test_a_client_without_a_valid_certificate_is_refused(
     tmp_path: Path, said: pytest.LogCaptureFixture, case: str, words: str
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -167,7 +167,7 @@ def test_who_shows_no_good_certificate_is_refused(
     played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
 
-def test_a_certificate_that_has_expired_since_is_not_taken_up_again_with_its_session(
+def test_a_session_is_not_resumed_after_its_certificate_has_expired(
     tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -196,7 +196,7 @@ def test_a_certificate_that_has_expired_since_is_not_taken_up_again_with_its_ses
     played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
 
-def test_who_begins_a_handshake_and_stops_is_ended_in_time_and_makes_room_before(
+def test_an_unfinished_handshake_ends_in_time_and_makes_room_before_that(
     tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -256,7 +256,7 @@ def test_a_handshake_that_comes_byte_by_byte_succeeds(tmp_path: Path) -> None:
     played(tmp_path, scenario)
 
 
-def test_who_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path: Path) -> None:
+def test_a_client_that_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         port.connect().close()
         half = port.connect()
@@ -269,7 +269,7 @@ def test_who_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path: Path) ->
     played(tmp_path, scenario)
 
 
-def test_new_files_are_shown_to_those_who_come_now_and_broken_ones_to_nobody(
+def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(port: TlsPort) -> None:
@@ -294,7 +294,7 @@ def test_new_files_are_shown_to_those_who_come_now_and_broken_ones_to_nobody(
         # When the key is there, too
         os.replace(new.key, port.own.key)
         await asyncio.sleep(LOOK_EVERY_S + 0.1)
-        # Then whoever comes now sees the new one, and whoever was there is served
+        # Then new clients see the new one, and connected ones are served
         assert await serial() != first
         port.came[0].sock.send(b"still here")
         assert await asyncio.to_thread(before.recv, 100) == b"still here"
@@ -305,7 +305,7 @@ def test_new_files_are_shown_to_those_who_come_now_and_broken_ones_to_nobody(
 
 def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(port: TlsPort) -> None:
-        # Given others, who have something to do whenever a handshake has had its turn
+        # Given other work, which is due whenever a handshake has had its turn
         turns: list[str] = []
         step = port.handshakes._step
 
@@ -336,7 +336,7 @@ async def pair(port: TlsPort, context: ssl.SSLContext | None = None) -> tuple[Ar
     return port.came[0], client
 
 
-def test_renegotiation_is_not_done(tmp_path: Path) -> None:
+def test_renegotiation_is_disabled(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         ours, client = await pair(port, port.trusting(maximum_version=ssl.TLSVersion.TLSv1_2))
         assert ours.sock.context.options & ssl.OP_NO_RENEGOTIATION  # type: ignore[attr-defined]

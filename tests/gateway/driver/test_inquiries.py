@@ -1,4 +1,4 @@
-"""Look-ups that sessions ask for are carried out once at a time, and all sessions learn what they come to."""
+"""Look-ups for sessions run once at a time, and all sessions learn their results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wanted(number: int = 7) -> EarlierBatch:
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_all_sessions(away: bool) -> None:
+def test_a_look_up_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(away: bool) -> None:
     brokers, recalled = Brokers(), DuplicateOffsets()
     brokers.away = away
 
@@ -77,7 +77,7 @@ def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_a
     assert recalled.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
 
 
-def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> None:
+def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
     brokers, raised = Brokers(), list[Any]()
     damaged = Topic(name="orders", writer="west", partitions={0: STAYS[:2]})
 
@@ -94,7 +94,7 @@ def test_a_look_up_in_a_map_that_is_damaged_asks_nobody_and_raises_nothing() -> 
     assert (brokers.asked, raised) == ([], [])
 
 
-def test_only_so_many_look_ups_run_at_once() -> None:
+def test_concurrent_look_ups_are_bounded() -> None:
     brokers, recalled = Brokers(), DuplicateOffsets()
 
     async def play() -> None:
@@ -128,7 +128,7 @@ def test_a_look_up_waits_for_no_other_questions() -> None:
     assert recalled.offset(wanted(), 0.0) == 30
 
 
-def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_few_at_once() -> None:
+def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() -> None:
     # Given many transactions that seem open, and a coordinator that knows of none
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""One question for all who ask the same at the same time, and none that is older than who asks."""
+"""Callers that ask at the same time share one question, which was sent after they came."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Cluster:
         return number
 
 
-def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
+def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() -> None:
     async def scenario() -> None:
-        # Given a question on its way, and ten who come later
+        # Given a question in flight, and ten later callers
         cluster, joint = Cluster(), SingleFlight[int]()
         first = asyncio.create_task(joint.ask("topics", cluster.ask))
         await asyncio.sleep(0.01)
@@ -33,7 +33,7 @@ def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
         other = asyncio.create_task(joint.ask("something else", cluster.ask))
         await asyncio.sleep(0.01)
         assert cluster.asked == 2
-        # When one of them goes away, and the cluster answers
+        # When one of them is cancelled, and the cluster answers
         later.pop().cancel()
         cluster.may.set()
         # Then the ten were one question, put after they came
@@ -41,7 +41,7 @@ def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
         assert await other == 2
         results = await asyncio.gather(*later, return_exceptions=True)
         assert [type(one) for one in results] == [ConnectionError] * 9
-        # and a failure is nobody's but theirs
+        # and a failure is theirs only
         assert await joint.ask("topics", cluster.ask) == 4
 
     asyncio.run(scenario())

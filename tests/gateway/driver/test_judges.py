@@ -1,4 +1,4 @@
-"""Passwords are tried beside the event loop, and behind it."""
+"""Passwords are verified in threads with a lower priority than the event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> Non
 
 
 class Waiting:
-    """A connection whose claim is judged."""
+    """A connection whose claim is verified."""
 
     def __init__(self, name: str, order: list[str]) -> None:
         self.name, self._order = name, order
@@ -77,7 +77,7 @@ def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monke
         # When they are judged
         accounts.go_on.set()
         await late.done.wait()
-        # Then the late one had its turn behind those that were under way and one more
+        # Then the late one had its turn after those in progress and one more
         assert order.index("late") <= 2
         for one in storm:
             await one.done.wait()
@@ -87,7 +87,9 @@ def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monke
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
-def test_where_too_many_wait_the_address_with_the_most_gives_its_newest_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(driver, "THREADS", 1)
         monkeypatch.setattr(driver, "MAX_WAITING", 10)
@@ -100,7 +102,7 @@ def test_where_too_many_wait_the_address_with_the_most_gives_its_newest_place(mo
         for one in others:
             judges.ask(one, CLAIM, "10.0.0.2")
         await asyncio.sleep(0)
-        # Then those above the bound, and as many of the storm as others came, are told to try again
+        # Then those above the bound, and as many of the storm as others came, have to try again
         assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
         assert judges.waiting == 10
         accounts.go_on.set()

@@ -1,4 +1,4 @@
-"""ZooKeeper has which records clients have deleted before the clients are told."""
+"""Deletions of records are stored in ZooKeeper before clients are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that begins a request and does not end it has so much time and no more."""
+"""The time for a request to arrive is bounded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def looks(host: Loopback, seconds: float, frame_s: float = FRAME_S, min_by
 
 
 @played
-async def test_half_a_request_is_waited_for_as_long_as_was_said(host: Loopback) -> None:
+async def test_half_a_request_is_waited_for_until_the_configured_time(host: Loopback) -> None:
     host.sock.sendall(METADATA[:11])
     await looks(host, 0.5, frame_s=600)
     assert host.causes == []
@@ -37,7 +37,7 @@ async def test_half_a_request_is_waited_for_as_long_as_was_said(host: Loopback) 
 
 
 @played
-async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> None:
+async def test_a_request_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> None:
     for byte in METADATA[:-1]:
         host.sock.sendall(bytes([byte]))
         await looks(host, 0.05)
@@ -47,7 +47,7 @@ async def test_one_that_comes_byte_by_byte_has_no_more_time(host: Loopback) -> N
 
 
 @played
-async def test_a_produce_that_is_sent_on_byte_by_byte_has_the_time_of_its_size(host: Loopback) -> None:
+async def test_a_produce_that_is_forwarded_as_it_comes_has_the_time_of_its_size(host: Loopback) -> None:
     # Given the beginning of a produce of 100 kB
     produce = request(1, payload=b"y" * 100_000)
     host.sock.sendall(produce[:50_000])
@@ -69,7 +69,7 @@ async def test_a_produce_that_is_sent_on_byte_by_byte_has_the_time_of_its_size(h
 
 @played
 async def test_a_late_client_gets_the_answers_that_it_is_owed(host: Loopback) -> None:
-    # Given a produce in flight, and behind it a request that does not come
+    # Given a produce in flight, and after it a request that does not come
     broker = await asked(host, request(1))
     host.sock.sendall(METADATA[:11])
     await looks(host, 0.5)
@@ -82,7 +82,7 @@ async def test_a_late_client_gets_the_answers_that_it_is_owed(host: Loopback) ->
 
 
 @played
-async def test_a_client_that_has_nothing_to_say_is_not_late(host: Loopback) -> None:
+async def test_an_idle_client_is_not_late(host: Loopback) -> None:
     await looks(host, 0.5)
     assert host.causes == []
 
@@ -120,7 +120,7 @@ def test_an_address_has_as_many_connections_as_it_may_have(tmp_path: Path, caplo
         assert [stayed for stayed, _ in (*greedy, *modest)] == [True, True, True, False, False, True]
         assert gateway.clients.turned_away == {"max_connections_per_address": 2}
         assert "limits.max_connections_per_address=3 is reached address=127.0.0.2" in caplog.text
-        # And when one of his has gone he may have another
+        # And when one of those has ended another is admitted
         greedy[0][1].close()
         async with asyncio.timeout(5):
             while len(gateway.clients.open) == 4:  # noqa: ASYNC110

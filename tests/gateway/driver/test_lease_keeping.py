@@ -19,7 +19,7 @@ from ha_core.model import GatewayRecord
 LEASE_MS = 400
 
 
-def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_without_an_answer_of_dns_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     resolved = threading.Event()
 
     def nobody(*_: Any, **__: Any) -> Any:
@@ -48,7 +48,7 @@ def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.Mo
     asyncio.run(scenario())
 
 
-def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() -> None:
+def test_an_answer_that_finds_the_lease_lost_again_waits_for_the_next_confirmation() -> None:
     async def scenario() -> list[str]:
         # Given a reader whose answer waits for the lease
         told: list[str] = []
@@ -56,7 +56,7 @@ def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() 
         def tell(reader: str) -> None:
             told.append(reader)
             if len(told) == 1:
-                # The process was stopped on the way, for longer than the lease: the answer waits again
+                # The process was stopped meanwhile, for longer than the lease: the answer waits again
                 waiting.add(reader)
 
         waiting = leases.AwaitingLease[str](asyncio.get_running_loop(), tell)
@@ -64,9 +64,9 @@ def test_who_finds_the_lease_lost_again_when_it_is_back_is_told_the_next_time() 
         # When it is back twice
         waiting.resume()
         waiting.resume()
-        # And once more, for whoever waits then
+        # And once more, for readers that wait then
         waiting.resume()
         return told
 
-    # Then the reader was told twice
+    # Then the reader was resumed twice
     assert asyncio.run(scenario()) == ["reader", "reader"]

@@ -1,4 +1,4 @@
-"""Clients log in to a whole gateway over sockets, by every mechanism; and what they prove it with is seen nowhere."""
+"""Clients log in to a whole gateway over sockets, by every mechanism; and their credentials appear nowhere."""
 
 from __future__ import annotations
 
@@ -131,12 +131,12 @@ MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
 
 
 @pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
-def test_while_others_wait_for_their_verdict_a_wrong_password_does_not_tell_who_exists(
+def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
     users: Mapping[str, Any], judged: bool, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         async with running(tmp_path, users, failed_delay_ms=0) as gateway:
-            # Given logins that keep everybody busy who judges passwords
+            # Given logins that keep all threads that verify passwords busy
             halt = Event()
             for _ in range(THREADS):
                 gateway.judges.pool.submit(halt.wait)
@@ -147,7 +147,7 @@ def test_while_others_wait_for_their_verdict_a_wrong_password_does_not_tell_who_
             waiting = [one for one in tries if not one.done()]
             halt.set()
             outcomes = await asyncio.gather(*tries, return_exceptions=True)
-            # Then both are told at once, or both wait for their turn
+            # Then both are refused at once, or both wait for their turn
             assert len(waiting) == (len(tries) if judged else 0)
             assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
 
@@ -208,7 +208,7 @@ LIBRARIES = [
 
 
 @pytest.mark.parametrize(("library", "mechanism"), LIBRARIES, ids=lambda one: getattr(one, "__name__", one))
-def test_clients_as_they_are_log_in(
+def test_unmodified_client_libraries_log_in(
     library: Callable[[str, SecurityProfile], object], mechanism: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
@@ -232,9 +232,7 @@ def spellings(secret: str) -> set[str]:
     }
 
 
-def test_nothing_that_proves_somebody_is_in_a_log_a_metric_an_error_or_a_repr(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_log_metric_error_or_repr_has_credentials(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     # Given everything that a gateway and a client say
     caplog.set_level(logging.DEBUG)
     said: list[str] = []

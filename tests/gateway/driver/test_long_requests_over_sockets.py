@@ -1,4 +1,4 @@
-"""A long request of one client is worked on beside the loop of a whole gateway, and answered in its turn."""
+"""A whole gateway handles a client's long request in a thread, and answers it in its turn."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def answer(reader: asyncio.StreamReader, api_key: int, version: int) -> tu
 
 
 def play(folder: Path, scenario: Scenario) -> None:
-    """With a gateway at which nobody may do anything, and one client of it."""
+    """Runs a scenario with a gateway that allows nothing, and one client of it."""
 
     async def run() -> None:
         port = free_port()
@@ -83,7 +83,7 @@ def test_a_long_request_is_answered_in_its_turn(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_a_request_with_more_elements_than_are_taken_ends_its_connection(tmp_path: Path) -> None:
+def test_a_request_with_too_many_elements_ends_its_connection(tmp_path: Path) -> None:
     async def scenario(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(commit(1, 1_000, partitions=150))
         assert await reader.read(1) == b""

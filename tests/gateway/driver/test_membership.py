@@ -1,4 +1,4 @@
-"""A gateway's name is one gateway's, whether it has workers or not."""
+"""A gateway's name belongs to one gateway, with or without workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register(store: MemoryStore, record: GatewayRecord, meanwhile: Callable[[], 
 
 
 @pytest.mark.parametrize(("first", "second"), [(ALONE, WORKERS[0]), (WORKERS[1], ALONE)])
-def test_a_name_that_a_gateway_has_with_or_without_workers_is_not_given_a_second_time(
+def test_a_gateways_name_is_refused_to_a_second_one_with_or_without_workers(
     first: GatewayRecord, second: GatewayRecord
 ) -> None:
     store = MemoryStore()
@@ -47,14 +47,14 @@ def test_a_name_that_a_gateway_has_with_or_without_workers_is_not_given_a_second
         register(store, second)
 
 
-def test_workers_that_take_the_place_of_a_gateway_wait_until_it_has_gone() -> None:
+def test_workers_that_replace_a_gateway_wait_until_it_has_gone() -> None:
     store = MemoryStore()
     before = store.client().register_gateway(ALONE)
     register(store, WORKERS[0], before.close)
     assert [one.id for one in store.client().gateways()] == ["gw-1.0"]
 
 
-def test_a_gateway_is_expected_from_its_registration_until_it_is_told_to_end() -> None:
+def test_a_gateway_is_expected_from_its_registration_until_it_is_stopped() -> None:
     store = MemoryStore()
 
     async def scene() -> None:

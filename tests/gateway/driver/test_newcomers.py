@@ -1,4 +1,4 @@
-"""Clients that have not logged in yet are read in between, so that those who are in do not wait for a crowd of them."""
+"""Clients that have not logged in are read a few at a time, so that the others do not wait for a crowd of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 60
 
 @contextlib.contextmanager
 def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: UnauthenticatedReads, read: list[int]) -> Iterator[None]:
-    """Many who have all sent something, and each of whom takes a while."""
+    """Many clients that have all sent something, and each of which takes a while."""
 
     def readable(number: int, ours: socket.socket) -> None:
         if newcomers.may_be_read():
@@ -38,7 +38,7 @@ def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: UnauthenticatedRea
 
 def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None:
     async def scenario() -> None:
-        # Given many who have all sent something, and other work of the loop
+        # Given many clients that have all sent something, and other work of the loop
         loop = asyncio.get_running_loop()
         newcomers, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
 
@@ -61,7 +61,7 @@ def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None
     asyncio.run(scenario())
 
 
-def test_when_those_who_waited_are_gone_there_is_room_for_others() -> None:
+def test_when_waiting_clients_hang_up_there_is_room_for_others() -> None:
     async def scenario() -> None:
         # Given so many that the next ones wait in the kernel
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Quotas followed, changed for clients, and told of in the audit."""
+"""Quotas followed, changed for clients, and reported in the audit log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Following:
-    """A follower of a store, with what it has told."""
+    """A follower of a store, with the quotas that it has passed on."""
 
     def __init__(self, store: MemoryStore, users: frozenset[str] = frozenset()) -> None:
         self.told: list[Quotas | None] = []
@@ -73,7 +73,7 @@ async def test_quotas_are_followed_and_gone_when_the_last_one_is() -> None:
 
 
 @on_a_loop
-async def test_what_was_read_last_stays_in_force_while_the_store_is_away() -> None:
+async def test_quotas_stay_in_force_while_the_store_is_away() -> None:
     store = MemoryStore()
     following = Following(store)
     store.client().change_quota(ALICE, BYTES)
@@ -85,7 +85,7 @@ async def test_what_was_read_last_stays_in_force_while_the_store_is_away() -> No
 
 
 @on_a_loop
-async def test_names_with_dots_mean_whom_known_users_say() -> None:
+async def test_names_with_dots_are_resolved_by_the_known_users() -> None:
     store = MemoryStore()
     data = b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
     for name in ("cn.shop.orders.eu", "tool.v1"):
@@ -97,7 +97,7 @@ async def test_names_with_dots_mean_whom_known_users_say() -> None:
 
 
 @on_a_loop
-async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> None:
+async def test_changes_are_made_one_by_one_and_each_has_its_result() -> None:
     store = MemoryStore()
     following = Following(store)
     store.change_quota(QuotaEntity("a", None, "b.c"), BYTES)
@@ -116,7 +116,7 @@ async def test_changes_are_made_one_by_one_and_each_says_what_came_of_it() -> No
 
 
 @on_a_loop
-async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
+async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driven, "LOOK_S", 0.01)
@@ -124,12 +124,12 @@ async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
     following = Following(MemoryStore())
     keeping = asyncio.create_task(following.quotas.keep())
     with caplog.at_level(logging.INFO, "gateway.audit"):
-        # When somebody has to wait for a moment
+        # When a client has to wait for a moment
         charges = following.meters.charges(Quotas({ALICE: BYTES}), Identity("alice", "app"), clock.now())
         assert charges is not None
         assert charges.produce is not None
         assert charges.produce.take(10_100, {}, clock.now()) > 0
-        # Then it is told once, and that it is over
+        # Then a line says so, and another one that it is over
         await until(lambda: len(caplog.records) == 2)
     keeping.cancel()
     begun, ended = (json.loads(record.message) for record in caplog.records)
@@ -139,7 +139,7 @@ async def test_the_audit_tells_when_somebody_is_throttled_and_when_no_more(
 
 
 @on_a_loop
-async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
+async def test_gateways_exchange_use_and_share_a_quota() -> None:
     # Given two gateways, and clients of one user at both
     store = MemoryStore()
     gateways = []
@@ -168,7 +168,7 @@ async def test_gateways_hear_of_each_other_what_is_used_and_share_it() -> None:
 
 
 @on_a_loop
-async def test_nothing_is_written_where_nobody_is_limited() -> None:
+async def test_nothing_is_written_without_quotas() -> None:
     store = MemoryStore()
     shares = QuotaShares("gw-1")
     sharing = Sharing("gw-1", store, Meters(shares), shares, lambda: 2, lambda: False)
@@ -177,8 +177,8 @@ async def test_nothing_is_written_where_nobody_is_limited() -> None:
 
 
 @on_a_loop
-async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas() -> None:
-    # Given a quota of each instance by itself, and a gateway that tells of a user
+async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quotas() -> None:
+    # Given a quota of each instance by itself, and a gateway that reports a user
     store = MemoryStore()
     shares = QuotaShares("gw-1")
     meters = Meters(shares)
@@ -193,12 +193,12 @@ async def test_clients_with_ids_as_long_as_they_can_be_end_no_sharing_of_quotas(
 
     uses(Identity("alice", "app"), 100)
     await sharing.look()
-    # When somebody makes up a thousand ids that nothing can shorten
+    # When a client makes up a thousand ids that nothing can shorten
     chance = random.Random(7)
     for _ in range(1000):
         uses(Identity("mallory", "".join(chr(chance.randrange(0x10000, 0x20000)) for _ in range(8000))), 1000)
     await sharing.look()
-    # Then what can be told is told, and so is what comes later
+    # Then the reports that fit are sent, and later ones, too
     own = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
     uses(Identity("alice", "app"), 50_000)
 
@@ -243,64 +243,64 @@ class Shared:
         for number, sharing in enumerate(self._sharing):
             if number not in still:
                 await sharing.look()
-        await asyncio.sleep(0.02)  # until what was told is written
+        await asyncio.sleep(0.02)  # until the reports are written
 
 
 ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 
 
 @on_a_loop
-async def test_a_gateway_that_clients_have_left_keeps_nothing_of_the_share_from_where_they_went(
+async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a user who used the quota up at one gateway
+    # Given a user who has exhausted a quota at one gateway
     world = Shared(2, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         world.write(0, "alice", "app", 1_500)
         await world.round()
-    # When all his clients go to the other one
+    # When all clients of that user go to the other one
     for _ in range(27):
         world.write(1, "alice", "app", 800)
         await world.round()
-    # Then the quota is there, and not half of it with those who have gone
+    # Then the whole quota is there, and not half of it at the gateway that they have left
     assert world.shares[1].own[ALICES] > 0.9
 
 
 @on_a_loop
-async def test_a_gateway_that_begins_beside_others_lets_nobody_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given three gateways, at one of which a user uses his quota up
+async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given three gateways, at one of which a user exhausts a quota
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         world.write(0, "alice", "app", 1_000)
         await world.round(2)
-    # When the third one has begun, and he comes there in the same second
+    # When the third one has started, and the user comes there in that second
     await world.round()
-    # Then he may use no more there at once than at the others
+    # Then no more is allowed there at once than at the others
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
 @on_a_loop
-async def test_a_gateway_that_goes_on_lets_nobody_use_what_others_have_used_meanwhile(
+async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a user who uses his quota up at three gateways
+    # Given a user who exhausts a quota at three gateways
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
     for _ in range(20):
         for number in range(3):
             world.write(number, "alice", "app", 350)
         await world.round()
-    # When one of them stands still for a while, and goes on
+    # When one of them is stopped for a while, and continues
     for _ in range(20):
         for number in range(2):
             world.write(number, "alice", "app", 525)
         await world.round(2)
     await world.round()
-    # Then he may use no more there at once than at the others
+    # Then no more is allowed there at once than at the others
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
 @on_a_loop
-async def test_the_first_quota_of_a_user_may_be_used_once_and_not_once_at_each_gateway(
+async def test_a_users_first_quota_is_shared_and_not_granted_at_each_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given three gateways without a quota
@@ -311,13 +311,13 @@ async def test_the_first_quota_of_a_user_may_be_used_once_and_not_once_at_each_g
     # When there is one, and the user writes at all of them in the same second
     world.limited = True
     waits = [world.write(number, "alice", "app", 3_000) for number in range(3)]
-    # Then ten seconds' worth goes at once, of all together
+    # Then ten seconds' worth is written at once, at all gateways together
     assert waits == [0.0] * 3
     assert [world.write(number, "alice", "app", 1_000) > 1.0 for number in range(3)] == [True] * 3
 
 
 @on_a_loop
-async def test_who_makes_up_client_ids_takes_nothing_of_the_share_of_another_user(
+async def test_made_up_client_ids_take_nothing_of_another_users_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given ten gateways, and a user whose clients are at one of them: it has all of the quota
@@ -326,7 +326,7 @@ async def test_who_makes_up_client_ids_takes_nothing_of_the_share_of_another_use
         world.write(0, "alice", "app", 1_000)
         await world.round()
     assert world.shares[0].own[ALICES] == 1.0
-    # When another one uses far too much, as more clients than a gateway tells of
+    # When another one uses far too much, as more clients than a gateway reports
     for _ in range(10):
         for number in range(600):
             world.write(0, "mallory", f"client-{number}", 20_000)

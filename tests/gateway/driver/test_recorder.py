@@ -1,4 +1,4 @@
-"""Which gateway records what is known of clusters, and how it looks after the process that does; small processes."""
+"""Election of the gateway that records facts of clusters, and its helper process; small processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_gateway_of_an_earlier_version_is_never_elected() -> None:
     assert RecorderProcess.elected([earlier, gateway("gw-1")]) == ["gw-1"]
 
 
-def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: Path) -> None:
+def test_the_process_gets_the_gateways_accounts_on_its_standard_input(tmp_path: Path) -> None:
     from gateway.config import load
 
     (tmp_path / "password").write_text("s3cret\n")
@@ -73,7 +73,7 @@ def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: 
 
 
 class Scene:
-    """A recorder whose process is the Python text `does`, after LOOKING; it is kept while `play` runs."""
+    """A recorder whose process is the Python text `does`, after LOOKING; it runs while `play` does."""
 
     def __init__(self, does: str, every_s: int = 60, first_pause_s: float = 1.0, silent_s: float | None = None) -> None:
         self.changes: list[bool] = []
@@ -164,11 +164,13 @@ def test_the_pause_is_short_again_after_a_process_that_has_looked(caplog: pytest
 
 
 @pytest.mark.parametrize("does", ["time.sleep(60)", "print('{}', flush=True); time.sleep(60)"], ids=["nothing", "else"])
-def test_a_process_that_says_nothing_or_something_else_is_replaced(does: str) -> None:
+def test_a_silent_or_faulty_process_is_replaced(does: str) -> None:
     Scene(does, silent_s=0.2, first_pause_s=0.01).play(three_deaths)
 
 
-def test_a_cluster_that_does_not_answer_is_told_once_and_its_last_look_stays(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_does_not_answer_is_logged_once_and_its_last_reading_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scene(it: Scene) -> None:
         it.recorder.want(True)
         await it.until(lambda: "west" in it.recorder.looked_at)
@@ -178,16 +180,16 @@ def test_a_cluster_that_does_not_answer_is_told_once_and_its_last_look_stays(cap
 
     assert "east" in it.recorder.looked_at
     assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
-        "east could not be looked at, what was known of it stays: gone"
+        "east could not be read; its recorded facts stay: gone"
     ]
 
 
-def test_a_program_that_is_not_there_is_tried_again() -> None:
+def test_a_missing_program_is_tried_again() -> None:
     it = Scene("", first_pause_s=0.01)
     it.recorder.command = ("/nowhere/python",)
     it.play(three_deaths)
 
 
-def test_a_gateway_that_is_told_not_to_record_is_not_able_to() -> None:
+def test_a_gateway_configured_not_to_record_is_not_able_to() -> None:
     assert not Scene("", every_s=0).recorder.able
     assert Scene("").recorder.able

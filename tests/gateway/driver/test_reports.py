@@ -1,4 +1,4 @@
-"""A revision is reported only when everything seen before it is in the store."""
+"""A revision is reported only when all usage seen before it is in the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def saw(name: str) -> Saw:
 
 
 class Store:
-    """Writes usage when it is let; fails as often as it is told to."""
+    """Writes usage when the test allows it; fails as often as the test wants."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -59,7 +59,7 @@ def play(scene: Callable[[Store, UsageReporter, Reports, list[int]], Coroutine[A
     return given
 
 
-def test_with_nothing_new_seen_a_report_is_given_at_once() -> None:
+def test_a_report_is_stored_at_once_without_new_usage() -> None:
     async def scene(_store: Store, _sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         reports.report(record(9))
         assert given == [9]
@@ -67,7 +67,7 @@ def test_with_nothing_new_seen_a_report_is_given_at_once() -> None:
     assert play(scene) == [9]
 
 
-def test_a_report_waits_for_what_was_seen_before_it() -> None:
+def test_a_report_waits_for_usage_seen_before_it() -> None:
     async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         sightings.saw(saw("billing"))
         reports.report(record(9))
@@ -77,7 +77,7 @@ def test_a_report_waits_for_what_was_seen_before_it() -> None:
     assert play(scene) == [9]
 
 
-def test_a_report_waits_for_what_is_being_written_already() -> None:
+def test_a_report_waits_for_usage_that_is_being_written() -> None:
     async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
         sightings.saw(saw("billing"))
         writing = asyncio.create_task(sightings.flush())
@@ -90,7 +90,7 @@ def test_a_report_waits_for_what_is_being_written_already() -> None:
     assert play(scene) == [9]
 
 
-def test_what_cannot_be_written_is_tried_again_before_the_report() -> None:
+def test_usage_that_could_not_be_written_is_retried_before_the_report() -> None:
     async def scene(store: Store, sightings: UsageReporter, reports: Reports, _given: list[int]) -> None:
         store.failures = 1
         sightings.saw(saw("billing"))

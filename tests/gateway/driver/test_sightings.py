@@ -1,4 +1,4 @@
-"""What clients use is recorded, whatever others make up."""
+"""The usage of clients is recorded, whatever names others make up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ha_core.model import Identity
 from ha_core.store.usage import Sighting, TooManyUsersError
 
 
-def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_recorded() -> None:
+def test_made_up_names_of_one_user_do_not_prevent_the_usage_of_others_from_being_recorded() -> None:
     async def scenario() -> None:
         written: dict[str, list[Sighting]] = {}
 
@@ -32,16 +32,16 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
         # When another one uses a topic
         sightings.saw(Saw(Identity("modest", "app"), "topic", "orders", "produce"))
         await sightings.flush()
-        # Then that is recorded, and little of what was made up is kept
+        # Then that is recorded, and few of the made-up names are kept
         assert [use.name for use in written["modest"]] == ["orders"]
         assert sum(len(use.name) for use in written["long"]) <= MAX_BYTES_OF_A_USER
-        # And the first user's share was spent on what came first
+        # And the first user's share was spent on the first names
         assert written["greedy"][0].name == "topic-0"
 
     asyncio.run(scenario())
 
 
-def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_anew() -> None:
+def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_again() -> None:
     async def scenario() -> None:
         written: list[str] = []
 
@@ -102,7 +102,7 @@ def test_a_use_is_written_again_when_the_client_is_another_software_and_only_the
 
 
 class Store:
-    """Takes what is written, and how often each user was written."""
+    """Keeps the written usage, and how often each user was written."""
 
     def __init__(self) -> None:
         self.written: list[tuple[str, list[Sighting]]] = []
@@ -134,7 +134,7 @@ def use(user: str, topic: str = "orders") -> Saw:
     return Saw(Identity(user, "app"), "topic", topic, "fetch")
 
 
-def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_report(
+def test_repeated_uses_are_written_some_hours_later_and_hold_up_no_report(
     at: Callable[[float], None],
 ) -> None:
     async def scenario() -> None:
@@ -163,7 +163,7 @@ def test_what_is_still_used_is_written_again_some_hours_later_and_holds_up_no_re
     asyncio.run(scenario())
 
 
-def test_what_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
+def test_usage_that_could_not_be_written_is_written_later(at: Callable[[float], None]) -> None:
     async def scenario() -> None:
         store = Store()
         sightings = UsageReporter(store.record)
@@ -178,7 +178,7 @@ def test_what_could_not_be_written_is_written_later(at: Callable[[float], None])
     asyncio.run(scenario())
 
 
-def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
+def test_made_up_users_are_bounded_and_the_rest_is_logged(
     at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -189,7 +189,7 @@ def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
             sightings.saw(use(f"user-{n}"))
         await sightings.flush()
         assert len(store.users) == 10
-        # A day later those that were not seen again have made room
+        # A day later uses that were not seen again have made room
         at(25 * 3600.0)
         await sightings.once()
         sightings.saw(use("late"))
@@ -200,7 +200,7 @@ def test_users_that_clients_make_up_are_bounded_and_the_rest_is_told(
     assert len([record for record in caplog.records if "users were seen within a day" in record.message]) == 1
 
 
-def test_a_user_for_whom_the_store_has_no_room_is_told_and_holds_up_nothing(
+def test_a_user_without_room_in_the_store_is_logged_and_holds_up_nothing(
     at: Callable[[float], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

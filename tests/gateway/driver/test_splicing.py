@@ -1,4 +1,4 @@
-"""Long bodies that nobody looks at go from socket to socket inside the kernel."""
+"""Long bodies that need no inspection are spliced from socket to socket inside the kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def empty(sock: socket.socket) -> None:
             sock.recv(1 << 20)
 
 
-def test_what_the_receiver_does_not_take_is_given_back_and_the_pipe_is_empty(
+def test_bytes_that_the_receiver_does_not_take_are_returned_and_the_pipe_is_empty(
     sockets: list[socket.socket], pipe: Pipe
 ) -> None:
     client, gateway, out, broker = sockets
@@ -77,7 +77,7 @@ def test_what_the_receiver_does_not_take_is_given_back_and_the_pipe_is_empty(
     assert broker.recv(1 << 20) == b"a" * 400
 
 
-def test_bytes_for_a_receiver_that_has_gone_are_nobodys(sockets: list[socket.socket], pipe: Pipe) -> None:
+def test_bytes_for_a_receiver_that_has_gone_are_discarded(sockets: list[socket.socket], pipe: Pipe) -> None:
     client, gateway, out, broker = sockets
     client.sendall(b"for nobody")
     broker.close()
@@ -90,7 +90,7 @@ def test_bytes_for_a_receiver_that_has_gone_are_nobodys(sockets: list[socket.soc
     assert pipe.held == 0
 
 
-def test_the_end_of_a_sender_is_told(sockets: list[socket.socket], pipe: Pipe) -> None:
+def test_the_end_of_a_sender_is_reported(sockets: list[socket.socket], pipe: Pipe) -> None:
     client, gateway, _, _ = sockets
     with pytest.raises(BlockingIOError):
         pipe.take(gateway, 100)
@@ -99,7 +99,7 @@ def test_the_end_of_a_sender_is_told(sockets: list[socket.socket], pipe: Pipe) -
 
 
 def counting() -> tuple[list[int], object]:
-    """What went by the pipe."""
+    """Bytes that were spliced."""
     went: list[int] = []
     take = Pipe.take
 
@@ -158,7 +158,7 @@ async def test_the_rest_of_a_long_answer_arrives_byte_by_byte_as_it_was_sent(hos
 
 
 @played
-async def test_nothing_of_a_rest_is_sent_when_the_lease_has_run_out_meanwhile(host: Loopback) -> None:
+async def test_the_rest_of_a_write_is_not_spliced_after_the_lease_has_run_out(host: Loopback) -> None:
     # Given a process that is stopped while it moves the rest of a write, for longer than its lease
     broker = await asked(host, request(1))
     sent = request(2, LONG)
@@ -173,7 +173,7 @@ async def test_nothing_of_a_rest_is_sent_when_the_lease_has_run_out_meanwhile(ho
         host.shared.lease.valid_until = clock.now()
         return count
 
-    # When it goes on
+    # When it continues
     with patch.object(splicing.Pipe, "take", stopped):
         host.sock.sendall(sent[100_000:200_000])
         await host.until(lambda: bool(host.causes))
@@ -193,7 +193,7 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing_in_the_pipe(
         got += await asyncio.to_thread(broker.recv, 500_000)
     await sending
     host.sock.close()
-    # What was before it is still answered; then nothing is awaited
+    # The request before it is still answered; then no answer is awaited
     broker.sendall(answer(1))
     await host.until(lambda: host.connection.session.reading is None)
     assert got == sent[:500_000]
@@ -224,21 +224,21 @@ def stopping(host: Loopback) -> Stopping:
 
 
 @played
-async def test_an_answer_that_came_while_the_process_was_stopped_for_longer_than_its_lease_is_not_given(
+async def test_an_answer_that_came_while_the_process_was_stopped_beyond_its_lease_is_held_back(
     host: Loopback,
 ) -> None:
     # Given a write, whose answer the gateway is about to read when it is stopped
     broker = await asked(host, request(1))
     stopping(host).lease = host.shared.lease
-    # When it is executed meanwhile: behind the end of the log that an operation has read, maybe
+    # When it is executed meanwhile: perhaps above the end of the log that an operation has read
     broker.sendall(answer(1))
-    # Then nobody is told, before the lease is back
+    # Then the client gets no answer before the lease is back
     await host.until(lambda: host.without_lease == [host.connection])
     assert nothing_comes(host.sock)
 
 
 @played
-async def test_nor_is_the_rest_of_a_long_one(host: Loopback) -> None:
+async def test_the_rest_of_a_long_answer_is_held_back_after_the_lease_has_run_out(host: Loopback) -> None:
     # Given a write whose long answer has begun to come
     broker = await asked(host, request(1))
     given = (200_000).to_bytes(4, "big") + answer(1)[4:].ljust(200_000, b"a")
@@ -267,7 +267,7 @@ def test_a_fault_of_the_fast_path_ends_its_connection_and_no_other_one(where: st
         broker = await asked(host, request(1))
         host.sock.send(request(2, LONG)[:100_000])
         await host.until(lambda: isinstance(host.connection.session.reading, HalfSent))
-        # When something goes wrong where nothing should
+        # When an unexpected error occurs
         fault = patch.object(fast_path, where, side_effect=RuntimeError)
         with fault, patch.object(splicing, "LEAST_BYTES", least):
             host.sock.send(LONG[:70_000])

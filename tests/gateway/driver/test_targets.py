@@ -1,4 +1,4 @@
-"""Leaders of the targets of crossing topics are looked for before a gateway says that it serves the map."""
+"""Leaders of the targets of crossing topics are looked for before a gateway reports that it serves the map."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_topics_that_have_not_changed_or_are_gone_are_not_looked_for() -> None:
 
 
 class Clusters:
-    """Clusters that tell who leads when they are let."""
+    """Clusters that return leaders when the test allows it."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[str, Collection[str]]] = []

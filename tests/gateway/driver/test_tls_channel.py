@@ -1,4 +1,4 @@
-"""What a connection reads and writes is the same with TLS below it."""
+"""A connection reads and writes equally with TLS below it."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ async def connected(port: TlsPort, room: int = len(BUFFER)) -> tuple[Reader, ssl
 
 
 @pytest.mark.parametrize("room", [1000, 16_384, 20_000, 262_144])
-def test_what_lies_deciphered_is_read_without_another_word_of_the_client(tmp_path: Path, room: int) -> None:
+def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path: Path, room: int) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port, room)
         assert isinstance(reader.channel, TlsChannel)
         data = bytes(range(256)) * 1000
-        # When records come that are longer than what is read at once, and then nothing more
+        # When records come that are longer than a single read, and then nothing more
         await asyncio.to_thread(client.sendall, data)
         # Then all of it is read
         await port.until(lambda: len(reader.data) == len(data))
@@ -71,7 +71,7 @@ def test_what_lies_deciphered_is_read_without_another_word_of_the_client(tmp_pat
     played(tmp_path, scenario)
 
 
-def test_a_connection_that_reads_no_more_is_given_nothing_that_lies_deciphered(tmp_path: Path) -> None:
+def test_a_connection_that_stops_reading_gets_no_decrypted_bytes(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port, room=100)
         original: Callable[[], None] = reader.channel.on_readable
@@ -98,7 +98,7 @@ def test_a_connection_that_reads_no_more_is_given_nothing_that_lies_deciphered(t
     played(tmp_path, scenario)
 
 
-def test_what_a_slow_client_does_not_take_goes_later_whole_and_in_order(tmp_path: Path) -> None:
+def test_a_slow_client_gets_everything_later_and_in_order(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port)
         # Given much more than the sockets hold, from the buffer that everybody shares
@@ -152,13 +152,13 @@ def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_pat
     played(tmp_path, scenario)
 
 
-def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path: Path) -> None:
+def test_close_notify_is_sent_and_the_clients_last_bytes_are_read(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         reader, client = await connected(port)
         # Given a last answer, and the end of this direction
         reader.channel.send(b"last")
-        farewells = LingeringClose(port.loop)
-        farewells.see_off(reader.channel.release())
+        lingering = LingeringClose(port.loop)
+        lingering.linger(reader.channel.release())
 
         def go() -> tuple[bytes, bytes]:
             last, end = client.recv(100), client.recv(100)  # an end that is not said in TLS raises an error
@@ -169,7 +169,7 @@ def test_the_end_is_said_in_tls_and_what_the_client_still_sends_is_read(tmp_path
         # Then the client sees both
         assert await asyncio.to_thread(go) == (b"last", b"")
         client.close()
-        await port.until(lambda: not len(farewells))
+        await port.until(lambda: not len(lingering))
 
     played(tmp_path, scenario)
 
@@ -195,7 +195,7 @@ def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path
     played(tmp_path, scenario)
 
 
-def test_without_tls_nothing_is_different() -> None:
+def test_without_tls_the_channel_behaves_equally() -> None:
     async def scenario() -> None:
         ours, theirs = socket.socketpair()
         assert type(channel(asyncio.get_running_loop(), ours, lambda: None, lambda: None)) is Channel
@@ -259,7 +259,7 @@ def waiting(sock: socket.socket) -> int:
     return len(socket.socket.recv(sock, 1 << 20, socket.MSG_PEEK))
 
 
-def test_what_lies_deciphered_of_a_request_that_passes_reaches_its_broker(tmp_path: Path) -> None:
+def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path) -> None:
     async def scenario(port: TlsPort) -> None:
         # Given a client whose first request was passed
         client = await port.shake(port.trusting())
@@ -279,13 +279,13 @@ def test_what_lies_deciphered_of_a_request_that_passes_reaches_its_broker(tmp_pa
         with patch.object(ClientConnection, "_room", lambda _, kept: _VIEW[kept:20_000]):
             connection.client.want(True)
             await port.until(lambda: connection.session.headers_read == 2)
-        # Then all of it goes on
+        # Then all of it is forwarded
         received = bytearray()
         while len(received) < len(sent):
             received += await asyncio.to_thread(broker.recv, len(sent))
         assert received == sent
         connection.end(Cause.SHUTDOWN)
-        host.farewells.close()
+        host.lingering.close()
         host.pipe.close()
         broker.close()
         client.close()

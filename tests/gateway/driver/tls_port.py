@@ -66,7 +66,7 @@ class TlsPort:
         return context
 
     async def shake(self, context: ssl.SSLContext, host: str = HOST) -> ssl.SSLSocket:
-        """What comes of a client's handshake, done in a thread. OSError: it failed on the client's side."""
+        """The result of a client's handshake, in a thread. OSError: it failed on the client's side."""
         sock = self.connect()
         try:
             return await asyncio.to_thread(context.wrap_socket, sock, server_hostname=host)

@@ -1,7 +1,7 @@
-"""Inputs that no client of good will sends: malformed, hostile, or out of their order; and what is to become of each.
+"""Inputs that no regular client sends: malformed, hostile, or out of order; and the outcome of each.
 
-What begins a connection comes before a login (`BEFORE`), all else from somebody who has logged in (`INSIDE`), at the
-bootstrap listener or at a broker's virtual node.
+Beginnings of a connection come before a login (`BEFORE`), all others after one (`INSIDE`), at the bootstrap listener or
+at a broker's virtual node.
 """
 
 from __future__ import annotations

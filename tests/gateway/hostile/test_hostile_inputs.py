@@ -79,7 +79,7 @@ def reads(sock: socket.socket) -> bytes | None:
 
 
 class Healthy:
-    """Somebody who asks again and again meanwhile, over a connection of his own."""
+    """A client that sends requests all the time, over a connection of its own."""
 
     def __init__(self, port: int) -> None:
         self.took_s: list[float] = []
@@ -179,7 +179,7 @@ def test_an_input_has_its_outcome(gateway: OwnGateway, one: Input, login: tuple[
     assert "Traceback" not in gateway.said()
 
 
-def test_the_whole_catalogue_again_and_again_costs_no_memory_and_no_one_his_time(gateway: OwnGateway) -> None:
+def test_the_whole_catalogue_repeated_costs_no_memory_and_delays_no_other_client(gateway: OwnGateway) -> None:
     def play() -> None:
         for one, login in CATALOGUE:
             with socket.create_connection(("127.0.0.1", port_of(gateway, one)), 5) as sock:
@@ -195,7 +195,7 @@ def test_the_whole_catalogue_again_and_again_costs_no_memory_and_no_one_his_time
         for _ in range(8):
             play()
         time.sleep(3)
-    # Then nothing of it is left, and whoever asks beside it is answered
+    # Then nothing of it is left, and other clients are answered
     grown = gateway.memory_bytes() - before_bytes
     assert grown < 16 << 20, f"{grown} bytes more"
     assert gateway.metric("held_request_bytes") == 0
@@ -237,8 +237,8 @@ def test_two_thousand_hostile_connections_at_once_leave_a_healthy_client_alone(g
     assert "Traceback" not in gateway.said()
 
 
-def test_names_that_a_client_makes_up_fill_no_memory(gateway: OwnGateway) -> None:
-    # Given somebody who asks for what nobody has, by names as long as they can be, and a healthy client
+def test_made_up_names_of_a_client_do_not_fill_memory(gateway: OwnGateway) -> None:
+    # Given a client that asks for names that do not exist, as long as they can be, and a healthy client
     beat = {"generation_id": 1, "member_id": "m", "group_instance_id": None}
     at_broker = port_of(gateway, next(one for one, _ in CATALOGUE if one.at_broker))
 
@@ -257,8 +257,8 @@ def test_names_that_a_client_makes_up_fill_no_memory(gateway: OwnGateway) -> Non
     held: list[int] = []
     with Healthy(gateway.port) as healthy:
         play(0, 300)
-        # When he has sent a hundred megabytes of them
+        # When it has sent a hundred megabytes of them
         play(1_000, 3_500)
-    # Then the gateway has kept next to nothing, while he was there
+    # Then the gateway has kept next to nothing, while it was connected
     assert held[1] - held[0] < 24 << 20, f"{held[1] - held[0]} bytes more"
     assert healthy.worst_s < 2.0

@@ -1,4 +1,4 @@
-"""Users of the platform as accounts, and who may stay when they change."""
+"""Users of the platform as accounts, and connections that may stay when users change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_password_fits_the_keys_that_the_platform_has_made_of_it(accounts: Pla
         assert not fits(mechanism, found.keys[mechanism], "another")
 
 
-def test_nobody_logs_in_without_keys(accounts: PlatformAccounts) -> None:
+def test_users_without_keys_cannot_log_in(accounts: PlatformAccounts) -> None:
     known = KnownAccounts(accounts.find, Phantoms(b"s" * 16, 4096))
 
     assert accounts.find("bob") == LoginAccount()
@@ -66,7 +66,7 @@ def test_nobody_logs_in_without_keys(accounts: PlatformAccounts) -> None:
         {"stored_key": 7},
     ],
 )
-def test_a_key_that_cannot_be_read_is_none(broken: dict[str, Any]) -> None:
+def test_an_unreadable_key_is_ignored(broken: dict[str, Any]) -> None:
     said = value()
     said["scram"][SCRAM_SHA_256] |= broken
     accounts = PlatformAccounts()
@@ -78,7 +78,7 @@ def test_a_key_that_cannot_be_read_is_none(broken: dict[str, Any]) -> None:
     assert set(found.keys) == {SCRAM_SHA_512}
 
 
-def test_who_was_deleted_or_has_lost_a_key_is_told_and_who_has_a_new_password_is_not(
+def test_deleted_users_and_lost_keys_are_reported_and_new_passwords_are_not(
     accounts: PlatformAccounts,
 ) -> None:
     only = {name: keys for name, keys in derive_all(PASSWORD, 4096).items() if name == SCRAM_SHA_512}
@@ -88,7 +88,7 @@ def test_who_was_deleted_or_has_lost_a_key_is_told_and_who_has_a_new_password_is
     assert accounts.follow(content(4, alice=value(scram=only))) == {"bob"}
 
 
-def test_who_may_stay_could_log_in_again_by_the_mechanism_by_which_he_has(accounts: PlatformAccounts) -> None:
+def test_a_user_may_stay_while_the_mechanism_of_the_login_still_works(accounts: PlatformAccounts) -> None:
     only = {name: keys for name, keys in derive_all(PASSWORD, 4096).items() if name == SCRAM_SHA_512}
     accounts.follow(content(2, alice=value(scram=only), bob=value(scram={})))
 
@@ -101,8 +101,8 @@ def test_who_may_stay_could_log_in_again_by_the_mechanism_by_which_he_has(accoun
 
 
 @pytest.mark.parametrize("said", [True, None, "no", 0])
-def test_who_is_disabled_cannot_log_in_and_stays_by_nothing(accounts: PlatformAccounts, said: object) -> None:
-    # Given somebody with a password, and somebody who comes by tokens; what is neither true nor false is no leave
+def test_a_disabled_user_cannot_log_in_and_may_not_stay(accounts: PlatformAccounts, said: object) -> None:
+    # Given a user with a password, and one who logs in by tokens; a value that is neither true nor false disables
     changed = content(2, alice={**value(), "disabled": said}, bob={**value(scram={}), "disabled": said})
     # When they are disabled
     gone = accounts.follow(changed)

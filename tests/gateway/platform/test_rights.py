@@ -1,4 +1,4 @@
-"""Users and rules of the platform as rights: what is different changes them, and what cannot be read allows nothing."""
+"""Users and rules of the platform as rights: differences update them, and unreadable rows allow nothing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_rules_as_the_platform_writes_them_are_in_force_and_go_when_they_are_del
     assert (reads(rights), reads(rights, topic="pay-1"), len(rights.rights)) == (False, True, 1)
 
 
-def test_a_state_that_was_not_made_of_the_one_before_puts_the_same_in_force() -> None:
+def test_a_state_read_anew_puts_equal_rights_in_force() -> None:
     rights = PlatformRights()
     rights.follow_rules(Source().after(one=rule(), two=rule("User:bob")))
 
@@ -68,7 +68,7 @@ def test_a_state_that_was_not_made_of_the_one_before_puts_the_same_in_force() ->
 
 
 @pytest.mark.parametrize("rules_first", [True, False])
-def test_groups_and_super_users_count_in_whatever_order_both_come(rules_first: bool) -> None:
+def test_groups_and_super_users_count_in_either_order(rules_first: bool) -> None:
     rights, users, rules = PlatformRights(), Source(), Source()
     till_rule, alice, ops = rule("Group:tills"), user("alice", groups=["tills"]), user("ops", super_user=True)
     for kind in ("rules", "users") if rules_first else ("users", "rules"):
@@ -93,7 +93,7 @@ def test_a_rule_to_allow_that_cannot_be_read_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_of_a_rule_that_may_deny_and_cannot_be_read_everything_is_denied_until_it_goes(first: bool) -> None:
+def test_an_unreadable_rule_that_may_deny_denies_everything_until_it_is_removed(first: bool) -> None:
     # Given two of them, for the same user
     rights, source = PlatformRights(), Source()
     unknown = rule(effect="deny") | {"operation": "levitate"}
@@ -113,7 +113,7 @@ def test_of_a_rule_that_may_deny_and_cannot_be_read_everything_is_denied_until_i
     assert not rights.unreadable
 
 
-def test_where_not_even_the_principal_can_be_read_everything_is_denied_to_everybody() -> None:
+def test_an_unreadable_principal_denies_everything_to_everybody() -> None:
     rights, source = PlatformRights(), Source()
 
     rights.follow_rules(source.after(one=rule(), two={"effect": "deny", "whom": "alice"}))
@@ -122,7 +122,7 @@ def test_where_not_even_the_principal_can_be_read_everything_is_denied_to_everyb
 
 
 @pytest.mark.parametrize("rules_first", [True, False])
-def test_a_user_who_cannot_be_read_is_denied_everything_until_he_can(rules_first: bool) -> None:
+def test_an_unreadable_user_is_denied_everything(rules_first: bool) -> None:
     rights, users, rules = PlatformRights(), Source(), Source()
     if rules_first:
         rights.follow_rules(rules.after(one=rule()))
@@ -137,7 +137,7 @@ def test_a_user_who_cannot_be_read_is_denied_everything_until_he_can(rules_first
     assert not rights.unreadable
 
 
-def test_all_that_a_rule_says_is_read_as_it_is_however_its_fields_are_ordered() -> None:
+def test_rules_are_read_whatever_the_order_of_their_fields() -> None:
     # Given
     said = [
         rule("Group:tills", resource_type="group", name="till-", pattern="prefixed", operation="all", effect="deny"),
@@ -156,7 +156,7 @@ def test_all_that_a_rule_says_is_read_as_it_is_however_its_fields_are_ordered() 
 
 
 @pytest.mark.parametrize("rules_first", [True, False])
-def test_who_is_disabled_may_do_nothing_and_has_all_again_when_he_is_enabled(rules_first: bool) -> None:
+def test_a_disabled_user_has_no_rights_and_gets_them_back_when_enabled(rules_first: bool) -> None:
     # Given users with a rule, one of them a super user
     rights, users, rules = PlatformRights(), Source(), Source()
     allowed = rules.after(one=rule(), two=rule("User:bob"))

@@ -1,5 +1,5 @@
-"""Whatever becomes of users and rules: what changes have put in force is what a start puts in force, with what was kept
-or with what is read anew."""
+"""Whatever happens to users and rules: changes put the rights in force that a start would, from the stored content or
+from a new read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ everything_denied = st.builds(
     st.sampled_from(USERS),
     st.sampled_from(["topic", "group"]),
 )
-"""As where somebody is disabled, or cannot be read."""
+"""As where a user is disabled, or unreadable."""
 harm = st.sampled_from(
     [
         {"operation": "levitate"},
@@ -82,7 +82,7 @@ steps = st.one_of(
 
 
 class World:
-    """A gateway that follows, and the files in which it keeps what it serves."""
+    """A gateway that follows, and the files with its content."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -137,7 +137,7 @@ def in_force(rights: PlatformRights) -> object:
 
 @given(st.lists(steps, max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_what_changes_have_put_in_force_is_what_a_start_puts_in_force(taken: list[tuple[str, Any]]) -> None:
+def test_changes_put_the_rights_in_force_that_a_start_would(taken: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder))
         for kind, said in taken:

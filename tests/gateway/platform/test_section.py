@@ -1,4 +1,4 @@
-"""What a configuration may say of the platform, and how it says what is wrong."""
+"""The platform's section of the configuration, and its errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def written(folder: Path, section: dict[str, Any], **more: Any) -> Path:
     return file
 
 
-def test_all_is_followed_where_nothing_else_is_said_and_the_token_is_that_in_the_file_now(tmp_path: Path) -> None:
+def test_everything_is_followed_by_default_and_the_token_is_read_from_the_file(tmp_path: Path) -> None:
     platform = load(written(tmp_path, {})).platform
 
     assert platform is not None
@@ -50,7 +50,7 @@ def test_with_rules_users_are_followed_for_their_groups(
     assert platform.caches == caches
 
 
-def test_files_and_platform_share_the_work_where_each_thing_has_one_place(tmp_path: Path) -> None:
+def test_files_and_platform_can_be_combined_if_each_kind_has_one_source(tmp_path: Path) -> None:
     rules = {"authorisation": {"rules_file": "rules.yaml"}}
 
     config = load(written(tmp_path, {"follows": ["users"]}, **rules))
@@ -104,5 +104,5 @@ def test_phantoms_have_as_many_iterations_as_the_platform_gives_its_users(
     assert load(written(tmp_path, {}, authentication=said)).authentication.iterations == iterations
 
 
-def test_passwords_of_users_who_are_not_known_yet_do_not_go_over_an_open_line_either(tmp_path: Path) -> None:
+def test_passwords_of_platform_users_need_tls_too(tmp_path: Path) -> None:
     assert open_passwords(load(written(tmp_path, {}))) is not None

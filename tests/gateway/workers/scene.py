@@ -54,13 +54,13 @@ class Scene:
         return self
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code."""
+        """Returns its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(PATIENCE_S)
 
     def pids(self, worker: int) -> list[int]:
-        """Of all processes that it has been, the newest last."""
+        """Process ids that the worker has had, the newest last."""
         file = self.folder / f"{worker}.pids"
         return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
 

@@ -1,8 +1,8 @@
-"""A worker that tells each client its number: it listens at the shared port, has a page, and obeys files in a folder.
+"""A worker that sends each client its number: it listens at the shared port, has a page, and obeys files in a folder.
 
-NUMBER.code has it end with that code at once, NUMBER.unready is why it is not ready, `revision` is what it follows, and
-while NUMBER.late exists it does not begin to serve; while NUMBER.untold exists it does not tell its parent. NUMBER.said
-is what it was told by its standard input.
+NUMBER.code makes it end with that code at once, NUMBER.unready is why it is not ready, `revision` is the one it
+follows, and while NUMBER.late exists it does not begin to serve; while NUMBER.untold exists it does not report to its
+parent. NUMBER.said is its standard input.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
 
     http = HttpServer("127.0.0.1", 0, metrics, unready, "", pages)
     port = http.start()
-    lifeline.tell(lifeline.WorkerState(port))
+    lifeline.report(lifeline.WorkerState(port))
     print("a library that prints", flush=True)
     while late.exists():
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def main(folder: Path, number: str, parent: int, listeners: str) -> int:
     untold = folder / f"{number}.untold"
     while untold.exists():
         time.sleep(0.01)
-    lifeline.tell(lifeline.WorkerState(port, serving=True))
+    lifeline.report(lifeline.WorkerState(port, serving=True))
     while True:
         select.select([listener], [], [])  # as a loop does: who waits in `accept` is woken alone, and may hang
         try:

@@ -1,4 +1,4 @@
-"""The parent of workers, with real processes: it starts them, starts a dead one anew, ends all, and dies with none."""
+"""The parent of workers, with real processes: it starts them, restarts dead ones, ends all, and dies with none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_all_workers_listen_at_the_one_port_and_end_with_the_gateway(scene: Scen
     # Then
     assert [len(scene.pids(worker)) for worker in (0, 1)] == [1, 1]
     socket.create_connection(("127.0.0.1", scene.port)).close()
-    # When it is told to end
+    # When it is terminated
     # Then
     assert scene.end() == 0
     assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
@@ -65,7 +65,7 @@ def test_an_interrupted_gateway_ends_in_the_same_way(scene: Scene) -> None:
     assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
 
 
-def test_a_worker_that_dies_is_started_anew_while_the_others_go_on_and_nothing_counted_is_lost(scene: Scene) -> None:
+def test_a_dead_worker_is_restarted_while_the_others_go_on_and_no_count_is_lost(scene: Scene) -> None:
     # Given
     started(scene)
     first, other = scene.pids(0)[0], scene.pids(1)[0]
@@ -78,11 +78,11 @@ def test_a_worker_that_dies_is_started_anew_while_the_others_go_on_and_nothing_c
     until(lambda: len(scene.pids(0)) == 2, "it is started anew")
     until(lambda: counter(scene, "workers_answering") == 2, "it is back")
     assert scene.pids(1) == [other]
-    # And what it had counted is in the sum still
+    # And its counts are still in the sum
     assert counter(scene, "starts_total") == 3
 
 
-def test_a_worker_that_dies_again_and_again_is_started_at_growing_intervals(scene: Scene, tmp_path: Path) -> None:
+def test_a_worker_that_keeps_dying_is_restarted_at_growing_intervals(scene: Scene, tmp_path: Path) -> None:
     started(scene)
     (tmp_path / "1.code").write_text("1")
     os.kill(scene.pids(1)[0], signal.SIGKILL)
@@ -93,7 +93,7 @@ def test_a_worker_that_dies_again_and_again_is_started_at_growing_intervals(scen
     assert scene.end() == 0
 
 
-def test_a_worker_that_cannot_even_begin_ends_the_gateway_as_one_process_would(scene: Scene, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_ends_the_gateway_as_one_process_would(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "1.code").write_text("1")
     scene.start()
     assert scene.process is not None
@@ -101,14 +101,14 @@ def test_a_worker_that_cannot_even_begin_ends_the_gateway_as_one_process_would(s
     assert not any(lives(pid) for worker in (0, 1) for pid in scene.pids(worker))
 
 
-def test_a_configuration_that_is_wrong_by_now_keeps_one_worker_away_and_not_the_others(
+def test_a_configuration_that_has_become_invalid_stops_one_worker_and_not_the_others(
     scene: Scene, tmp_path: Path
 ) -> None:
     # Given a worker that dies while a file that the configuration names cannot be used
     started(scene)
     (tmp_path / "0.code").write_text("2")
     os.kill(scene.pids(0)[0], signal.SIGKILL)
-    until(lambda: "worker 0 has ended by itself (2)" in scene.said(), "it was started anew")
+    until(lambda: "worker 0 has died (2)" in scene.said(), "it was started anew")
     # Then the other one serves on
     assert scene.ready()
     assert newcomer(scene) == "1"
@@ -117,7 +117,7 @@ def test_a_configuration_that_is_wrong_by_now_keeps_one_worker_away_and_not_the_
     until(lambda: counter(scene, "workers_answering") == 2, "it is back")
 
 
-def test_a_worker_that_is_started_anew_has_the_configuration_of_the_others_whatever_its_file_says_by_now(
+def test_a_restarted_worker_has_the_configuration_of_the_others_and_not_that_of_a_changed_file(
     scene: Scene, tmp_path: Path
 ) -> None:
     # Given
@@ -133,7 +133,7 @@ def test_a_worker_that_is_started_anew_has_the_configuration_of_the_others_whate
     assert json.loads(anew)["listen"]["port"] == scene.port
 
 
-def test_while_a_worker_hangs_newcomers_are_served_by_the_others(scene: Scene) -> None:
+def test_while_a_worker_hangs_the_others_serve_new_clients(scene: Scene) -> None:
     # Given
     started(scene)
     hanging = scene.pids(0)[0]
@@ -141,7 +141,7 @@ def test_while_a_worker_hangs_newcomers_are_served_by_the_others(scene: Scene) -
     # When many come
     # Then none of them waits for it
     assert [newcomer(scene) for _ in range(40)] == 40 * ["1"]
-    # And it takes its part again when it goes on
+    # And it serves again when it continues
     os.kill(hanging, signal.SIGCONT)
     os.kill(scene.pids(1)[0], signal.SIGSTOP)
     assert newcomer(scene) == "0"
@@ -156,7 +156,7 @@ def test_while_no_worker_serves_clients_are_refused_at_once_and_the_port_stays_t
         (tmp_path / f"{worker}.code").write_text("1")
         os.kill(scene.pids(worker)[0], signal.SIGKILL)
     until(lambda: refused(scene), "nobody serves any more")
-    # Then nobody else can have the port
+    # Then no other process can have the port
     with pytest.raises(OSError, match="Address already in use"):
         socket.create_server(("127.0.0.1", scene.port), reuse_port=True)
     # And clients are served when one is back; those that come before its parent has heard of it may be sent away
@@ -186,7 +186,7 @@ def test_workers_die_with_a_parent_that_was_killed(scene: Scene) -> None:
 
 
 def test_a_port_that_another_process_has_is_refused_although_workers_would_share_it(scene: Scene) -> None:
-    # Given somebody who listens there, and would share it
+    # Given a process that listens there, and would share it
     with socket.create_server(("127.0.0.1", scene.port), reuse_port=True):
         scene.start()
         assert scene.process is not None
@@ -195,7 +195,7 @@ def test_a_port_that_another_process_has_is_refused_although_workers_would_share
     assert scene.pids(0) == []
 
 
-def test_a_gateway_is_ready_as_long_as_one_worker_is_and_else_each_is_named(scene: Scene, tmp_path: Path) -> None:
+def test_a_gateway_is_ready_while_one_worker_is_and_otherwise_names_each(scene: Scene, tmp_path: Path) -> None:
     started(scene)
     # When one hangs
     os.kill(scene.pids(0)[0], signal.SIGSTOP)
@@ -227,27 +227,25 @@ def test_a_gateway_is_not_ready_before_each_worker_has_reported_that_it_serves(s
     until(lambda: newcomer(scene) == "0", "one serves")
     until(lambda: json.loads(scene.page("/connections")[1] or "{}").get("total") == 2, "both answer")
     # Then the gateway is not ready: if the worker died now, the gateway would end, as when it cannot start
-    assert json.loads(scene.page("/readyz")[1])["reasons"] == ["not every worker has said that it serves"]
+    assert json.loads(scene.page("/readyz")[1])["reasons"] == ["not every worker has reported that it serves"]
     (tmp_path / "1.untold").unlink()
     until(scene.ready, "all do")
 
 
-def test_who_is_connected_is_told_of_all_workers_at_once(scene: Scene) -> None:
+def test_the_connections_page_lists_clients_of_all_workers(scene: Scene) -> None:
     status, text = started(scene).page("/connections?limit=1")
     found = json.loads(text)
     assert (status, found["gateway"], found["total"]) == (200, "gw-1", 2)
     assert [row["user"] for row in found["connections"]] == ["0"]
 
 
-def test_how_a_client_is_served_is_told_where_the_workers_agree(scene: Scene, tmp_path: Path) -> None:
+def test_an_explanation_is_given_once_where_the_workers_agree(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "revision").write_text("7")
     _, text = started(scene).page("/explain")
     assert json.loads(text) == {"gateway": "gw-1", "revision": 7, "leading": "east"}
 
 
-def test_where_workers_do_not_agree_on_how_a_client_is_served_each_says_what_it_does(
-    scene: Scene, tmp_path: Path
-) -> None:
+def test_explanations_of_all_workers_are_given_where_they_differ(scene: Scene, tmp_path: Path) -> None:
     # Given one that has not heard of a topic yet
     (tmp_path / "revision").write_text("7")
     (tmp_path / "1.leading").write_text("west")
@@ -259,7 +257,7 @@ def test_where_workers_do_not_agree_on_how_a_client_is_served_each_says_what_it_
     assert json.loads(text) == {"gateway": "gw-1.0", "revision": 7, "leading": "east", "others": [other]}
 
 
-def test_the_pages_tell_of_the_workers_that_answer_and_name_the_one_that_hangs(scene: Scene, tmp_path: Path) -> None:
+def test_the_pages_cover_workers_that_answer_and_name_the_one_that_hangs(scene: Scene, tmp_path: Path) -> None:
     # Given
     (tmp_path / "revision").write_text("7")
     started(scene)

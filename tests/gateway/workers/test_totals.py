@@ -34,7 +34,7 @@ def text(fetches: int = 1, connections: int = 3, revision: int = 5) -> bytes:
 
 
 def values(metrics: list[Metric]) -> dict[str, float]:
-    """Name and labels' values → value, without what the names begin with."""
+    """Name and labels' values → value, without the common prefix of names."""
     return {
         " ".join([sample.name.removeprefix("switchyard_gateway_"), *sample.labels.values()]): sample.value
         for metric in metrics
@@ -49,7 +49,7 @@ def begun(*starts: int) -> Totals:
     return totals
 
 
-def test_what_was_counted_is_added_up_by_name_and_labels_and_histograms_by_bucket() -> None:
+def test_counters_are_summed_by_name_and_labels_and_histograms_by_bucket() -> None:
     found = values(begun(1, 2).of({1: text(fetches=1, connections=3), 2: text(fetches=4, connections=2)}))
     assert found["requests_total fetch"] == 5
     assert found["requests_total produce"] == 20
@@ -59,7 +59,7 @@ def test_what_was_counted_is_added_up_by_name_and_labels_and_histograms_by_bucke
     assert found["composed_request_seconds_sum metadata"] == 1.0
 
 
-def test_of_what_each_sees_of_the_same_thing_the_worst_counts() -> None:
+def test_gauges_of_a_shared_fact_take_the_worst_value() -> None:
     found = values(begun(1, 2).of({1: text(revision=5), 2: text(revision=7)}))
     assert found["revision"] == 5
     assert found["cluster_out_of_date_seconds east"] == 7
@@ -77,7 +77,7 @@ def test_a_counter_does_not_fall_when_a_worker_dies_and_another_one_begins() -> 
     assert values(totals.of({1: text(fetches=100), 3: text(fetches=2)}))["requests_total fetch"] == 103
 
 
-def test_a_worker_that_does_not_answer_is_counted_as_it_was_asked_last() -> None:
+def test_a_worker_that_does_not_answer_counts_with_its_last_answer() -> None:
     totals = begun(1, 2)
     totals.of({1: text(fetches=100), 2: text(fetches=1)})
     found = values(totals.of({1: text(fetches=101)}))
@@ -85,7 +85,7 @@ def test_a_worker_that_does_not_answer_is_counted_as_it_was_asked_last() -> None
     assert found["connections"] == 3
 
 
-def test_an_answer_that_comes_after_its_workers_end_counts_no_second_time() -> None:
+def test_an_answer_that_comes_after_its_workers_end_is_not_counted_twice() -> None:
     totals = begun(1)
     late = text(fetches=9)
     totals.of({1: late})
