@@ -56,7 +56,7 @@ def test_a_group_that_reads_what_crosses_over_beside_its_topics_is_told_with_the
     topics = {name: Topic(name=name, crossing=crossing) for name in ("orders", "refunds", "audit")}
     (verdict,) = judge(DEPENDENT_RULES, a_case(View(topics=topics), used))
     assert verdict.code == "topic-crosses"
-    assert "reads audit too, which crosses over for operation m-1" in verdict.text
+    assert "also reads audit, which crosses over in operation m-1" in verdict.text
     assert judge(DEPENDENT_RULES, a_case(View(topics={"orders": topics["orders"]}), used)) == []
 
 

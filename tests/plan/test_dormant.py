@@ -71,9 +71,9 @@ def test_uses_that_do_not_count_are_told() -> None:
 
     assert {(one.level, one.code, one.number) for one in told.values()} == {("warning", "dormant-use", 1)}
     assert "topic orders" in told["user bob"].text
-    assert "does not hold it up" in told["user bob"].text
+    assert "does not refuse the move" in told["user bob"].text
     assert "topic payments" in told["user alice"].text
-    assert "do not come along" in told["user alice"].text
+    assert "They do not move." in told["user alice"].text
 
 
 def pool(count: int, live: int) -> Usage:

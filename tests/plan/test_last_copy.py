@@ -157,7 +157,7 @@ def test_records_deleted_in_the_copy_stay_deleted_in_the_returned_cluster_that_s
 def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:
     topic, tail = died_first(WHOLE)
     (told,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
-    assert "In partition 0 it is not what was mirrored: all waits for west." in told.text
+    assert "In partition 0 it lacks mirrored records: all wait for west." in told.text
 
 
 def test_a_planned_switch_back_is_told_to_reconcile_and_never_to_delete_the_log_first() -> None:

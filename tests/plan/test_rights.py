@@ -227,9 +227,9 @@ def test_a_rule_in_words_is_read_with_what_it_leaves_out() -> None:
     ("change", "words"),
     [
         ({"principal": ""}, "principal '': nobody"),
-        ({"principal": "alice"}, "principal 'alice': nobody; write User:NAME"),
+        ({"principal": "alice"}, "principal 'alice': invalid; write User:NAME"),
         ({"principal": "User:a\nb"}, "nobody"),
-        ({"principal": "Group:*"}, "no group of all"),
+        ({"principal": "Group:*"}, "no group has all users"),
         ({"resource_type": "queue"}, "resource_type 'queue': not known; one of topic, group"),
         ({"name": "or ders"}, "no topic has it"),
         ({"name": "o" * 250}, "no topic has it"),

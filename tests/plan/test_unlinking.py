@@ -57,8 +57,8 @@ def test_a_copy_goes_where_everybody_is_led_to_the_source_whoever_else_is_bound_
     ("state", "tails", "groups", "why"),
     [
         (view(), [], (), "its map is gone"),
-        (view(HELD), [], (), "its map leads there"),
-        (view(IDENTITY), [tail("west", None)], (), "nobody has counted them: `switchyard mirror reconcile west`"),
+        (view(HELD), [], (), "its map names west: records of it are read or written there"),
+        (view(IDENTITY), [tail("west", None)], (), "that are not counted yet: `switchyard mirror reconcile west`"),
         (view(IDENTITY, bindings=(BOUND,)), [], (), "ann#orders is bound to west"),
         (view(IDENTITY), [], ("tills",), "group tills commits offsets of it there"),
     ],

@@ -294,7 +294,7 @@ def test_users_outside_of_the_scope_are_an_error_unless_they_are_included() -> N
     case = replace(SOUND, usage=(*SOUND.usage, bob))
 
     only(case, "error", "topic orders", f"bob+b (since {SINCE})", "--include-other-users")
-    only(case.asking(include_other_users=True), "info", "topic orders", "They come along")
+    only(case.asking(include_other_users=True), "info", "topic orders", "They move too")
     assert errors(case.asking(include_other_users=True)) == []
 
 

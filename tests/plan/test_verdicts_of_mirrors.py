@@ -125,9 +125,9 @@ def test_a_copy_of_which_one_partition_is_not_copied_passes_no_bound(
 def test_a_copy_that_is_not_copied_is_never_said_to_have_lacked_nothing(halted: CopyLag) -> None:
     every = of(mirrored(halted, halted, forced=True), "copy-unknown")
     assert every.number is None
-    assert f"Nobody knows how far that is ({halted.state}: {halted.reason})" in every.text
+    assert f"Its lag is unknown ({halted.state}: {halted.reason})" in every.text
     one = of(mirrored(LEVEL, halted, forced=True), "copy-unknown")
-    assert f"of partition 1 ({halted.state}: {halted.reason}) nobody knows it" in one.text
+    assert f"unknown for partition 1 ({halted.state}: {halted.reason})" in one.text
 
 
 def test_a_dead_source_that_was_seen_further_than_its_copier_knew_is_lagged_behind_by_that_much() -> None:
@@ -156,11 +156,11 @@ def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_wa
 
     assert (found.level, found.number, found.unit) == ("warning", 7, "records")
     assert (
-        "east was last seen 40 s ago, and by the notes of its copiers the copy lacked at most 7 records of what it had"
+        "east was last seen 40 s ago, and by its copiers' notes the copy lacked at most 7 records that it had"
         ": that, and what east got since, is lost for readers."
     ) in found.text
     level = replace(seen, noted={("orders", 0): 10, ("orders", 1): 20})
-    assert "the copy lacked nothing of what it had: what east got since is lost" in of(level, "copy-unknown").text
+    assert "the copy lacked none of its records: what east got since is lost" in of(level, "copy-unknown").text
     # Where a cluster only hangs, it tells its ends itself
     assert "east answers now, and" in of(stands.with_topic("east", HERE), "copy-unknown").text
     # And nothing is guessed where not all of both is known
@@ -175,13 +175,13 @@ def test_a_planned_switch_to_a_copy_that_nobody_reports_says_how_much_it_will_co
     found = of(replace(mirrored(), noted={("orders", 0): 9, ("orders", 1): 0}), "copy-unknown")
 
     assert found.number == 21
-    assert "the copy lacks at most 21 records of what it had: the switch copies what is missing" in found.text
+    assert "the copy lacks at most 21 records that it had: the switch copies missing records" in found.text
 
 
 def test_who_has_set_a_bound_is_told_how_to_go_without() -> None:
     remedy = of(mirrored(forced=True, refuse_lag_records=10), "copy-unknown").remedy
 
-    assert remedy == "Start the job that copies mirrors, or ask without --refuse-lag-records and --refuse-lag-ms."
+    assert remedy == "Start the mirror job, or leave out --refuse-lag-records and --refuse-lag-ms."
 
 
 def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_forced_one_goes_on_without() -> None:
