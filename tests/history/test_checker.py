@@ -115,7 +115,7 @@ def test_a_second_copy_by_a_plain_producer_is_excused_only_by_a_fault_during_its
 
 
 def copied(history: History, event: Delivered) -> History:
-    """The log of the writer has one more record: the event's value again, which nobody has read yet."""
+    """The writer's log has one more record: the event's value again, not read yet."""
     spot = (event.topic, event.partition)
     cuts = [cut for cut in history.cuts if (cut.topic, cut.partition) == spot]
     writer = cuts[-1].target if cuts else "east"
@@ -179,7 +179,7 @@ def test_wrong_acknowledged_offsets_are_renumbered_and_missing_ones_are_not(case
     )
     # When the history is checked
     result = run(replace(history, clients={**history.clients, client: told}))
-    # Then each wrong offset is a violation, and the one that says nothing is none
+    # Then each wrong offset is a violation, and a missing one is not
     renumbered = {value for kind, value in kinds(result) if kind == "renumbered"}
     assert renumbered >= {ack.value for ack in acks[-3:] if ack.offset != batch[ack.value] >= 0}
     assert acks[-3].value not in renumbered
@@ -240,15 +240,15 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
         ("kill cluster/east", None, False),
     ],
 )
-def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_told(
+def test_an_unacknowledged_late_append_is_excused_if_a_gateway_was_stopped(
     what: str, told: str | None, sound: bool
 ) -> None:
-    # Given a record that was on its way when something was stopped, and lies in the origin above its cut
+    # Given a record in flight when a process was stopped, in the origin above its cut
     where = HistoryCut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
     producer = ClientStarted("p", 0.0, "producer", "any", (TOPIC,))
     known: list[Event] = [producer, *(Sent("p", float(n), TOPIC, f"p-{n}") for n in range(4))]
     known += [Acked("p", 10.0, TOPIC, 0, n, f"p-{n}") for n in (0, 1)]
-    # The next one took its place in the target, or somebody was told otherwise
+    # The next record took its place in the target, or a client saw it there
     known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if told == "acknowledged" else "p-3")]
     clients = {"p": tuple(known)}
     if told == "delivered":
@@ -262,7 +262,7 @@ def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_tol
     )
     # When the history is checked
     result = check(History(clients, (where,), (Fault(2.5, 9.0, what),), logs))
-    # Then it is excused where nobody can have known of it
+    # Then it is excused if no client can have known it
     assert ("late append" not in {v.kind for v in result.violations}, result.excused) == (sound, int(sound))
 
 
@@ -276,7 +276,7 @@ def test_a_consumer_that_goes_back_without_a_seek_went_back(case: tuple[History,
 
 
 @given(planted())
-def test_a_record_that_nobody_sent_is_a_phantom(case: tuple[History, Delivered]) -> None:
+def test_a_record_that_was_never_sent_is_a_phantom(case: tuple[History, Delivered]) -> None:
     history, event = case
     result = run(rewrite(history, event.client, event, replace(event, value="stranger-1")))
     assert ("phantom", "stranger-1") in kinds(result)
@@ -294,7 +294,7 @@ def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
 
 
 def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
-    # Given a producer that was told of a timeout, and readers that were given the record
+    # Given a producer that got a timeout, and readers that got the record
     world = World(random.Random(1), partitions=1)
     world.producer("java")
     world.produce("java", 3)

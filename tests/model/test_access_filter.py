@@ -1,4 +1,4 @@
-"""Filters of access rules in words; what they describe is compared with Kafka's in `tests/gateway/composed`."""
+"""Filters of access rules in words; their semantics are compared with Kafka's in `tests/gateway/composed`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_filter_is_the_same_after_it_was_written_in_words(asked: RuleFilter) -
         (RuleFilter(host="10.0.0.7", principal="User:alice", effect=Permission.ALLOW), True),
     ],
 )
-def test_a_filter_describes_what_is_the_same_in_all_that_it_says(asked: RuleFilter, described: bool) -> None:
+def test_a_filter_matches_rules_that_agree_in_all_its_fields(asked: RuleFilter, described: bool) -> None:
     assert asked.describes(RULE) is described
 
 
@@ -65,6 +65,6 @@ def test_a_filter_describes_what_is_the_same_in_all_that_it_says(asked: RuleFilt
         ({"topic": "orders"}, "topic"),
     ],
 )
-def test_what_no_filter_says_is_named(said: dict[str, object], field: str) -> None:
+def test_an_unknown_field_of_a_filter_is_named(said: dict[str, object], field: str) -> None:
     with pytest.raises(AccessRuleError, match=field):
         rule_filter(said)

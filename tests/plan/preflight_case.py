@@ -1,4 +1,4 @@
-"""A sound move of one user, of which pre-flight tests change one thing."""
+"""A sound move of one user; each pre-flight test changes one thing of it."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_moving_the_whole_topic_takes_the_partitions_left_in_the_origin() -> Non
 
 
 def test_a_single_partition_moves_back() -> None:
-    # Given a topic of which one partition has moved to west
+    # Given a topic with one partition moved to west
     topic = moved(asked(1), None)
     ends = {key: PartitionEnds(target=before.origin or 0, origin=30) for key, before in ENDS.items()}
     # When it moves back
@@ -131,7 +131,7 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
 
 
 def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:
-    # Given a topic of which one partition has moved before
+    # Given a topic with one partition moved before
     before = moved(asked(0), None)
     # When the others cross over
     _, view = written(propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS))
@@ -319,7 +319,7 @@ def test_a_forced_move_of_a_partition_is_refused_while_its_topic_crosses_over() 
     assert "resume migrate-1 --without-origin" in " ".join(verdict.remedy for verdict in case.judge())
 
 
-def test_a_topic_left_by_force_goes_back_as_a_whole_and_not_by_partition() -> None:
+def test_a_topic_left_by_force_returns_as_a_whole_and_not_by_partition() -> None:
     tail = LostTail(
         key="k",
         topic="orders",

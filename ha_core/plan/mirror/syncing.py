@@ -144,6 +144,6 @@ def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
     for usage in usages:
         for name, uses in usage.groups.items():
             for use in uses:
-                if cluster := cluster_for_group(view, Identity(usage.user, use.instance), name):
-                    found.setdefault(name, set()).add(cluster)
+                if home := cluster_for_group(view, Identity(usage.user, use.instance), name):
+                    found.setdefault(name, set()).add(home)
     return {name: frozenset(clusters) for name, clusters in found.items()}
