@@ -34,7 +34,7 @@ class MirrorSync(Document):
     target: str
     part: Literal["topics", "groups"]
     at: str
-    """UTC, ISO 8601: begin of the sync. Unchanged findings are written again only after some seconds."""
+    """UTC, ISO 8601: start of the sync. Unchanged findings are written again only after some seconds."""
     looked_at: int = 0
     """Number of topics, or groups, compared."""
     findings: tuple[SyncFinding, ...] = ()

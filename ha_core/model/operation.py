@@ -25,7 +25,7 @@ for half a minute at most. `full`: everything, which takes as long as reading bo
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
-"""`command`: one process from begin to end, which has died if no process holds the operation. `run`: tasks of an
+"""`command`: one process from start to end, which has died if no process holds the operation. `run`: tasks of an
 Airflow run; between two tasks no process holds it, and it may wait for a slot or for an approval."""
 SingleKind = Literal[
     "mask",

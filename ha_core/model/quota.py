@@ -57,7 +57,7 @@ class QuotaEntity(NamedTuple):
 def check_entity(entity: QuotaEntity) -> None:
     """:raises ValueError: no quota can have this entity."""
     if entity.user is None and entity.instance is None:
-        raise ValueError("a quota is for nobody: name a user, or an instance")
+        raise ValueError("a quota has neither user nor instance: name one")
     for what, name in (("user", entity.user), ("instance", entity.instance)):
         if name is not None and not 0 < len(name) <= MAX_NAME:
             raise ValueError(f"{what} of {len(name)} characters: a quota is for names of 1 to {MAX_NAME}")

@@ -187,7 +187,7 @@ class LastSequences(Document):
     partitions: dict[int, dict[int, tuple[int, int]]] = {}
     """partition → client producer id → (epoch, last sequence)."""
     terms: dict[int, int] = {}
-    """partition → writer epoch at whose begin they were read: all producers of earlier epochs are known then.
+    """partition → writer epoch at whose start they were read: all producers of earlier epochs are known then.
 
     Missing, or an older epoch, if the origin could not be asked (it was dead, or older than Kafka 2.8), or if there
     were too many to keep.

@@ -173,12 +173,12 @@ def test_wrong_acknowledged_offsets_are_renumbered_and_missing_ones_are_not(case
     assume(len(acks) > 2)
     batch = {ack.value: number - 1 for number, ack in enumerate(acks[-3:])}
     assume(any(ack.offset != batch[ack.value] >= 0 for ack in acks[-3:]))
-    told = tuple(
+    events = tuple(
         replace(e, offset=batch[e.value]) if isinstance(e, Acked) and e.value in batch else e
         for e in history.clients[client]
     )
     # When the history is checked
-    result = run(replace(history, clients={**history.clients, client: told}))
+    result = run(replace(history, clients={**history.clients, client: events}))
     # Then each wrong offset is a violation, and a missing one is not
     renumbered = {value for kind, value in kinds(result) if kind == "renumbered"}
     assert renumbered >= {ack.value for ack in acks[-3:] if ack.offset != batch[ack.value] >= 0}
@@ -232,7 +232,7 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
 
 
 @pytest.mark.parametrize(
-    ("what", "told", "sound"),
+    ("what", "seen_as", "sound"),
     [
         ("pause gateway/1", None, True),
         ("pause gateway/1", "acknowledged", False),
@@ -241,7 +241,7 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
     ],
 )
 def test_an_unacknowledged_late_append_is_excused_if_a_gateway_was_stopped(
-    what: str, told: str | None, sound: bool
+    what: str, seen_as: str | None, sound: bool
 ) -> None:
     # Given a record in flight when a process was stopped, in the origin above its cut
     where = HistoryCut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
@@ -249,9 +249,9 @@ def test_an_unacknowledged_late_append_is_excused_if_a_gateway_was_stopped(
     known: list[Event] = [producer, *(Sent("p", float(n), TOPIC, f"p-{n}") for n in range(4))]
     known += [Acked("p", 10.0, TOPIC, 0, n, f"p-{n}") for n in (0, 1)]
     # The next record took its place in the target, or a client saw it there
-    known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if told == "acknowledged" else "p-3")]
+    known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if seen_as == "acknowledged" else "p-3")]
     clients = {"p": tuple(known)}
-    if told == "delivered":
+    if seen_as == "delivered":
         clients["r"] = (
             ClientStarted("r", 0.0, "consumer", "any", (TOPIC,), group="g"),
             Delivered("r", 12.0, TOPIC, 0, 2, "p-2", "g"),
@@ -289,8 +289,8 @@ def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
     history, event = case
     producer = event.value.rsplit("-", 1)[0]
     ack = next(e for e in history.clients[producer] if isinstance(e, Acked) and e.value == event.value)
-    told = Failed(producer, ack.t, TOPIC, event.value, definite=True, error="MSG_SIZE_TOO_LARGE")
-    assert ("phantom", event.value) in kinds(run(rewrite(history, producer, ack, told)))
+    failed = Failed(producer, ack.t, TOPIC, event.value, definite=True, error="MSG_SIZE_TOO_LARGE")
+    assert ("phantom", event.value) in kinds(run(rewrite(history, producer, ack, failed)))
 
 
 def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
@@ -302,10 +302,10 @@ def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
         world.consume(group)
     history = world.history()
     ack = next(e for e in history.clients["java"] if isinstance(e, Acked))
-    told = Failed("java", ack.t, TOPIC, ack.value, definite=False, error="timed out")
+    failed = Failed("java", ack.t, TOPIC, ack.value, definite=False, error="timed out")
     # When the history is checked
     # Then it is sound
-    assert run(rewrite(history, "java", ack, told)).sound
+    assert run(rewrite(history, "java", ack, failed)).sound
 
 
 def one_group_with_two_members(lag: int) -> tuple[History, list[Delivered]]:

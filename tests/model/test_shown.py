@@ -36,11 +36,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_invisible_characters_are_escaped(text: str) -> None:
-    told = shown(text)
+    visible = shown(text)
 
-    assert told.isprintable()
-    assert "\\" in told
-    told.encode()
+    assert visible.isprintable()
+    assert "\\" in visible
+    visible.encode()
 
 
 @pytest.mark.parametrize("text", ["orders", "Zähler-1", "用户", "user+app#topic", "a b", "", "emoji 🙂", r"back\slash"])
@@ -50,11 +50,11 @@ def test_visible_characters_stay_as_they_are(text: str) -> None:
 
 @given(st.text(st.characters()))
 def test_any_text_is_shown_in_one_line_of_visible_characters(text: str) -> None:
-    told = shown(text)
+    visible = shown(text)
 
-    assert told.isprintable()
-    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in told)
-    assert shown(told) == told
+    assert visible.isprintable()
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in visible)
+    assert shown(visible) == visible
 
 
 @given(st.text(st.characters()))

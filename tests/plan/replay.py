@@ -86,7 +86,7 @@ class Copier:
     It may stall between any two of these."""
 
     partition: int
-    told: bool = False
+    assigned: bool = False
     fenced: int = 0
     copying: int = 0
 
@@ -179,11 +179,11 @@ class World:
                 copy.source += 1
         elif copier.fenced:
             copier.copying = copier.fenced if free or not self.asks_twice else 0
-            copier.told, copier.fenced = False, 0
-        elif copier.told:
+            copier.assigned, copier.fenced = False, 0
+        elif copier.assigned:
             copier.fenced = copy.take_over(log)
         else:
-            copier.told, copier.copying = free, 0
+            copier.assigned, copier.copying = free, 0
 
     def begin(self, origin: str, target: str, unread: str = "wait") -> None:
         """A new operation, with its locks."""
@@ -307,7 +307,7 @@ class World:
                 raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
 
     def _accepting(self, gateway: Gateway, partition: int, ways: Iterable[str]) -> Iterator[str]:
-        """The clusters to which its batches go. It is asked after every event, and changes with the revision alone."""
+        """The clusters to which its batches go. Checked after every event, and changes with the revision alone."""
         for wished in ways:
             place = gateway.revision, partition, wished
             if place not in self._accepted:

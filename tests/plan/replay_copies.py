@@ -39,7 +39,7 @@ class MirroredWorld(World):
         self.topics.add("west")
         mirror = Mirror.of(TOPIC, "east", "west", "link-0", "now", "t")
         self.copied = {(mirror.link, partition): CopiedLog(mirror.link, "east", "west") for partition in PARTITIONS}
-        self.asked: set[tuple[str, int]] = set()
+        self.assigned: set[tuple[str, int]] = set()
         """Copies that a copier of the job was assigned before it stalled."""
         for partition in PARTITIONS:
             self.logs["west", partition] = []
@@ -61,10 +61,12 @@ class MirroredWorld(World):
         """A copier of the job asks, takes over, or copies; another one stood still after its question, and goes on."""
         copy, event = self.copied[link, partition], self.random.randrange(8)
         if event == 0 and self.ours(link):
-            self.asked.add((link, partition))
-        elif event == 1 and (link, partition) in self.asked:
-            self.asked.discard((link, partition))
-            self.fence_copy(copy, partition, "job" if self.ours(link) else "stalled")  # asked once more, behind it
+            self.assigned.add((link, partition))
+        elif event == 1 and (link, partition) in self.assigned:
+            self.assigned.discard((link, partition))
+            self.fence_copy(
+                copy, partition, "job" if self.ours(link) else "stalled"
+            )  # checks its assignment again, after it
         elif event == 2 and copy.copier != "job" and self.ours(link):
             self.fence_copy(copy, partition, "job")
         elif event > 2 and copy.copier == "job":

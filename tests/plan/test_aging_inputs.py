@@ -152,8 +152,8 @@ def by_job(facts: Facts) -> list[str] | None:
     if not free:
         return None
     (closed,) = closed_extents(free.values(), {})
-    asked = [name for name in clusters if name not in facts.masked]
-    here = closed.cluster in asked
+    answering = [name for name in clusters if name not in facts.masked]
+    here = closed.cluster in answering
     topic = next(
         broker_queries.read_topics(reach, [broker_queries.TopicAsked("east", "orders", 1)] if here else []), None
     )
@@ -163,14 +163,14 @@ def by_job(facts: Facts) -> list[str] | None:
         broker_queries.read_producers(reach, [broker_queries.PartitionAsked("east", "orders", 0)] if gone_on else []),
         None,
     )
-    listed = list(broker_queries.list_clusters(reach, [broker_queries.ToList(name) for name in asked]))
+    listed = list(broker_queries.list_clusters(reach, [broker_queries.ToList(name) for name in answering]))
     groups = [
         broker_queries.GroupAsked(one.cluster, one.name, one.state)
         for one in listed
         if one.what == "group" and one.name
     ]
-    told = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
-    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in told]
+    committed = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
+    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in committed]
     troubled = {*facts.masked, *(one.cluster for one in listed if one.error)}
     if facts.recorded is not None:
         state, offset = facts.recorded

@@ -129,9 +129,9 @@ def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_s
     # Given a copy that has all records of a source whose log start was never observed
     topic = Topic(name="t", writer="east", partitions={0: before})
     copies = {("t", 0): CopyFacts(24, runs, whole=True)}
-    told = replace(SEEN, deleted_below=deleted)
+    seen = replace(SEEN, deleted_below=deleted)
     # When a forced switch leaves the dead cluster
-    documents = cut_change(operation(), view(topic), {("t", 0): told}, {}, {}, copies=copies)
+    documents = cut_change(operation(), view(topic), {("t", 0): seen}, {}, {}, copies=copies)
     # Then reads from the copy begin at the deletion's offset, and offsets keep their meaning
     after = one(documents, Topic).partitions[0]
     copied = [extent for extent in after if extent.copied]
@@ -147,8 +147,8 @@ def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_s
 def test_records_left_to_a_dead_source_exclude_acknowledged_deletions() -> None:
     # Given a copy that begins above its source, so that the first records are read in the source when it is back
     copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
-    told = replace(SEEN, target_start=15, deleted_below=6)
-    documents = cut_change(operation(), view(), {("t", 0): told}, {}, {}, copies=copies)
+    seen = replace(SEEN, target_start=15, deleted_below=6)
+    documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
     # Then these exclude the deleted ones, even if the source forgets its log start
     first, second, _ = one(documents, Topic).partitions[0]
     assert (first.cluster, first.start, first.end, first.base) == ("east", 6, 14, 6)
@@ -183,8 +183,8 @@ def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_reported() -
     # Given a topic with a second mirror, a mirror of another topic, and one that an operator has ended meanwhile
     north, gone = (Mirror.of("t", "east", name, f"link-{name}", "now", "me") for name in ("north", "south"))
     other = Mirror.of("u", "east", "north", "link-3", "now", "me")
-    asked = operation(state="running")
-    others = also_mirrored(asked, asked.evidence.mirrored, (other, north, MIRROR, gone))
+    running = operation(state="running")
+    others = also_mirrored(running, running.evidence.mirrored, (other, north, MIRROR, gone))
     before = view()
     before = replace(before, mirrors={**before.mirrors, north.key: north, other.key: other})
     # When its dead cluster is done without
@@ -201,7 +201,7 @@ def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_reported() -
     stays = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies, stay={"t": "it lost records"})
     (entered,) = [put for put in stays.puts if isinstance(put, SwitchOperation)]
     assert (stays.deletes, ended_too(entered)) == ((), "")
-    planned = asked.changed(request=asked.request.changed(mode="planned", unread="wait"))
+    planned = running.changed(request=running.request.changed(mode="planned", unread="wait"))
     assert also_mirrored(planned, ("t",), (MIRROR, north)) == {}
 
 
@@ -243,7 +243,7 @@ def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> 
     copy = CopyFacts(60, tuple(Run(2 * n, n, 1) for n in range(30)))
     # When no more than ten extents fit into the map
     after = one(cut(replace(copy), most=10), Topic)
-    # Then older records wait for their cluster, up to the begin of the copied part, and none is lost
+    # Then older records wait for their cluster, up to the start of the copied part, and none is lost
     first, *copied = after.partitions[0]
     assert (first.cluster, first.start, first.end, first.known_end) == ("east", 0, 40, None)
     assert [extent.start for extent in copied[:-1]] == list(range(40, 60, 2))
@@ -315,13 +315,13 @@ def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]
     """Verdicts on a move of `orders`, which is mirrored and has data in west."""
     held = replace(HERE, ends={0: 4, 1: 0})
     case = SOUND.with_topic("west", held).forced.asking(unread="wait", force=True, **request)
-    state, asked, facts = case.parts()
+    state, move, facts = case.parts()
     topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
     level = CopyLag("copying", 0, 0, 1.0)
     lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
-    found = closure(state, case.usage_by_user, asked)
-    return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
+    found = closure(state, case.usage_by_user, move)
+    return preflight(Judged(state, move, found, facts, gateways=case.gateways, lags=lags))
 
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")

@@ -67,13 +67,13 @@ def test_dormant_uses_are_reported() -> None:
     bob, alice = used("bob", LAST_YEAR), used("alice", LAST_YEAR, topic="payments")
     case = replace(SOUND.judged(), dormant={"bob": bob, "alice": alice})
 
-    told = {one.about: one for one in dormant(case)}
+    verdicts = {one.about: one for one in dormant(case)}
 
-    assert {(one.level, one.code, one.number) for one in told.values()} == {("warning", "dormant-use", 1)}
-    assert "topic orders" in told["user bob"].text
-    assert "does not refuse the move" in told["user bob"].text
-    assert "topic payments" in told["user alice"].text
-    assert "They do not move." in told["user alice"].text
+    assert {(one.level, one.code, one.number) for one in verdicts.values()} == {("warning", "dormant-use", 1)}
+    assert "topic orders" in verdicts["user bob"].text
+    assert "does not refuse the move" in verdicts["user bob"].text
+    assert "topic payments" in verdicts["user alice"].text
+    assert "They do not move." in verdicts["user alice"].text
 
 
 def pool(count: int, live: int) -> Usage:

@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import identity
-from ha_core.plan.facts.lag import GroupPosition, LogRange, behind, topic_row
+from ha_core.plan.facts.lag import GroupPosition, LogRange, group_position, topic_row
 
 EAST, WEST = "east", "west"
 AT_100 = (
@@ -20,7 +20,7 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
         found = logs[cluster]
         return LogRange(*found) if found is not None else None
 
-    return behind(extents, committed, log)
+    return group_position(extents, committed, log)
 
 
 @pytest.mark.parametrize(

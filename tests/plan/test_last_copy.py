@@ -124,8 +124,8 @@ def test_a_topic_whose_copy_dies_continues_in_its_returned_cluster(before: Exten
     # When its copy's cluster dies too, a forced switch back is refused by nothing
     found = judged(topic, tail).judge()
     assert [one.code for one in found if one.level == "error"] == []
-    (told,) = (one for one in found if one.code == "own-tail")
-    assert (told.level, told.number, told.unit) == ("warning", 20, "offsets")
+    (verdict,) = (one for one in found if one.code == "own-tail")
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 20, "offsets")
     # And mirrored records are read there, each at its offset, and those of the dead copy wait for it
     after = forced("west", "east", topic, (tail,), None).topic.partitions[0]
     assert check(after) == []
@@ -156,8 +156,8 @@ def test_records_deleted_in_the_copy_stay_deleted_in_the_returned_cluster_that_s
 
 def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:
     topic, tail = died_first(WHOLE)
-    (told,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
-    assert "In partition 0 it lacks mirrored records: all wait for west." in told.text
+    (verdict,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
+    assert "In partition 0 it lacks mirrored records: all wait for west." in verdict.text
 
 
 def test_a_planned_switch_back_advises_to_reconcile_and_never_to_delete_the_log_first() -> None:

@@ -143,7 +143,7 @@ def test_compiled_rules_agree_with_a_plain_implementation_also_after_changes(
     before.of("alice", HOME).operations(TOPIC, "ab")
     changed = before.changed({user.name: user for user in users}, more, fewer)
     gone = Counter(fewer)
-    left = [*(Counter(rules) - gone).elements(), *more]  # what is said twice is still said when it is removed once
+    left = [*(Counter(rules) - gone).elements(), *more]  # a duplicate rule stays when it is removed once
     for user in ("alice", "bob", "carol"):
         for host in (HOME, AWAY, "10.9.9.9"):
             verdicts, other = Rights(users, left).of(user, host), changed.of(user, host)
@@ -251,9 +251,9 @@ def test_a_rule_that_is_none_is_refused_with_field_value_and_way_out(change: dic
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("said", ["::ffff:10.0.0.1", "10.0.0.1"])
-def test_an_address_has_one_form_for_ipv4_and_ipv6_sockets(said: str) -> None:
-    assert address(said) == HOME
+@pytest.mark.parametrize("text", ["::ffff:10.0.0.1", "10.0.0.1"])
+def test_an_address_has_one_form_for_ipv4_and_ipv6_sockets(text: str) -> None:
+    assert address(text) == HOME
 
 
 @pytest.mark.parametrize("field", ["principal", "resource_type", "operation", "effect"])

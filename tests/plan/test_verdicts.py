@@ -56,13 +56,13 @@ def test_a_forced_move_says_how_many_offsets_without_records_its_cut_leaves() ->
 
 
 @pytest.mark.parametrize(
-    ("measured", "said", "refused"),
+    ("measured", "bound", "refused"),
     [(None, 100_000, True), (50.0, 999, True), (50.0, 1_000, False), (900.0, 8_999, True), (900.0, 9_000, False)],
 )
 def test_an_operators_rate_has_to_be_far_above_the_measured_one(
-    measured: float | None, said: int, refused: bool
+    measured: float | None, bound: int, refused: bool
 ) -> None:
-    case = SOUND.forced.asking(unread="wait", max_rate_records_s=said)
+    case = SOUND.forced.asking(unread="wait", max_rate_records_s=bound)
     case = case.with_topic("east", replace(HERE, age_s=20.0, fastest=measured))
 
     found = {one.code: one for one in case.judge()}
@@ -503,9 +503,9 @@ def test_errors_are_listed_before_warnings() -> None:
 
 
 def test_every_code_is_that_of_a_verdict() -> None:
-    said = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
+    source = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
 
-    assert [code for code in get_args(Code) if f'"{code}",' not in said] == []
+    assert [code for code in get_args(Code) if f'"{code}",' not in source] == []
 
 
 def consumer(software: str | None, *how: str) -> Case:

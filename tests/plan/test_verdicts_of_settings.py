@@ -97,18 +97,18 @@ def test_a_setting_that_the_target_does_not_know_is_a_warning_unless_newer_broke
     unknown = {"remote.storage.enable": "true", "message.format.version": "2.8"}
     some = replace(SOUND, trials={"orders": Trial(unknown=unknown)})
 
-    told = {one.text.split(" know ")[1].split(",")[0]: one.level for one in some.judge()}
+    levels = {one.text.split(" know ")[1].split(",")[0]: one.level for one in some.judge()}
 
-    assert told == {"remote.storage.enable": "warning", "message.format.version": "info"}
+    assert levels == {"remote.storage.enable": "warning", "message.format.version": "info"}
 
 
 def test_an_origin_that_may_lose_records_by_itself_is_named_before_a_crossing() -> None:
     unsafe = replace(HERE, defaults={"unclean.leader.election.enable": "true"}, default_min_in_sync=1)
     crossing = SOUND.with_topic("east", unsafe).asking(cut="predicted")
 
-    told = [(one.level, one.about) for one in crossing.judge() if one.code == "unsafe-origin"]
+    verdicts = [(one.level, one.about) for one in crossing.judge() if one.code == "unsafe-origin"]
 
-    assert told == [("warning", "cluster east"), ("info", "cluster east")]
+    assert verdicts == [("warning", "cluster east"), ("info", "cluster east")]
     safe = replace(HERE, defaults={"unclean.leader.election.enable": "false"}, default_min_in_sync=2)
     with_two = SOUND.with_reach("west", brokers=(1, 2)).with_topic("east", safe).asking(cut="predicted")
     assert [one for one in with_two.judge() if one.code == "unsafe-origin"] == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Cluster, MoveRequest, Scope, Usage, Use, UserBindings, View
 from ha_core.plan.move.closure import closure
-from ha_core.plan.move.whole_cluster import led_there, parts
+from ha_core.plan.move.whole_cluster import identities_at, parts
 
 SINCE = "2026-11-01T00:00:00Z"
 REQUEST = MoveRequest(scope=Scope(topics=("-",)), origin="east", target="west", reason="leave")
@@ -64,10 +64,10 @@ def test_finer_bindings_move_with_their_users() -> None:
         user="u", cluster="west", instances={"i": "east"}, topics={"t": "east", "w": "west"}, groups={"g": "east"}
     )
 
-    assert led_there(view(bound), {}, "east") == Scope(
+    assert identities_at(view(bound), {}, "east") == Scope(
         instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),)
     )
-    assert led_there(view(bound), {}, "west").users == ("u",)
+    assert identities_at(view(bound), {}, "west").users == ("u",)
 
 
 def test_super_users_are_left_where_they_are() -> None:
@@ -75,7 +75,7 @@ def test_super_users_are_left_where_they_are() -> None:
     state = view(UserBindings(user="root", cluster="east", groups={"g": "east"}))
     clusters = {**state.clusters, "east": state.clusters["east"].changed(super_users=("root",))}
 
-    assert led_there(replace(state, clusters=clusters), known, "east") == Scope(users=("u",))
+    assert identities_at(replace(state, clusters=clusters), known, "east") == Scope(users=("u",))
 
 
 def test_moved_users_and_topics_are_not_in_any_part() -> None:

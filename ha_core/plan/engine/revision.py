@@ -71,7 +71,7 @@ def all_partitions(topic: Topic, ends: Ends) -> list[int]:
     if not found or set(topic.partitions) - set(found) or found != list(range(len(found))):
         raise MoveDamagedError(
             f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
-            "a cut without all of them would leave the others behind"
+            "a cut has to include all of them"
         )
     return found
 

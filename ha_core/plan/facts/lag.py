@@ -178,7 +178,7 @@ def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -
         there = logs[cluster].get(topic)
         return LogRange(0, 0) if there is None else there.get(number)
 
-    return behind(extents, committed, held)
+    return group_position(extents, committed, held)
 
 
 class GroupPosition(NamedTuple):
@@ -192,7 +192,7 @@ class GroupPosition(NamedTuple):
     """The cluster that holds the next record to read, or will get it."""
 
 
-def behind(extents: Sequence[Extent], committed: int, log: Callable[[str], LogRange | None]) -> GroupPosition:
+def group_position(extents: Sequence[Extent], committed: int, log: Callable[[str], LogRange | None]) -> GroupPosition:
     """Where a group with commit `committed` continues, and its lag.
 
     :param extents: all of one partition; the last one is open.

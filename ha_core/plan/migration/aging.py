@@ -245,7 +245,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
         if log.start < log.end:
             return f"partition {partition} holds offsets {log.start} to {log.end} that are in no map"
     if all(log.end == 0 for log in logs.values()):
-        return "it was never used, so it is not what was left behind: it may be the beginning of another move"
+        return "it was never used, so it is no leftover: it may be the beginning of another move"
     if groups:
         # A coordinator drops the commits of a topic that its cluster deletes, and refuses further ones.
         names = listed(f"group {group}" for group in sorted(groups))
@@ -264,10 +264,10 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
     end = extent.physical_end
     assert end is not None
     if not log.exists:
-        yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
+        yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or give --accept-loss")
     elif log.end < end and extent.known_end is None:
         ends = f"its log in {extent.cluster} ends at {log.end}, below {end}"
-        yield Block("lost", f"{ends}, so records were lost there: restore them, or say --accept-loss")
+        yield Block("lost", f"{ends}, so records were lost there: restore them, or give --accept-loss")
     first, last = extent.clip(log.start), extent.clip(log.end)
     if first < last:
         yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
@@ -276,13 +276,15 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
         if grown or recent:
-            text = f"somebody writes to {extent.cluster} past the gateways: it goes on from {mapped_end} to {log.end}"
+            text = (
+                f"a producer writes to {extent.cluster} past the gateways: its log went from {mapped_end} to {log.end}"
+            )
             yield Block("written", text)
 
 
 def _retention(config: Mapping[str, str]) -> str:
     if "delete" not in config.get("cleanup.policy", "delete"):
-        return "a compacted log keeps the newest record of each key for ever, so it does not age by itself"
+        return "a compacted log keeps the newest record of each key, so it does not age by itself"
     time = config.get("retention.ms")
     if time == "-1" and config.get("retention.bytes", "-1") == "-1":
         return "its retention is unlimited, so it ages only when that is changed"

@@ -73,13 +73,13 @@ def _of_topic(view: View, name: str, facts: DeletionFacts) -> Verdicts:
 
 def _of_clusters(facts: DeletionFacts, accept_away: bool) -> Verdicts:
     for cluster, why in sorted(facts.unasked.items()):
-        say = warning if accept_away else error
+        level = warning if accept_away else error
         remedy = (
             "The name stays taken until it answers and the command is repeated, or until it is removed from this "
             "installation (`switchyard clusters remove`)."
         )
         if accept_away:
-            yield say("unreachable-cluster", f"cluster {cluster}", f"{why} It may keep them.", remedy)
+            yield level("unreachable-cluster", f"cluster {cluster}", f"{why} It may keep them.", remedy)
         else:
             text = f"{why} It may have the topics, and they would be back with it."
-            yield say("unreachable-cluster", f"cluster {cluster}", text, "Or say --accept-away.", cause="away")
+            yield level("unreachable-cluster", f"cluster {cluster}", text, "Or give --accept-away.", cause="away")

@@ -17,7 +17,7 @@ from ha_core.plan.move.closure import closure
 from ha_core.plan.routing.resolve import cluster_for_user
 
 
-def led_there(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
+def identities_at(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
     """Every identity that is routed to `cluster`, by a binding or as its default, except super users."""
     users = sorted({*view.bindings, *usage} - view.super_users.keys())
     bound = [found for user in users if (found := view.bindings.get(user)) is not None]
@@ -38,11 +38,11 @@ def parts(
     :param topics: all topics whose writer is the cluster.
     :param most: topics and groups per move; a part that has more moves alone.
     """
-    led = led_there(view, usage, request.origin)
-    whole = led.changed(topics=tuple(sorted(topics)))
+    routed = identities_at(view, usage, request.origin)
+    whole = routed.changed(topics=tuple(sorted(topics)))
     found = closure(view, usage, request.changed(scope=whole, include_other_users=True))
     together = _Together()
-    for user in led.named_users:
+    for user in routed.named_users:
         together.join(f"user:{user}")
     for key in found.moves.reasons:
         together.join(key, *(f"user:{user}" for user, _ in found.identities(key)))
@@ -52,18 +52,18 @@ def parts(
     wanted = set(topics)
     sized = sorted((sum(not key.startswith("user:") for key in part), sorted(part)) for part in together.parts())
     for some in portions(sized, most, lambda part: max(1, part[0])):
-        yield _scope(led, {key for _, part in some for key in part}, wanted)
+        yield _scope(routed, {key for _, part in some for key in part}, wanted)
 
 
-def _scope(led: Scope, keys: Collection[str], topics: Collection[str]) -> Scope:
+def _scope(routed: Scope, keys: Collection[str], topics: Collection[str]) -> Scope:
     def of(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         return tuple((user, name) for user, name in pairs if f"user:{user}" in keys)
 
     return Scope(
-        users=tuple(user for user in led.users if f"user:{user}" in keys),
-        instances=of(led.instances),
-        user_topics=of(led.user_topics),
-        user_groups=of(led.user_groups),
+        users=tuple(user for user in routed.users if f"user:{user}" in keys),
+        instances=of(routed.instances),
+        user_topics=of(routed.user_topics),
+        user_groups=of(routed.user_groups),
         topics=tuple(sorted(name for name in topics if f"topic:{name}" in keys)),
     )
 

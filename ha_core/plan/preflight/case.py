@@ -155,7 +155,7 @@ class PreflightCase:
         return bool(scope.named_users or moves.groups or set(moves.topics) - scope.partitions.keys())
 
     @property
-    def led(self) -> Iterator[str]:
+    def with_leader(self) -> Iterator[str]:
         """The named partitions that have a leader in the origin, or can get one by a clean election."""
         for name, partitions in self.request.scope.partitions.items():
             if (here := self.here(name)) is not None:

@@ -83,8 +83,8 @@ def forced_origin(case: PreflightCase) -> Verdicts:
         yield from _reach(case, name, "Origin", "")
         return
     if case.answers(name) and case.view.clusters[name].masked is None and not request.force:
-        if (led := list(case.led)) or case.whole:
-            which = f", and leads {listed(led)}" if led else ""
+        if (leads := list(case.with_leader)) or case.whole:
+            which = f", and leads {listed(leads)}" if leads else ""
             yield error(
                 "origin-answers",
                 about,

@@ -57,7 +57,7 @@ class CopyLagBound:
         return f"unknown for {which}"
 
 
-def behind(case: PreflightCase, mirror: Mirror) -> CopyLagBound:
+def lag_bound(case: PreflightCase, mirror: Mirror) -> CopyLagBound:
     reported = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
     known = {partition: lag for partition, lag in reported.items() if lag.records is not None}
     unknown = dict[int, str]()

@@ -13,7 +13,7 @@ from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, behind, by_notes
+from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, by_notes, lag_bound
 
 
 def mirrored(case: PreflightCase) -> Verdicts:
@@ -39,7 +39,7 @@ def mirrored(case: PreflightCase) -> Verdicts:
 
 def _one_more(case: PreflightCase, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
     """A further mirror of a topic that moves to a copy. If its source is lost, it need not be ended first."""
-    request, found = case.request, behind(case, mirror)
+    request, found = case.request, lag_bound(case, mirror)
     again = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
     if request.mode == "planned" or mirror.source != request.origin:
         text = f"{since}: it would still be copied from {mirror.source}, which is no longer its writer."
@@ -78,7 +78,7 @@ def to_copies(case: PreflightCase) -> Verdicts:
 def _to_level(case: PreflightCase, name: str) -> Verdict:
     """Records that a planned switch copies first, as far as reported."""
     about, mirror = f"topic {name}", case.to_copies[name]
-    found, text = behind(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
+    found, text = lag_bound(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
     if found.unknown:
         records, noted = by_notes(case, name)
         text += f"{_how_far(found)}{noted}: the switch copies missing records before clients wait."
@@ -94,7 +94,7 @@ def _behind(case: PreflightCase, name: str) -> Verdict:
     origin, target = case.request.origin, case.request.target
     about, text = f"topic {name}", f"Topic {name} continues at its copy in {target}"
     way = f"Nothing. Records beyond it stay in {origin}: `switchyard mirror reconcile {origin}` counts them later."
-    found = behind(case, case.to_copies[name])
+    found = lag_bound(case, case.to_copies[name])
     if found.unknown:
         records, noted = by_notes(case, name)
         more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
@@ -129,7 +129,7 @@ def lagging(case: PreflightCase) -> Verdicts:
     """Copies whose lag exceeds the operator's bounds."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
-        found = behind(case, mirror)
+        found = lag_bound(case, mirror)
         if not found.reported:
             continue
         bounds: tuple[tuple[Unit, int | None, int | None, int], ...] = (
