@@ -102,10 +102,10 @@ def test_a_limit_that_cannot_be_is_refused(key: str, value: float, words: str) -
 @pytest.mark.parametrize(
     ("entity", "words"),
     [
-        (QuotaEntity(), "for nobody"),
+        (QuotaEntity(), "neither user nor instance"),
         (QuotaEntity(user=""), "of 0 characters"),
         (QuotaEntity(user="x" * 256), "of 256 characters"),
-        (QuotaEntity(topic="orders"), "for nobody"),
+        (QuotaEntity(topic="orders"), "neither user nor instance"),
         (QuotaEntity(DEFAULT, None, "orders"), "one user"),
         (QuotaEntity("alice", "app", "orders"), "one user"),
         (QuotaEntity("alice", None, "or/ders"), "no topic"),
