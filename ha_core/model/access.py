@@ -1,7 +1,7 @@
-"""Users, and rules that say who may do what: the terms, and the meaning, are those of Kafka's ACLs.
+"""Users and access rules, with the terms and the meaning of Kafka's ACLs.
 
-A rule is for a principal: `User:NAME`, `Group:NAME` (users beside each other, which Kafka itself does not have), or
-`User:*`, everybody. Nothing is allowed that no rule allows, and whatever one rule denies no other one allows.
+A rule is for a principal: `User:NAME`, `Group:NAME` (a group of users, which Kafka does not have), or `User:*`,
+all users. An operation needs a rule that allows it, and a rule that denies it wins over all that allow it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import NamedTuple, TypeVar
 ANYBODY = "User:*"
 ANY_HOST = "*"
 ANY_NAME = "*"
-"""As a literal name: every resource of the type."""
+"""A literal name that means every resource of the type."""
 CLUSTER_NAME = "kafka-cluster"
-"""The one resource of its type."""
+"""The only resource of type CLUSTER."""
 
 MAX_NAME = 255
 """Characters of a principal's name; Kafka sets no bound, its tools and this one's forms do."""
 MAX_TOPIC_NAME = 249
 MAX_ID = 32_767
-"""Of a group or a transactional id: what the protocol can carry."""
+"""Characters of a group or a transactional id that the protocol can carry."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class AccessRuleError(ValueError):
-    """A rule, or a user, that is not what it should be: what is wrong, the value, and the way out."""
+    """An invalid rule or user. The text names the field, the value and the way out."""
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers, as in all that follow."""
+    """Numbers are Kafka's, here and in the enums below."""
 
     TOPIC = 2
     GROUP = 3
@@ -72,49 +72,49 @@ class User(NamedTuple):
     name: str
     groups: frozenset[str] = frozenset()
     super_user: bool = False
-    """May do everything, whatever rules say."""
+    """May do everything; rules do not apply."""
 
 
 class AccessRule(NamedTuple):
     principal: str
     resource_type: ResourceType
     name: str
-    """Of a resource, `*` for all, or what names begin with."""
+    """Name of a resource, `*` for all, or a prefix."""
     pattern: PatternType
     operation: AclOperation
     effect: Permission
     host: str = ANY_HOST
-    """The address that the client comes from."""
+    """The client's address."""
 
 
 N = TypeVar("N", bound=IntEnum)
 
 
-def access_rule(said: Mapping[str, object]) -> AccessRule:
-    """A rule in words, as files and forms have it: the fields of `AccessRule`, its numbers as names in small letters.
+def access_rule(words: Mapping[str, object]) -> AccessRule:
+    """Parse a rule as files and forms have it: the fields of `AccessRule`, with enums as lower-case names.
 
-    :raises AccessRuleError: naming the field.
+    :raises AccessRuleError: a field is unknown, missing or invalid.
     """
     fields = AccessRule._fields
-    if unknown := [str(key) for key in said if key not in fields]:
+    if unknown := [str(key) for key in words if key not in fields]:
         raise AccessRuleError(f"{', '.join(unknown)}: no such field; a rule has {', '.join(fields)}")
-    if missing := [field for field in ("principal", "resource_type", "operation", "effect") if field not in said]:
+    if missing := [field for field in ("principal", "resource_type", "operation", "effect") if field not in words]:
         raise AccessRuleError(f"{', '.join(missing)}: missing; add it")
-    resource = _number(ResourceType, "resource_type", said["resource_type"])
-    name = said.get("name", CLUSTER_NAME if resource is ResourceType.CLUSTER else None)
+    resource = _number(ResourceType, "resource_type", words["resource_type"])
+    name = words.get("name", CLUSTER_NAME if resource is ResourceType.CLUSTER else None)
     return AccessRule(
-        principal(said["principal"]),
+        principal(words["principal"]),
         resource,
         resource_name(resource, name),
-        _number(PatternType, "pattern", said.get("pattern", "literal")),
-        _number(AclOperation, "operation", said["operation"]),
-        _number(Permission, "effect", said["effect"]),
-        host_name(said.get("host", ANY_HOST)),
+        _number(PatternType, "pattern", words.get("pattern", "literal")),
+        _number(AclOperation, "operation", words["operation"]),
+        _number(Permission, "effect", words["effect"]),
+        host_name(words.get("host", ANY_HOST)),
     )
 
 
 def rule_in_words(rule: AccessRule) -> dict[str, str]:
-    """What `access_rule` reads."""
+    """The inverse of `access_rule`."""
     return {
         "principal": rule.principal,
         "resource_type": rule.resource_type.name.lower(),
@@ -126,52 +126,52 @@ def rule_in_words(rule: AccessRule) -> dict[str, str]:
     }
 
 
-def principal(said: object) -> str:
-    """:raises AccessRuleError: it is not `User:NAME` or `Group:NAME`."""
-    kind, _, name = said.partition(":") if isinstance(said, str) else ("", "", "")
+def principal(value: object) -> str:
+    """:raises AccessRuleError: not `User:NAME` or `Group:NAME`."""
+    kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
     if kind not in ("User", "Group") or not name or len(name) > MAX_NAME or _CONTROL.search(name):
-        raise AccessRuleError(f"principal {_short(said)}: nobody; write User:NAME, Group:NAME, or User:* for everybody")
+        raise AccessRuleError(f"principal {_short(value)}: invalid; write User:NAME, Group:NAME, or User:* for all")
     if kind == "Group" and name == "*":
-        raise AccessRuleError("principal 'Group:*': there is no group of all; User:* is everybody")
+        raise AccessRuleError("principal 'Group:*': no group has all users; write User:*")
     return f"{kind}:{name}"
 
 
-def resource_name(resource: ResourceType, said: object) -> str:
-    """:raises AccessRuleError: nothing of this type can have the name, nor begin with it."""
-    if not isinstance(said, str) or not said:
-        raise AccessRuleError(f"name {_short(said)}: no name; give one, or * for all")
+def resource_name(resource: ResourceType, value: object) -> str:
+    """:raises AccessRuleError: no resource of this type can have the name or the prefix."""
+    if not isinstance(value, str) or not value:
+        raise AccessRuleError(f"name {_short(value)}: no name; give one, or * for all")
     if resource is ResourceType.TOPIC:
-        if said != ANY_NAME and (len(said) > MAX_TOPIC_NAME or not _TOPIC.fullmatch(said)):
+        if value != ANY_NAME and (len(value) > MAX_TOPIC_NAME or not _TOPIC.fullmatch(value)):
             raise AccessRuleError(
-                f"name {_short(said)}: no topic has it; 1 to {MAX_TOPIC_NAME} of letters, digits, dot, dash, underscore"
+                f"name {_short(value)}: no topic has it; use 1 to {MAX_TOPIC_NAME} letters, digits, '.', '-', '_'"
             )
-    elif len(said) > MAX_ID or _CONTROL.search(said):
-        raise AccessRuleError(f"name {_short(said)}: longer than {MAX_ID} characters, or with control characters")
-    return said
+    elif len(value) > MAX_ID or _CONTROL.search(value):
+        raise AccessRuleError(f"name {_short(value)}: longer than {MAX_ID} characters, or with control characters")
+    return value
 
 
-def host_name(said: object) -> str:
-    """The address as clients' addresses are compared with it.
+def host_name(value: object) -> str:
+    """The address in the form that clients' addresses are compared with.
 
-    :raises AccessRuleError: it is no address.
+    :raises AccessRuleError: not an address.
     """
-    if said == ANY_HOST:
+    if value == ANY_HOST:
         return ANY_HOST
     try:
-        return address(str(said))
+        return address(str(value))
     except ValueError:
-        raise AccessRuleError(f"host {_short(said)}: not an address; give one (no name, no range), or *") from None
+        raise AccessRuleError(f"host {_short(value)}: not an address; give one (no name, no range), or *") from None
 
 
-def address(said: str) -> str:
-    """One way to write each address: an IPv4 address that an IPv6 socket shows is itself.
+def address(text: str) -> str:
+    """The canonical form of an address: IPv4-mapped IPv6 becomes IPv4.
 
-    :raises ValueError: it is none.
+    :raises ValueError: not an address.
     """
-    found = ip_address(said)
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(found)
+    parsed = ip_address(text)
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed)
 
 
 def on_loopback(host: str) -> bool:
@@ -182,14 +182,14 @@ def on_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _number(kind: type[N], field: str, said: object) -> N:
-    found = kind.__members__.get(said.upper()) if isinstance(said, str) else None
-    if found is None:
-        known = ", ".join(name.lower() for name in kind.__members__)
-        raise AccessRuleError(f"{field} {_short(said)}: not known; one of {known}")
-    return found
+def _number(kind: type[N], field: str, value: object) -> N:
+    member = kind.__members__.get(value.upper()) if isinstance(value, str) else None
+    if member is None:
+        names = ", ".join(name.lower() for name in kind.__members__)
+        raise AccessRuleError(f"{field} {_short(value)}: not known; one of {names}")
+    return member
 
 
-def _short(said: object) -> str:
-    text = repr(said)
+def _short(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

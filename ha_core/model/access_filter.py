@@ -1,4 +1,4 @@
-"""Which rules somebody asks for, as Kafka's `AclBindingFilter` says it."""
+"""Filters of access rules, as Kafka's `AclBindingFilter`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ha_core.model.access import (
 )
 
 MATCH = "match"
-"""In words, in the place of a pattern."""
+"""Kafka's pattern type MATCH, as files and forms write it in place of a pattern."""
 
 
 class RuleFilter(NamedTuple):
-    """Where it is None, whatever a rule has there.
+    """A field that is None matches every rule.
 
-    :ivar matching: `name` is that of a resource: all rules that count for it, prefixes and `*` too.
+    :ivar matching: `name` is a resource's name: match all rules that apply to it, prefixes and `*` too.
     """
 
     resource_type: ResourceType | None = None
@@ -35,7 +35,7 @@ class RuleFilter(NamedTuple):
     matching: bool = False
 
     def describes(self, rule: AccessRule) -> bool:
-        for asked, said in (
+        for wanted, value in (
             (self.resource_type, rule.resource_type),
             (self.operation, rule.operation),
             (self.effect, rule.effect),
@@ -43,7 +43,7 @@ class RuleFilter(NamedTuple):
             (self.principal, rule.principal),
             (self.host, rule.host),
         ):
-            if asked not in (None, said):
+            if wanted not in (None, value):
                 return False
         if self.name is None or rule.name == self.name:
             return True
@@ -52,40 +52,40 @@ class RuleFilter(NamedTuple):
         return self.name.startswith(rule.name) if rule.pattern is PatternType.PREFIXED else rule.name == ANY_NAME
 
 
-def filter_in_words(asked: RuleFilter) -> dict[str, str | None]:
-    """As JSON has it; `rule_filter` reads it."""
+def filter_in_words(rules: RuleFilter) -> dict[str, str | None]:
+    """The inverse of `rule_filter`, for JSON."""
     numbers = {
-        "resource_type": asked.resource_type,
-        "pattern": asked.pattern,
-        "operation": asked.operation,
-        "effect": asked.effect,
+        "resource_type": rules.resource_type,
+        "pattern": rules.pattern,
+        "operation": rules.operation,
+        "effect": rules.effect,
     }
     words = {field: None if number is None else number.name.lower() for field, number in numbers.items()}
-    if asked.matching:
+    if rules.matching:
         words["pattern"] = MATCH
-    return {**words, "name": asked.name, "principal": asked.principal, "host": asked.host}
+    return {**words, "name": rules.name, "principal": rules.principal, "host": rules.host}
 
 
-def rule_filter(said: Mapping[str, object]) -> RuleFilter:
-    """:raises AccessRuleError: naming the field."""
-    if unknown := [str(key) for key in said if key not in _FIELDS]:
+def rule_filter(words: Mapping[str, object]) -> RuleFilter:
+    """:raises AccessRuleError: a field is unknown or invalid."""
+    if unknown := [str(key) for key in words if key not in _FIELDS]:
         raise AccessRuleError(f"{', '.join(unknown)}: no such field; a filter has {', '.join(_FIELDS)}")
-    found: dict[str, Any] = {}
-    for field, value in said.items():
+    fields: dict[str, Any] = {}
+    for field, value in words.items():
         kind = _NUMBERS.get(field)
         if value is None:
             continue
         if field == "pattern" and value == MATCH:
-            found["matching"] = True
+            fields["matching"] = True
         elif not isinstance(value, str):
-            raise AccessRuleError(f"{field}: a text, or null for whatever it is")
+            raise AccessRuleError(f"{field}: not a text; give one, or null to match every value")
         elif kind is None:
-            found[field] = value
+            fields[field] = value
         elif value.upper() in kind.__members__:
-            found[field] = kind[value.upper()]
+            fields[field] = kind[value.upper()]
         else:
             raise AccessRuleError(f"{field} {value[:80]!r}: one of {', '.join(kind.__members__).lower()}")
-    return RuleFilter()._replace(**found)
+    return RuleFilter()._replace(**fields)
 
 
 _NUMBERS: Mapping[str, type[ResourceType] | type[PatternType] | type[AclOperation] | type[Permission]] = {

@@ -1,4 +1,4 @@
-"""Which cluster serves an identity: the four levels of one user; and where it reads what is mirrored."""
+"""Bindings: the cluster that serves an identity, on four levels per user, and the cluster where mirrors are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ha_core.model.document import Document
 from ha_core.model.instance import instance_of
 
 NEAREST = "nearest"
-"""In the place of a cluster that is read from: the one in the gateway's own zone."""
+"""As `read`: the cluster in the gateway's own zone."""
 
 
 class UserBindings(Document):
@@ -28,9 +28,9 @@ class UserBindings(Document):
     groups: dict[str, str] = {}
     """Level `user##group`."""
     client_ids: tuple[str, ...] = ()
-    """Forms of client ids, by name or in full: they strip what libraries add to an instance (`model.instance`)."""
+    """Forms of client ids, by name or in full, that strip the parts that libraries add (`model.instance`)."""
     read: str | None = None
-    """Where mirrored topics are read: a cluster that has a copy, or `NEAREST`; None: where they are written."""
+    """Cluster from whose copies mirrored topics are read, or `NEAREST`; None: they are read from their writer."""
 
     @property
     def empty(self) -> bool:
@@ -38,5 +38,5 @@ class UserBindings(Document):
         return not (bound or self.instances or self.topics or self.groups)
 
     def instance(self, client_id: str) -> str:
-        """The instance that this client id belongs to; an instance belongs to itself."""
+        """The instance of this client id; an instance is its own."""
         return instance_of(client_id, self.client_ids)

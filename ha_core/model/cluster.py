@@ -10,12 +10,12 @@ from ha_core.model.document import Document, Part
 from ha_core.model.numeral import whole_number
 
 NO_PROFILE = "none"
-"""The security profile of a cluster that wants no login."""
+"""The security profile of a cluster without a login."""
 UserName = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Mask(Part):
-    """Why and since when operators have taken a cluster out of service."""
+    """An operator's decision to take a cluster out of service."""
 
     since: str
     """UTC, ISO 8601."""
@@ -34,19 +34,22 @@ class Cluster(Document):
     """`host:port[,host:port…]` of the brokers, as the gateways and tasks reach them."""
     security: str = NO_PROFILE
     default: bool = False
-    """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
+    """This cluster serves identities without a binding whose topic does not exist yet. At most one is the default."""
     zone: str | None = Field(default=None, min_length=1, max_length=255)
-    """Where it runs, by the name that gateways there have for it; None: nobody has said."""
+    """Zone as gateways there name it in their own settings; None: not set."""
     super_users: tuple[UserName, ...] = Field(default=(), max_length=100)
-    """Users that may do anything in it, by the names that clients log in with: none of them is moved, because who
-    administers a cluster has to be led to that one, whatever else moves."""
+    """Login names of users that may do anything in this cluster. They are never moved: a cluster's administrator has to
+    reach that cluster, whatever else moves."""
     masked: Mask | None = None
     platform_us: int | None = None
-    """Time of the last platform change that has come into force here; None: none has."""
+    """Time of the last platform change that took effect here; None: none has."""
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port[,host:port…]` (IPv6 in brackets) as addresses. ValueError names the entry that is none."""
+    """Parse `host:port[,host:port…]` (IPv6 in brackets).
+
+    :raises ValueError: an entry is not `host:port`, or there is none.
+    """
     addresses: list[tuple[str, int]] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = entry.rpartition(":")

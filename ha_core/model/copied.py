@@ -1,7 +1,6 @@
-"""What the job that copies mirrors tells gateways: what of each partition lies in its copy, as far as is known by now.
+"""Copy positions that the mirror job reports to gateways: the runs and the end of each partition's copy.
 
-A run never changes once it is known. So whoever goes by an old document reads nothing wrong, and what the document does
-not say yet is read a little later.
+A known run never changes. So an old document is never wrong: a gateway that has one serves new records a little later.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ class CopiedPartition(Part):
     """Offsets are the source's."""
 
     end: int = Field(ge=0)
-    """What is committed below it is in the copy, acknowledged by all in-sync replicas."""
+    """The copy has all committed records below it, acknowledged by all in-sync replicas."""
     level: bool
-    """The copy is about as far as the source: who is ahead of it need not wait for long."""
+    """The copy has nearly caught up with the source: a reader ahead of it does not wait for long."""
     steps: tuple[int, ...] = ()
-    """The newest runs: three numbers for each, see `runs`. Long lists of them are short as text."""
+    """The newest runs as deltas, three numbers for each (`runs`), which keeps long lists short as text."""
     start: int | None = None
-    """Log start of the source: records below it were deleted there, even if the copy has them; None: 0."""
+    """Log start of the source: records below it are deleted there, even if the copy has them; None: 0."""
 
     @classmethod
     def of(cls, end: int, level: bool, runs: Iterable[Run], start: int | None = None) -> Self:
@@ -39,27 +38,27 @@ class CopiedPartition(Part):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """How far behind the end of the one before each begins, in source and copy, and how many records it has."""
-        found, source, target = list[Run](), 0, 0
+        """Decoded `steps`: distance from the end of the run before, in source and in copy, and number of records."""
+        runs, source, target = list[Run](), 0, 0
         for at in range(0, len(self.steps) - 2, 3):
             run = Run(source + self.steps[at], target + self.steps[at + 1], self.steps[at + 2])
             source, target = run.after, run.target + run.records
-            found.append(run)
-        return tuple(found)
+            runs.append(run)
+        return tuple(runs)
 
 
 class CopiedMirror(Part):
-    """Of one mirror what a slot copies."""
+    """The partitions of one mirror that a slot copies."""
 
     mirror: str
-    """Its key."""
+    """Key of the mirror."""
     link: str
     partitions: dict[int, CopiedPartition]
 
 
 class MirrorCopies(OfSlot):
-    """`/mirror_copies/{slot}`, ephemeral: what lies in the copies that the slot's task appends to. Bounded: partitions
-    that are left out are read from their source."""
+    """`/mirror_copies/{slot}`, ephemeral: positions of the copies that the slot's task appends to. Bounded: gateways
+    read partitions that are left out from their source."""
 
     FOLDER = "/mirror_copies"
 

@@ -1,4 +1,4 @@
-"""Records that clients have deleted. A copy of their topic may hold them for as long as its own retention."""
+"""Records that clients have deleted. A copy of the topic may hold them until its own retention deletes them."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class DeletedRecords(Document):
 
     name: str = Field(min_length=1)
     below: dict[int, int] = {}
-    """partition → client offset: no record below it is served again, whichever cluster the partition moves to."""
+    """partition → client offset below which no record is served again, in any cluster that the partition moves to."""

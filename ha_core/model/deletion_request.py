@@ -1,4 +1,4 @@
-"""A client's wish that a moved topic is deleted: a gateway writes it down, and a caretaker of operations fulfils it."""
+"""A client's request to delete a moved topic: a gateway stores it, and an orphan recovery carries it out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ Refused = Literal["", "asked", "away"]
 
 
 class DeletionRequest(Document):
-    """`/deletion_requests/{topic}`: there until the topic is deleted, or its client was told why it is not."""
+    """`/deletion_requests/{topic}`: exists until the topic is deleted or the client has its refusal."""
 
     FOLDER = "/deletion_requests"
 
     name: str
     user: str
-    """Who asked for it, and may delete it."""
+    """The user who requested the deletion and has the right to it."""
     gateway: str
     at: str
     """UTC, ISO 8601."""
     refused: Refused = ""
-    """What was asked for cannot be, or a cluster does not answer. Empty: it is still to be done."""
+    """`asked`: the deletion is not possible. `away`: a cluster does not answer. Empty: still to be done."""
     why: str = ""

@@ -1,4 +1,4 @@
-"""What every document in ZooKeeper shares: frozen, typed, versioned by a `schema` field."""
+"""Base of all documents in ZooKeeper: frozen, typed, versioned by a `schema` field."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class UnreadableDocumentError(ValueError):
 
 
 class Part(BaseModel):
-    """What documents are made of.
+    """A part of a document.
 
-    Fields that this version does not know are kept, here and in documents, and written again: a newer version has put
-    them there, and whoever rewrites a document for a reason of its own must not take them away.
+    Parts and documents keep fields that this version does not know, and write them again: a newer version has put them
+    there, and an older one that rewrites the document for its own reasons must not drop them.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     def changed(self, **fields: Any) -> Self:
-        """The same with these values, which nobody checks against the types.
+        """A copy with these values, which are not validated.
 
-        :raises TypeError: it has no such field.
+        :raises TypeError: there is no such field.
         """
         if unknown := fields.keys() - type(self).model_fields.keys():
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
@@ -31,32 +31,32 @@ class Part(BaseModel):
 
 
 FEW_BYTES = 1024
-"""Of JSON: about seven partitions of two extents. What is not longer stays readable in a ZooKeeper shell, and would
-gain little by being compressed: a node costs some 200 bytes of a revision besides its data. A map of 50 partitions
-becomes a fourth to a seventh, for a tenth of the time that it takes to parse."""
+"""Bytes of JSON of about seven partitions of two extents. Shorter documents stay readable in a ZooKeeper shell, and
+compression would gain little: a node costs some 200 bytes of a revision besides its data. A map of 50 partitions
+shrinks to a fourth to a seventh, for a tenth of the time that parsing takes."""
 DOCUMENT_KINDS: dict[str, type[Document]] = {}
-"""Folder → the documents that lie there."""
+"""Folder → class of its documents."""
 
 
 class Document(Part):
-    """A JSON document of the state tree. A kind of documents is a class that says where it lies, and nothing else.
+    """A JSON document of the state tree. Each kind is a class with its folder; nothing else has to be registered.
 
-    Unknown fields are nothing to stumble over, so an older reader survives a newer writer; a higher `schema` is
-    refused, because the meaning of what is known may have changed. So it is never rewritten either.
+    Readers accept unknown fields, so an older reader survives a newer writer. They refuse a higher `schema`, because
+    the meaning of known fields may have changed; so they never rewrite such a document either.
     """
 
     model_config = ConfigDict(populate_by_name=True)
     SCHEMA: ClassVar[int] = 1
     FOLDER: ClassVar[str] = ""
-    """Below the root; empty: it has no folder of its own."""
+    """Below the root; empty: no folder of its own."""
     KEY: ClassVar[str] = "name"
-    """The attribute by which the tree knows it, any text that is not empty."""
+    """The attribute that names its node: any text that is not empty."""
     REVISED: ClassVar[bool] = False
-    """It is changed by revisions (`Change`)."""
+    """Revisions change it (`Change`)."""
     REPLICATED: ClassVar[bool] = False
-    """Gateways have it before them: it is part of the `View`, and so it is `REVISED`."""
+    """Gateways keep it in memory: it is part of the `View`, and therefore `REVISED`."""
     PLAIN_BYTES: ClassVar[int | None] = None
-    """Longer JSON is compressed: of what grows with partitions."""
+    """Longer JSON is compressed; for documents that grow with partitions."""
 
     schema_: int = Field(default=1, alias="schema")
 
@@ -71,14 +71,14 @@ class Document(Part):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """:raises ValidationError: not JSON, or against the types."""
+        """:raises ValidationError: not JSON, or a field has the wrong type."""
         return cls.model_validate_json(data)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Self:
-        """Parse what is stored at `path`.
+        """Parse the node at `path`.
 
-        :raises UnreadableDocumentError: not JSON, of a newer schema, or against the types.
+        :raises UnreadableDocumentError: not JSON, of a newer schema, or a field has the wrong type.
         """
         try:
             document = cls.parse(data)

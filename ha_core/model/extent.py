@@ -1,9 +1,9 @@
-"""Extents: one client offset space per partition, for ever, wherever the bytes lie.
+"""Extents: each partition keeps one client offset space, whichever clusters hold its records.
 
-Extents of a partition are in client order and half-open; the last one is open and belongs to the writer. What lies
-between two extents is a hole, as a compacted log has them. Every function leaves `check` without a problem.
+Extents of a partition are in client order and half-open; the last one is open and belongs to the writer. Offsets
+between two extents are a hole, like the gaps of a compacted log. Every function keeps `check` free of problems.
 
-Client offsets and offsets of a cluster (`physical`) are turned into each other here and nowhere else.
+Only this module converts between client offsets and offsets of a cluster (`physical`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from pydantic.dataclasses import dataclass
 from ha_core.model.producer import MAX_TERM
 
 MAX_OFFSET = (1 << 63) - 1
-"""That the protocol can say."""
+"""The highest offset that the protocol can carry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Extent:
-    """A run of one partition's client offsets that lives in one cluster.
+    """A range of one partition's client offsets that one cluster holds.
 
     Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
-    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever. Copied extents
-    have the term in which their records were written, so several may share one.
+    `term` is the writer epoch: 0 for the first cluster, one more at every cut, never reset. Copied extents have the
+    epoch in which their records were written, so several may share one.
 
-    Each gateway holds all of a fleet, hundreds of thousands: with slots and no model (`Part`), one takes a sixth.
+    A gateway holds all extents of a fleet, hundreds of thousands. Slots instead of a model (`Part`) take a sixth of
+    the memory.
     """
 
     cluster: str
@@ -37,24 +38,24 @@ class Extent:
     base: int = Field(ge=0)
     term: int = Field(ge=0)
     ignored: bool = False
-    """Readers skip it: its cluster died, and the operator chose to go on without what was not read."""
+    """Readers skip it: its cluster died, and the operator chose to go on without its unread records."""
     known_end: int | None = None
     """Set while `end` is only an upper bound, because the cluster was dead at the cut: the client offset, exclusive, up
-    to which it was known to have given out. None: the end is true."""
+    to which it is known to have assigned offsets. None: `end` is exact."""
     found_end: int | None = None
-    """Set when the cluster came back with less than `known_end`, or with more than has room below `end`: where its log
-    ended. Nobody has accepted that yet."""
+    """Log end of a cluster that returned with less than `known_end`, or with more than fits below `end`. No operator
+    has accepted it yet."""
     surplus: bool | None = None
-    """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: what its log holds at
-    and above `end` was never acknowledged, but for what the next extent holds as well."""
+    """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: it never acknowledged
+    its records at and above `end`, except those that the next extent holds too."""
 
     copied: bool | None = None
-    """Copiers of a mirror brought its records here: they are known by the copiers' producer ids, not by their own."""
+    """Copiers of a mirror appended its records: they have the copiers' producer ids, not their own."""
 
     def changed(self, **fields: Any) -> Self:
-        """The same with these values, which nobody checks against the types.
+        """A copy with these values, which are not validated.
 
-        :raises TypeError: it has no such field.
+        :raises TypeError: there is no such field.
         """
         if unknown := fields.keys() - self.__dataclass_fields__.keys():
             raise TypeError(f"an extent has no {', '.join(sorted(unknown))}")
@@ -65,23 +66,22 @@ class Extent:
 
     @property
     def shift(self) -> int:
-        """What is added to an offset of the cluster to get the client's."""
+        """Client offset minus physical offset."""
         return self.start - self.base
 
     @property
     def physical_end(self) -> int | None:
-        """The exclusive end in its own cluster, None while it is open."""
+        """The exclusive end in its own cluster; None while open."""
         return None if self.end is None else self.end - self.shift
 
     def to_physical(self, offset: int) -> int:
-        """The offset in its cluster of client offset `offset`; of one that none can have, the highest that can be asked
-        for."""
+        """The physical offset of client offset `offset`, at most the highest that the protocol can carry."""
         return min(offset - self.shift, MAX_OFFSET)
 
     def to_client(self, physical: int) -> int:
         """The client offset of `physical`; the end itself is allowed, as log ends are exclusive.
 
-        :raises ValueError: `physical` lies outside the extent.
+        :raises ValueError: `physical` is outside the extent.
         """
         end = self.physical_end
         if physical < self.base or (end is not None and physical > end):
@@ -92,28 +92,28 @@ class Extent:
         return physical + self.shift
 
     def extrapolate(self, physical: int) -> int:
-        """The client offset of `physical` as if the extent went on beyond both of its ends."""
+        """The client offset of `physical` as if the extent had no bounds."""
         return physical + self.shift
 
     def clip(self, physical: int) -> int:
-        """The client offset of `physical`, or of the end of the extent that is nearer to it."""
+        """The client offset of `physical`, clipped to the extent."""
         offset = max(self.extrapolate(physical), self.start)
         return offset if self.end is None else min(offset, self.end)
 
     def holds(self, physical: int) -> bool:
-        """Whether the offset of its cluster lies in the extent."""
+        """Whether the physical offset is in the extent."""
         end = self.physical_end
         return physical >= self.base and (end is None or physical < end)
 
     def same_stay(self, other: Extent) -> bool:
-        """Whether it is the same stay in the same cluster, whatever its end: offsets in it mean what they did."""
+        """Whether both are one stay in one cluster, even if their ends differ: their offsets mean the same records."""
         return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="allow"))
 class NewerExtent(Extent):
-    """With fields that this version does not know: a newer one has put them there, and they are written again (`Part`).
-    Only these have a `__dict__`, where they lie."""
+    """An extent with fields that a newer version has added; this one writes them again (`Part`). Only this class has a
+    `__dict__`, which holds them."""
 
     def changed(self, **fields: Any) -> Self:
         new = Extent.changed(self, **fields)
@@ -133,30 +133,30 @@ class NewerExtent(Extent):
 
 
 Extents = tuple[Annotated[Extent | NewerExtent, Field(union_mode="left_to_right")], ...]
-"""Of one partition."""
+"""All extents of one partition."""
 
 
 class Place(NamedTuple):
-    """Where a client offset lies: `physical` is the offset in `extent.cluster`."""
+    """The place of a client offset: `physical` is its offset in `extent.cluster`."""
 
     extent: Extent
     physical: int
 
 
 class Hole(NamedTuple):
-    """No cluster holds the client offset: readers go on at the start of `extent`, the next one that is readable."""
+    """No cluster holds the client offset: readers continue at the start of `extent`, the next readable one."""
 
     extent: Extent
 
 
 def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
-    """The extent that holds client offset `offset`; ignored extents are holes.
+    """Find the extent that holds client offset `offset`; ignored extents are holes.
 
     :raises ValueError: no extents, or a negative offset (the protocol's -1 and -2 are no offsets).
     """
     if offset < 0:
         raise ValueError(f"{offset} is no client offset: offsets start at 0")
-    # The newest first: nearly every request is for the writer's extent.
+    # Newest first: nearly every request is for the writer's extent.
     following = live(extents)
     for extent in reversed(extents):
         if extent.ignored:
@@ -170,15 +170,15 @@ def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
 
 
 def log_start(extents: Sequence[Extent], cluster: str, offset: int) -> int:
-    """Log start of `cluster` if all records below client offset `offset` are deleted; 0: it has none of them."""
-    below = [one for one in extents if one.cluster == cluster and one.start < offset]
-    return max((one.to_physical(offset if one.end is None else min(offset, one.end)) for one in below), default=0)
+    """Log start of `cluster` once all records below client offset `offset` are deleted; 0: it has none of them."""
+    below = [e for e in extents if e.cluster == cluster and e.start < offset]
+    return max((e.to_physical(offset if e.end is None else min(offset, e.end)) for e in below), default=0)
 
 
 def live(extents: Sequence[Extent]) -> Extent:
     """The writer's extent: the last one, which is open.
 
-    :raises ValueError: there is none.
+    :raises ValueError: no extent is open.
     """
     if not extents or extents[-1].end is not None:
         raise ValueError("the partition has no open extent, so it has no writer: its map is damaged")
@@ -193,19 +193,18 @@ def identity(cluster: str) -> Extents:
 def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end: int | None = None) -> Extents:
     """Close the writer's extent at client offset `at` and open one in `target`, whose log ends at `base` (physical).
 
-    A stay in which nothing was written leaves no extent, but its term is used up all the same: producer ids of that
-    term may be known to its cluster.
-    A forced move closes an extent above anything it can hold. When the writer comes back to that cluster, its log end
-    says what it did hold, so the older extent is closed there.
+    A stay without records leaves no extent, but uses up its writer epoch: its cluster may know producer ids of it.
+    A forced move closes an extent above every offset that it can hold. When the writer comes back to that cluster, the
+    log end shows where the older extent really ended, so it is closed there.
 
-    :param known_end: of a forced move, see `Extent.known_end`.
-    :raises ValueError: the cut lies below the writer's extent, the target is the writer, or terms are used up.
+    :param known_end: forced moves only, see `Extent.known_end`.
+    :raises ValueError: the cut is below the writer's extent, the target is the writer, or epochs are used up.
     """
     current = live(extents)
     if current.cluster == target:
         raise ValueError(f"{target} is the writer already: a cut needs another cluster")
     if at < current.start:
-        raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {current.cluster} began")
+        raise ValueError(f"the cut {at} is below {current.start}, where the stay in {current.cluster} began")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
     closed = current.changed(end=at, known_end=known_end)
@@ -217,9 +216,9 @@ def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end
 def close(extents: Sequence[Extent], cluster: str, at: int) -> Extents:
     """Lower the end of the newest closed extent of `cluster` to client offset `at`, known once it has returned.
 
-    From then on its end is confirmed. The cut itself never changes: what lay between is a hole.
+    That confirms its end. The cut itself never changes: the offsets between are a hole.
 
-    :raises ValueError: no closed extent there, or `at` lies outside it.
+    :raises ValueError: no closed extent there, or `at` is outside it.
     """
     for index in reversed(range(len(extents) - 1)):
         extent = extents[index]
@@ -234,31 +233,31 @@ def close(extents: Sequence[Extent], cluster: str, at: int) -> Extents:
 
 
 def skipping(extents: Sequence[Extent], cluster: str, ignored: bool = True) -> Extents:
-    """With what lies in `cluster` skipped by readers, or served again."""
+    """Make readers skip the extents of `cluster`, or serve these again."""
     return tuple(e.changed(ignored=ignored) if e.cluster == cluster else e for e in extents)
 
 
 def check(extents: Sequence[Extent]) -> list[str]:
-    """What is wrong with a partition's extents, in words; empty when all is well."""
-    return list(_problems(extents)) if extents else ["there is no extent, so nobody may write"]
+    """Problems of a partition's extents, in words; empty if there are none."""
+    return list(_problems(extents)) if extents else ["there is no extent, so no cluster accepts produce"]
 
 
 def _problems(extents: Sequence[Extent]) -> Iterator[str]:
     if extents[-1].end is not None:
-        yield f"the last extent, in {extents[-1].cluster}, is closed, so nobody may write"
+        yield f"the last extent, in {extents[-1].cluster}, is closed, so no cluster accepts produce"
     if extents[-1].copied:
-        yield f"the last extent, in {extents[-1].cluster}, is said to be copied, but it is written"
+        yield f"the last extent, in {extents[-1].cluster}, is marked as copied, but it is the writer's"
     if extents[-1].ignored:
-        yield f"the last extent, in {extents[-1].cluster}, is ignored, but it is written"
+        yield f"the last extent, in {extents[-1].cluster}, is ignored, but it is the writer's"
     physical: dict[str, Extent] = {}
     for index, extent in enumerate(extents):
         where = f"extent {index} in {extent.cluster}"
         if extent.end is None and index < len(extents) - 1:
-            yield f"{where} is open, but it is not the last one: two clusters would be written"
+            yield f"{where} is open, but it is not the last one: two clusters would accept produce"
         if extent.end is not None and extent.end <= extent.start:
             yield f"{where} is empty: [{extent.start}, {extent.end})"
         if extent.known_end is not None and (extent.end is None or not extent.start <= extent.known_end <= extent.end):
-            yield f"{where} is said to have held offsets up to {extent.known_end}, which lies outside of it"
+            yield f"{where} has a known end of {extent.known_end}, which is outside of it"
         if index:
             before = extents[index - 1]
             if extent.start < (before.start + 1 if before.end is None else before.end):
@@ -278,7 +277,7 @@ _CONFIRMED = {"known_end": None, "found_end": None, "surplus": None}
 def _within(extent: Extent, cluster: str, log_end: int) -> Extent:
     if extent.cluster != cluster or extent.end is None:
         return extent
-    # A cluster that takes the writer is back: whatever readers had to skip there can be read again.
+    # A cluster that becomes the writer is back: readers can have the records there that they had to skip.
     return extent.changed(end=extent.clip(log_end), ignored=False, **_CONFIRMED)
 
 

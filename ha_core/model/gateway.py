@@ -1,4 +1,4 @@
-"""A live gateway, as it says of itself in its ephemeral node."""
+"""A live gateway, as its ephemeral node describes it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class GatewayRecord(Document):
 
     id: str
     worker_of: str = ""
-    """The gateway of which this is a worker: a process of several that share its bootstrap port; "": the only one."""
+    """The gateway that this worker belongs to, one of several processes that share its bootstrap port; "": the only
+    process."""
     workers: int = 0
-    """Of a worker: how many its gateway was started with."""
+    """Number of workers that its gateway was started with; 0: not a worker."""
     host: str
     port: int
     """Bootstrap listener, as clients reach it."""
@@ -29,17 +30,17 @@ class GatewayRecord(Document):
     version: str = ""
     zone: str = ""
     revision: int = 0
-    """Newest revision that every session of this gateway follows."""
+    """Newest revision that all sessions of this gateway apply."""
     drained: tuple[str, ...] = ()
-    """Operations whose fence this gateway follows and of whose topics and groups nothing is in flight any more."""
+    """Operations whose fence this gateway applies and whose topics and groups have no request in flight any more."""
     crossings: bool = False
-    """Knows topics whose cut lies ahead; one that does not would write to the target at once."""
+    """It supports crossings; a gateway that does not would write to the target at once."""
     records_facts: bool = False
-    """Can keep what is known of clusters fresh; the first such gateway by id does."""
+    """It can record facts of clusters; the first such gateway by id does."""
     takes_care: bool = False
-    """Can go on with operations whose executor is gone; the first two such gateways by id do."""
+    """It can continue orphans; the first two such gateways by id do."""
     out_of_date: dict[str, str] = {}
-    """Clusters that do not answer it → when what it serves of them was seen (UTC, ISO 8601)."""
+    """Clusters that do not answer it → when it saw the metadata that it serves of them (UTC, ISO 8601)."""
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""
@@ -48,15 +49,15 @@ class GatewayRecord(Document):
 
     @property
     def gateway(self) -> str:
-        """What people call it: a worker is a part of its gateway."""
+        """Id of the gateway that operators see, for a worker that of its gateway."""
         return self.worker_of or self.id
 
 
 class ExpectedGateway(Document):
     """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since.
 
-    The gateway writes it after its ephemeral record and removes it when it is told to end, so one without a live
-    record has died or hangs. Workers of one gateway share the document.
+    The gateway writes it after its ephemeral record and removes it in an orderly stop, so one without a live record
+    has died or hangs. Workers of one gateway share the document.
     """
 
     FOLDER = "/expected_gateways"
@@ -67,21 +68,21 @@ class ExpectedGateway(Document):
     port: int
     """Bootstrap listener."""
     since: str
-    """When it registered last. UTC, ISO 8601."""
+    """Last registration. UTC, ISO 8601."""
 
 
 def by_gateway(records: Iterable[GatewayRecord]) -> dict[str, list[GatewayRecord]]:
     """Gateway → its workers, or itself; in order of their ids."""
-    found: dict[str, list[GatewayRecord]] = {}
-    for record in sorted(records, key=lambda one: (one.gateway, one.id)):
-        found.setdefault(record.gateway, []).append(record)
-    return found
+    gateways: dict[str, list[GatewayRecord]] = {}
+    for record in sorted(records, key=lambda record: (record.gateway, record.id)):
+        gateways.setdefault(record.gateway, []).append(record)
+    return gateways
 
 
 class VirtualNode(Document):
     """`/nodes/{key}`: an id and port index of its own for each broker of each cluster and for each gateway.
 
-    Allocated once and never reused, so that ids are unique over all clusters whatever the brokers call themselves.
+    Allocated once and never reused, so ids are unique over all clusters, whatever ids the brokers have.
     """
 
     FOLDER = "/nodes"

@@ -1,4 +1,4 @@
-"""A consumer group that is being, or was, carried to another cluster with its members."""
+"""A consumer group that is moving, or has moved, to another cluster with its members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ha_core.model.topic import Fence
 
 
 class Member(Part):
-    """A member as one coordinator knows it."""
+    """A member in one coordinator."""
 
     member_id: str
     generation: int
@@ -18,9 +18,9 @@ class Member(Part):
 class Group(Document):
     """`/groups/{name}`.
 
-    Coordinators hand out member ids and generations of their own. So that a live member notices nothing, the move
-    joins the group in the target on the members' behalf, with the assignment that they hold, and `aliases` says
-    which member of the target a member of the origin has become. Gateways rewrite until the next rebalance.
+    Each coordinator assigns its own member ids and generations. So that live members notice nothing, the move joins
+    the group in the target on their behalf, with their assignments, and `aliases` maps members of the origin to those
+    of the target. Gateways rewrite until the next rebalance.
     """
 
     FOLDER = "/groups"
@@ -28,9 +28,9 @@ class Group(Document):
 
     name: str = Field(min_length=1, max_length=255)
     cluster: str | None = None
-    """Coordinator cluster that the aliases lead to; None while there is a fence only."""
+    """Cluster of the aliases' coordinator; None while there is only a fence."""
     aliases: dict[str, Member] = {}
-    """`{generation}:{member id}` as the client says it → the member in `cluster`."""
+    """`{generation}:{member id}` as the client sends it → the member in `cluster`."""
     fence: Fence | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What a request says of its sender, and the `HA#user#topic` form of a client id."""
+"""Identity of a request's sender, and the `HA#user#topic` form of a client id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HA_CLIENT_ID = re.compile("HA#([^#]+)#(.+)", re.DOTALL)
 
 
 class Identity(NamedTuple):
-    """A client as seen by a gateway. `topic_hint` is the topic that an HA client id names, else None."""
+    """A client as a gateway sees it. `topic_hint` is the topic that an HA client id names, else None."""
 
     user: str
     instance: str
@@ -20,11 +20,11 @@ class Identity(NamedTuple):
 def identify(authenticated_user: str | None, client_id: str | None) -> Identity:
     """The identity of a connection's request.
 
-    An HA client id (`HA#user#topic`) names user and topic by itself where nobody authenticated. An authenticated
-    user always wins: otherwise anyone could borrow another user's bindings by choosing a client id.
+    Without a login, an HA client id (`HA#user#topic`) names user and topic. An authenticated user always wins:
+    otherwise a client could borrow another user's bindings by choosing a client id.
     """
     instance = client_id or ""
-    found = _HA_CLIENT_ID.fullmatch(instance)
-    hint_user, hint_topic = found.groups() if found else (None, None)
+    match = _HA_CLIENT_ID.fullmatch(instance)
+    hint_user, hint_topic = match.groups() if match else (None, None)
     user = authenticated_user or hint_user or ANONYMOUS
     return Identity(user, instance, hint_topic if user == hint_user else None)

@@ -1,7 +1,7 @@
-"""The instance in a client id: the part that is left when the parts that libraries add are stripped.
+"""The instance in a client id: the client id without the parts that libraries add.
 
-Some of these parts are new at each start. A form is a pattern with `{instance}`, followed by `{uuid}` and `{number}`:
-`{instance}-{uuid}-StreamThread-{number}`. Matching goes from the end: each part can begin at one place only, so its
+Some of these parts change at each start. A form is a pattern with `{instance}`, followed by `{uuid}` and `{number}`:
+`{instance}-{uuid}-StreamThread-{number}`. It is matched from the end: each part can begin at one place only, so the
 cost is linear in the length of the client id.
 """
 
@@ -33,7 +33,7 @@ NAMED_FORMS: dict[str, tuple[str, ...]] = {
 }
 """Client ids of Kafka Streams, with and without `client.id` (`StreamsConfig`), and of connector tasks (`Worker`)."""
 MAX_LENGTH = 255
-"""No form is applied to a longer client id: all of it is the instance."""
+"""A longer client id is the instance as a whole: no form is applied."""
 MAX_FORMS = 20
 MAX_DIGITS = 20
 _PART = re.compile(r"\{[^{}]*\}|[^{}]+|.", re.DOTALL)
@@ -48,16 +48,16 @@ class FormError(ValueError):
 
 class Form(NamedTuple):
     """:ivar before: text before the instance.
-    :ivar behind: the parts after it.
+    :ivar after: parts after the instance.
     """
 
     before: str
-    behind: tuple[str, ...]
+    after: tuple[str, ...]
 
     def instance_in(self, client_id: str) -> str | None:
         """The instance; None: the client id does not match."""
         end = len(client_id)
-        for part in reversed(self.behind):
+        for part in reversed(self.after):
             end = _begin_of(part, client_id, end)
             if end <= 0:
                 return None
@@ -65,7 +65,7 @@ class Form(NamedTuple):
 
 
 def read_forms(text: str) -> tuple[Form, ...]:
-    """The forms that `text` names, or the one that it spells out.
+    """The forms that `text` names, or the form that it is.
 
     :raises FormError: `text` is neither a name nor a valid form.
     """
@@ -73,27 +73,27 @@ def read_forms(text: str) -> tuple[Form, ...]:
 
 
 def instance_of(client_id: str, forms: Sequence[str]) -> str:
-    """Strip `client_id` by the forms until none of them matches."""
+    """Strip `client_id` by the forms until none matches."""
     if not forms or len(client_id) > MAX_LENGTH:
         return client_id
-    known = _forms(tuple(forms))
-    found: str | None = client_id
-    while found is not None:
-        client_id = found
-        found = next((left for form in known if (left := form.instance_in(client_id)) is not None), None)
+    parsed = _forms(tuple(forms))
+    stripped: str | None = client_id
+    while stripped is not None:
+        client_id = stripped
+        stripped = next((left for form in parsed if (left := form.instance_in(client_id)) is not None), None)
     return client_id
 
 
 @lru_cache(maxsize=1_000)
 def _forms(texts: tuple[str, ...]) -> tuple[Form, ...]:
-    """The forms of `texts`; those that only a newer version knows are skipped."""
-    found: list[Form] = []
+    """The forms of `texts`. Skips those that only a newer version can parse."""
+    forms: list[Form] = []
     for text in texts:
         try:
-            found += read_forms(text)
+            forms += read_forms(text)
         except FormError:
             continue
-    return tuple(found)
+    return tuple(forms)
 
 
 def _read(text: str) -> Form:
@@ -103,23 +103,23 @@ def _read(text: str) -> Form:
             f"{text[:80]!r} is no form: a form has {{instance}} exactly once, and at most {MAX_LENGTH} characters"
         )
     at = parts.index("{instance}")
-    before, behind = "".join(parts[:at]), tuple(parts[at + 1 :])
+    before, after = "".join(parts[:at]), tuple(parts[at + 1 :])
     if at > 1 or "{" in before or "}" in before:
         raise FormError(f"{text!r}: before {{instance}} only plain text is allowed")
-    if not before and not behind:
+    if not before and not after:
         raise FormError(f"{text!r} strips nothing from a client id")
-    for left, part in zip(("{instance}", *behind), behind, strict=False):
+    for left, part in zip(("{instance}", *after), after, strict=False):
         if (part[0] in "{}") and part not in ("{uuid}", "{number}"):
             raise FormError(f"{text!r}: {part} is neither {{uuid}} nor {{number}}")
         if part[0] == "{" and left[0] == "{":
             raise FormError(f"{text!r}: {left} and {part} need some text between them")
         if (part == "{number}" and left[-1] in _DIGITS) or (left == "{number}" and part[0] in _DIGITS):
             raise FormError(f"{text!r}: no digit is allowed next to {{number}}")
-    return Form(before, behind)
+    return Form(before, after)
 
 
 def _begin_of(part: str, text: str, end: int) -> int:
-    """Start of `part` in `text`, if it ends at `end`; -1: it does not match."""
+    """Start of the `part` that ends at `end` of `text`; -1: no match."""
     if part == "{number}":
         begin = end
         while begin > 0 and text[begin - 1] in _DIGITS and end - begin < MAX_DIGITS:

@@ -1,10 +1,10 @@
-"""The summary that a Spark job leaves for whoever submitted it: keys of one that found out nothing, and says why."""
+"""Keys of a Spark job's summary for its submitter, when the job has no result: the reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
 REFUSED: Final = "refused"
-"""It cannot help to run it again."""
+"""Running the job again cannot help."""
 FAILED: Final = "failed_because"
-"""It may."""
+"""Running the job again may help."""

@@ -1,7 +1,7 @@
-"""What was last seen of a cluster while it answered: all there is to go by when it no longer does.
+"""Facts last recorded of a cluster while it answered: the only evidence once it does not.
 
-One document for each topic and group of each cluster, replaced at every look and kept when the cluster is gone. It is
-no part of the state that gateways follow: nothing is decided on it while its cluster can be asked.
+One document for each topic and group of each cluster, replaced at every reading and kept when the cluster is gone. It
+is not part of the state that gateways follow: planners use it only while its cluster does not answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class _Known(Document):
     cluster: str
     name: str
     at: str
-    """UTC, ISO 8601: before the first of the offsets was read."""
+    """UTC, ISO 8601, taken before the first offset was read."""
 
     @property
     def key(self) -> str:
@@ -30,35 +30,35 @@ class KnownTopic(_Known):
     partitions: int
     replication: int
     config: dict[str, str] = {}
-    """Only what was set for the topic itself."""
+    """Only the topic's own settings."""
     defaults: dict[str, str] = {}
-    """What its brokers go by where it is silent, of the settings that matter; empty where an earlier version looked."""
+    """Brokers' defaults of relevant settings that the topic does not set; empty if an earlier version wrote this."""
     ends: dict[int, int] = {}
-    """partition → log end; those whose leader did not answer are missing."""
+    """partition → log end. Partitions whose leader did not answer are missing."""
     fastest: float | None = None
-    """Records per second: most that a partition has got between two looks. None: it was not looked at twice."""
+    """Records per second: the highest rate of a partition between two readings. None: read only once."""
     starts: dict[int, int] = {}
-    """partition → where its log starts; empty where an earlier version looked."""
+    """partition → log start; empty if an earlier version wrote this."""
     look_s: float = 0.0
-    """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
+    """Seconds from reading the first offset to writing this, at most, on a monotonic clock."""
 
 
 class KnownGroup(_Known):
-    """`/known_groups/{cluster}:{name}`: what a group had committed, in client offsets."""
+    """`/known_groups/{cluster}:{name}`: a group's committed offsets, as client offsets."""
 
     FOLDER = "/known_groups"
 
     state: str = ""
-    """As the coordinator said it; empty where it did not."""
+    """As the coordinator reported it; empty if it did not."""
     offsets: dict[str, dict[int, int]] = {}
     """topic → partition → offset."""
 
     @property
     def committed(self) -> dict[tuple[str, int], int]:
-        """The same by (topic, partition)."""
+        """`offsets` by (topic, partition)."""
         return {(topic, p): offset for topic, offsets in self.offsets.items() for p, offset in offsets.items()}
 
 
 def known_key(cluster: str, name: str) -> str:
-    """The name of both kinds of document; cluster names have no colon."""
+    """Key of both kinds of document; cluster names have no colon."""
     return f"{cluster}:{name}"

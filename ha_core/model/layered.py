@@ -1,7 +1,7 @@
-"""A mapping that never changes, and of which a changed one costs little: what was not changed is shared.
+"""An immutable mapping whose changed copies are cheap, because they share all unchanged entries.
 
-It lies in two layers: a dict that all share, and above it what was changed since. Of a million entries a change copies
-the upper one, of some thousands at most; once that is full, all is copied into one again.
+It has two layers: a dict that all copies share, and above it the entries changed since. With a million entries a change
+copies only the upper layer of some thousands at most; once that is full, both are merged into one dict.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 LEAST = 1024
-"""Entries that the upper layer may have, however few lie below."""
+"""Entries that the upper layer may always have."""
 PART = 128
-"""Where many do, it may have such a part of them."""
+"""Above that, the upper layer may have one entry for so many in the lower one."""
 
 
 class Layered(Mapping[str, V]):
-    """Equal to a dict; what was changed of late comes last. Values are never None."""
+    """Equal to a dict; recently changed entries come last. Values are never None."""
 
     __slots__ = ("_below", "_len", "_upper")
 
     def __init__(self, entries: dict[str, V] | None = None) -> None:
-        """:param entries: nobody changes them any more."""
+        """:param entries: the caller must not change it afterwards."""
         self._below: dict[str, V] = {} if entries is None else entries
         self._upper: dict[str, V | None] = {}
-        """None: it is there no more."""
+        """None: removed."""
         self._len = len(self._below)
 
     def __getitem__(self, key: str) -> V:
@@ -71,7 +71,7 @@ class Layered(Mapping[str, V]):
                 yield key, changed
 
     def changed(self, entries: Mapping[str, V | None]) -> Layered[V]:
-        """With these in place of what they had. None: without the key."""
+        """A copy with these entries set. None removes the key."""
         new: Layered[V] = Layered(self._below)
         new._upper = {**self._upper, **entries}
         new._len = self._len + sum((value is not None) - (key in self) for key, value in entries.items())

@@ -1,4 +1,4 @@
-"""What a cluster had and its mirror had not, when the writer changed to the copy by force."""
+"""Records that a cluster had and its mirror lacked when a forced move made the copy the writer."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from ha_core.model.extent import Extents
 
 
 class Tail(Part):
-    """Of a partition. Offsets are those of the cluster that had failed."""
+    """The lost tail of a partition. Offsets are those of the failed cluster."""
 
     mirrored: int = Field(ge=0)
     """The first offset that was not mirrored."""
     client: int = Field(ge=0)
-    """The client offset that it would have been."""
+    """The client offset that it would have had."""
     start: int | None = None
-    """Where the tail begins, `mirrored` or the log's start, if that is above it; None: not looked at yet."""
+    """Start of the tail: `mirrored`, or the log start if that is above; None: not read yet."""
     end: int | None = None
-    """Of its log, exclusive."""
+    """Log end, exclusive."""
     records: int | None = None
     bytes_: int | None = Field(default=None, alias="bytes")
     aborted: int | None = None
-    """Records beside `records` of transactions that were aborted; None: an earlier version counted them among these."""
+    """Records of aborted transactions, not counted in `records`; None: an earlier version counted them there."""
     differs_at: int | None = None
-    """The first offset below `mirrored`, of those that were compared, at which the log is not what the copy has."""
+    """The first compared offset below `mirrored` at which log and copy differ."""
     difference: str = ""
     below: Extents = ()
-    """What the cluster had of the map up to `client`, the newest: if the copy's cluster dies as well, it is read there
-    again."""
+    """The newest extents of the cluster up to `client`: if the copy's cluster dies as well, readers use them again."""
 
 
 class LostTail(Document):
-    """`/lost_tails/{topic}@{cluster}:{operation}`: what lies in the log of `cluster` and in no extent.
+    """`/lost_tails/{topic}@{cluster}:{operation}`: records in the log of `cluster` that no extent has.
 
-    It is written in the revision of the cut, filled in when the cluster is back, and never served.
+    The cut's revision writes it, reconciling fills it in when the cluster is back, and its records are never served.
     """
 
     FOLDER = "/lost_tails"
@@ -45,22 +44,22 @@ class LostTail(Document):
     key: str
     topic: str
     cluster: str
-    """That had failed; its copy was in `target`."""
+    """The failed cluster; its copy was in `target`."""
     target: str
     operation: str
     """The forced move."""
     since: str
     link: str
-    """Of the mirror that had copied it, by whose notes it can be turned round."""
+    """Link id of the mirror that copied it; its notes allow a reversal."""
     log: str
-    """Topic of `target` with the notes."""
+    """Topic of `target` with these notes."""
     log_partitions: int = Field(ge=1)
     settings_left_alone: tuple[str, ...] = ()
     max_bytes_s: int | None = None
-    """Both of the mirror."""
+    """Both as the mirror had them."""
     partitions: dict[int, Tail] = {}
     counted: str | None = None
-    """When the cluster was back, and all of it was looked at."""
+    """When all partitions had been counted in the returned cluster."""
 
     @classmethod
     def key_of(cls, topic: str, cluster: str, operation: str) -> str:

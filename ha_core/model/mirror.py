@@ -1,4 +1,4 @@
-"""A topic of one cluster that is copied to another, kept up to date all the time."""
+"""Mirrors: topics of one cluster that are copied to another all the time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ha_core.model.document import Document
 
 LEAST_BYTES_S = 1024
 COPY_LOG = "switchyard-copies"
-"""Unless a mirror names another one. No topic of users."""
+"""Default topic of the copy log. Not a topic of users."""
 
 
 class Run(NamedTuple):
-    """Offsets `[source, source + records)` of the source lie at `[target, target + records)` of the copy."""
+    """Offsets `[source, source + records)` of the source are at `[target, target + records)` of the copy."""
 
     source: int
     target: int
@@ -25,20 +25,20 @@ class Run(NamedTuple):
 
     @property
     def after(self) -> int:
-        """The source offset behind its last record."""
+        """The source offset after its last record."""
         return self.source + self.records
 
     @property
     def reversed(self) -> Run:
-        """The same run of a mirror the other way."""
+        """This run in a mirror of the opposite direction."""
         return Run(self.target, self.source, self.records)
 
 
 def begins_at(runs: Sequence[Run], copy_start: int) -> int:
-    """The source offset from which on a copy still has the records that were copied to it; older ones were deleted.
+    """The lowest source offset whose record is still in the copy; retention has deleted those below.
 
     :param runs: ascending. There may be millions, and clients may wait for this.
-    :param copy_start: where the copy's log starts.
+    :param copy_start: log start of the copy.
     """
     at = bisect_right(runs, copy_start, key=lambda run: run.target + run.records)
     if at == len(runs):
@@ -57,7 +57,7 @@ def copied_between(runs: Sequence[Run], low: int, high: int) -> int:
 
 
 class Mirror(Document):
-    """`/mirrors/{topic}@{target}`. While it stands, the topic is copied; whoever has the topic's lock decides on it."""
+    """`/mirrors/{topic}@{target}`. While it exists, the topic is copied; the operation that locks the topic owns it."""
 
     FOLDER = "/mirrors"
     KEY = "key"
@@ -68,20 +68,20 @@ class Mirror(Document):
     source: str
     target: str
     link: str = Field(min_length=1)
-    """Id of the operation that made it: notes of copiers begin with it, so those of an earlier mirror of the same topic
-    mean nothing to this one."""
+    """Id of the operation that created it. Copiers' notes begin with it, so copiers ignore the notes of an earlier
+    mirror of the topic."""
     since: str
     by: str
     log: str = COPY_LOG
-    """Topic of the target with the notes of copiers (`ha_core.mirror.notes`)."""
+    """Topic of the target with the copiers' notes (`ha_core.mirror.notes`)."""
     log_partitions: int = Field(default=16, ge=1, le=1000)
-    """Of the copy log, which never gets more."""
+    """Partitions of the copy log, which never grows."""
     max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """Of all its partitions together; None: as fast as it goes. Kept by its copiers (`ha_core.mirror.pace`)."""
+    """Limit for all its partitions together; None: none. Its copiers keep it (`ha_core.mirror.pace`)."""
     held: str | None = None
-    """Id of the operation that has taken the copy for itself: until that is over no job copies it."""
+    """Id of the operation that has reserved the copy: no job copies until it is over."""
     settings_left_alone: tuple[str, ...] = ()
-    """Patterns of settings that are not kept as in the source, besides those of `ha_core.plan.mirror.syncing`."""
+    """Patterns of settings that are not synced, besides those of `ha_core.plan.mirror.syncing`."""
 
     @classmethod
     def of(cls, topic: str, source: str, target: str, link: str, since: str, by: str, **more: Any) -> Self:

@@ -1,6 +1,6 @@
-"""What the job that copies mirrors keeps in the store: who leads it, who copies what, and how that stands.
+"""The mirror job's documents: its leader, the shares of its tasks, and their reports.
 
-None of it is part of the state that gateways follow, and all of it can be deleted while the job does not run.
+None is part of the state that gateways follow, and all can be deleted while the job does not run.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ _OFFSETS = frozenset({"source", "source_end"})
 
 
 class MirrorJob(Document):
-    """`/mirror_jobs/{name}`, ephemeral: the driver that says who copies what. Others that run wait for its end."""
+    """`/mirror_jobs/{name}`, ephemeral: the driver that leads and assigns shares. Other drivers wait for its end."""
 
     FOLDER = "/mirror_jobs"
 
     name: str = "mirror"
     id: str
-    """Drawn anew by whoever takes the lead."""
+    """Random, new for each leader."""
     host: str
     pid: int
     since: str
 
 
 class MirrorShare(Part):
-    """The partitions of one mirror that a slot copies, with all that its task has to know of the mirror."""
+    """The partitions of one mirror that a slot copies, with everything that its task needs of the mirror."""
 
     mirror: str
-    """Its key."""
+    """Key of the mirror."""
     topic: str
     source: str
     target: str
@@ -40,17 +40,17 @@ class MirrorShare(Part):
     log_partitions: int
     partitions: tuple[int, ...]
     max_bytes_s: int | None = None
-    """Of these partitions together."""
+    """For these partitions together."""
 
 
 class OfSlot(Document):
-    """Slots are counted from 0; each is one long-lived task at most."""
+    """A document of a slot. Slots are numbered from 0; each has at most one long-lived task."""
 
     PLAIN_BYTES = FEW_BYTES
 
     slot: int
     job: str
-    """Id of the lead (`MirrorJob.id`); of a task: the one that started it."""
+    """Id of the leader (`MirrorJob.id`), or of the one that started the task."""
 
     @property
     def name(self) -> str:
@@ -58,46 +58,46 @@ class OfSlot(Document):
 
 
 class MirrorTask(OfSlot):
-    """`/mirror_tasks/{slot}`: what the slot's task copies, if the job has started it. Others end when they read it."""
+    """`/mirror_tasks/{slot}`: shares of the slot's task, if `job` started it. Tasks of other jobs end on reading it."""
 
     FOLDER = "/mirror_tasks"
 
     shares: tuple[MirrorShare, ...] = ()
     max_bytes_s: int | None = None
-    """Of all shares together."""
+    """For all shares together."""
 
 
 class PartitionReport(Part):
-    """How a partition of a mirror stands. Offsets are the source's. None is unknown, which is never shown as 0."""
+    """State of a mirror's partition. Offsets are the source's. None is unknown, and never shown as 0."""
 
     mirror: str
     topic: str
     partition: int
     state: Literal["copying", "waiting", "stopped"]
     source: int | None = None
-    """The next one to copy."""
+    """The next offset to copy."""
     source_end: int | None = None
-    """Of what is committed."""
+    """The source's last stable offset."""
     source_start: int | None = None
-    """Where the source's log starts: what lies below was deleted there; None: at 0, or not known."""
+    """Log start of the source; None: 0, or not known."""
     lag_records: int | None = None
-    """Offsets that the source has acknowledged, also behind an open transaction, and the copy has not."""
+    """Offsets that the source has acknowledged, also above an open transaction, and the copy lacks."""
     lag_bytes: int | None = None
     """An estimate (`ha_core.mirror.lag`); None: not known."""
     lag_ms: int | None = None
-    """By the times of records, and what the source has not been heard of since; None: not known."""
+    """From the records' timestamps, plus the time since the source last answered; None: not known."""
     rpo_s: int | None = None
-    """An estimate, rounded up: if the source were lost now, what was acknowledged there in so many seconds would be
+    """An estimate, rounded up: seconds of acknowledged records that would be lost with the source now
     (`ha_core.mirror.lag`); None: not known."""
     bytes_s: int = 0
     reason: str = ""
     unheard_s: int | None = None
-    """So long before this was written the source said its end last; None: it says it all the time, or never did."""
+    """Seconds since the source last reported its end; None: it answers, or never did."""
 
     @model_validator(mode="before")
     @classmethod
     def _unknown(cls, data: Any) -> Any:
-        """Tasks of earlier versions write -1 where an offset is not known, and 0 for the lag beside it."""
+        """Tasks of earlier versions write -1 for an unknown offset, and 0 for its lag."""
         if not isinstance(data, dict):
             return data
         known = {name: value for name, value in data.items() if name not in _OFFSETS or value != -1}
@@ -106,19 +106,19 @@ class PartitionReport(Part):
         return known
 
     def has(self, end: int) -> bool:
-        """Whether all that the source has below `end` is known to be in the copy."""
+        """Whether the copy is known to have all of the source below `end`."""
         return self.source is not None and self.source >= end
 
     def within(self, records: int) -> bool:
-        """Whether it is known to lack no more."""
+        """Whether the lag is known to be at most `records`."""
         return self.lag_records is not None and self.lag_records <= records
 
 
 class PairWork(Part):
-    """What a task has copied from one cluster to another. It only grows."""
+    """Counters of a task for one pair of clusters. They only grow."""
 
     id: str
-    """Drawn anew by whoever begins to count from 0."""
+    """Random, new whenever the counters restart from 0."""
     source: str
     target: str
     copied_bytes: int = 0
@@ -127,15 +127,16 @@ class PairWork(Part):
 
 
 class MirrorReport(OfSlot):
-    """`/mirror_reports/{slot}`, ephemeral: how its partitions stand. Whose session has the node has the slot."""
+    """`/mirror_reports/{slot}`, ephemeral: states of the slot's partitions. The session that owns the node owns the
+    slot."""
 
     FOLDER = "/mirror_reports"
 
     at: str = ""
-    """UTC, ISO 8601. What stays as it is is told again some seconds later only."""
+    """UTC, ISO 8601. An unchanged report is written again only after some seconds."""
     partitions: tuple[PartitionReport, ...] = ()
-    """Bounded: those that are not copying first, then those that lag most."""
+    """Bounded: partitions that are not copying come first, then those with the most lag."""
     left_out: int = 0
-    """How many more there are."""
+    """Number of partitions left out."""
     work: tuple[PairWork, ...] = ()
-    """Of all partitions, also those that are left out."""
+    """Over all partitions, also those left out."""

@@ -1,4 +1,4 @@
-"""What mirrors of one cluster in another have not got besides records, as it was found at the last look."""
+"""Findings of the last sync of one cluster's mirrors to another: differences other than records."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Literal, Self
 from ha_core.model.document import FEW_BYTES, Document, Part
 
 MAX_FINDINGS = 500
-"""In a document."""
+"""Per document."""
 
 
 class SyncFinding(Part):
-    """Something that is not in the target as it is in the source."""
+    """A difference between target and source."""
 
     what: Literal["partitions", "settings", "rights", "offsets"]
     about: str
     """`topic orders`, `group billing`, `cluster west`."""
     reason: str
     stop: bool = False
-    """Somebody has to do something; else it is as it should be, or cures itself."""
+    """An operator has to act; else the difference is intended or heals by itself."""
 
 
 class MirrorSync(Document):
-    """`/mirror_syncs/{source}>{target}:{part}`: of all mirrors of a cluster in another. No revision; who has looked
-    last writes it."""
+    """`/mirror_syncs/{source}>{target}:{part}`: findings for all mirrors of one cluster in another. No revision: the
+    last sync overwrites it."""
 
     FOLDER = "/mirror_syncs"
     KEY = "key"
@@ -34,13 +34,13 @@ class MirrorSync(Document):
     target: str
     part: Literal["topics", "groups"]
     at: str
-    """UTC, ISO 8601: when the look began. What stays as it is is told again some seconds later only."""
+    """UTC, ISO 8601: start of the sync. Unchanged findings are written again only after some seconds."""
     looked_at: int = 0
-    """So many topics, or groups."""
+    """Number of topics, or groups, compared."""
     findings: tuple[SyncFinding, ...] = ()
-    """Bounded: those first for which somebody has to do something."""
+    """Bounded: those that an operator has to act on come first."""
     left_out: int = 0
-    """How many more there are."""
+    """Number of findings left out."""
 
     @classmethod
     def of(
@@ -52,7 +52,7 @@ class MirrorSync(Document):
         looked_at: int,
         findings: tuple[SyncFinding, ...],
     ) -> Self:
-        shown = sorted(findings, key=lambda one: (not one.stop, one.about, one.what))[:MAX_FINDINGS]
+        shown = sorted(findings, key=lambda finding: (not finding.stop, finding.about, finding.what))[:MAX_FINDINGS]
         return cls(
             key=f"{source}>{target}:{part}",
             source=source,

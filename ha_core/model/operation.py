@@ -1,4 +1,4 @@
-"""Operations: what was asked for, how far it got, and its append-only history."""
+"""Operations: request, state, evidence and append-only history."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Mode = Literal["planned", "forced"]
 UnreadPolicy = Literal["wait", "skip"]
 DamagedCopies = Literal["refuse", "leave", "good-part"]
 Verify = Literal["none", "sample", "full"]
-"""How much of copies is compared with their sources before anybody relies on them. `sample`: a tenth of each partition,
-and no longer than half a minute. `full`: all of it, which takes as long as to read both clusters."""
+"""How much of the copies a switch compares with their sources before it uses them. `sample`: a tenth of each partition,
+for half a minute at most. `full`: everything, which takes as long as reading both clusters."""
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
-"""`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
-a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
+"""`command`: one process from start to end, which has died if no process holds the operation. `run`: tasks of an
+Airflow run; between two tasks no process holds it, and it may wait for a slot or for an approval."""
 SingleKind = Literal[
     "mask",
     "unmask",
@@ -43,8 +43,8 @@ SingleKind = Literal[
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
-"""`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: on the way back.
-`cut`: the map was published, from here on only forward. The last three are final."""
+"""`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: being undone.
+`cut`: the map is published, and the operation can only go forward. The last three are final."""
 
 
 def _table(**successors: str) -> Mapping[str, frozenset[str]]:
@@ -65,46 +65,46 @@ class MoveRequest(Part):
     )
     """Topics that identities outside the scope use too: False refuses the move, True takes these users along.
 
-    `include_followers`: as written before 2026-11."""
+    `include_followers`: name before 2026-11."""
     unread: UnreadPolicy | None = None
-    """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
+    """Forced only, and required there: what readers below the cut do while the origin is away."""
     max_rate_records_s: int | None = Field(default=None, ge=1, le=10_000_000)
-    """Forced only: an operator's word for how many records a partition of the origin gets in a second at most. The cut
-    lies as much lower. None: as many as no leader can append."""
+    """Forced only: the operator's bound on records per second and partition of the origin, which lowers the cut. None:
+    more than any leader can append."""
     force: bool = False
-    """Forced only: give the origin up although it answers."""
+    """Forced only: treat the origin as dead although it answers."""
     warn_lag_records: int = Field(default=100_000, ge=0)
     warn_lag_ms: int = Field(default=60_000, ge=0)
-    """Of mirrored topics: more than this, in all partitions together or in the worst, is told as a warning."""
+    """Mirrored topics: a higher lag, summed over all partitions (records) or in the worst one (ms), gives a warning."""
     refuse_lag_records: int | None = Field(default=None, ge=0)
     refuse_lag_ms: int | None = Field(default=None, ge=0)
-    """The same, and the move is refused; None: it goes however far the copy is behind."""
+    """Likewise, but a higher lag refuses the move; None: any lag is accepted."""
     damaged_copies: DamagedCopies = "refuse"
-    """Forced only: what becomes of topics whose copies are damaged. `leave`: they stay in the origin, the others go.
-    `good-part`: they go on at their copies, of which that is read which is known to be the source's."""
+    """Forced only: treatment of topics whose copies are damaged. `leave`: they stay in the origin, the others move.
+    `good-part`: they move to their copies, and readers get the part that is known to be the source's."""
     verify: Verify = "sample"
-    """Planned only: what of mirrored topics is compared before their copies are taken. A difference undoes the move."""
+    """Planned only: how much of mirrored topics is compared before the cut. A difference undoes the move."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
     finish_after_s: float | None = Field(default=None, gt=0)
-    """Predicted only: so many seconds after it was opened, a crossing that has not ended is ended behind a fence."""
+    """Predicted only: a crossing still open after so many seconds is ended behind a fence."""
     settings_left_alone: tuple[str, ...] = ()
-    """Settings that topics do not get in the target as they are in the origin: names or patterns."""
+    """Settings that are not carried to the target: names or patterns."""
     groups: GroupsChoice = "leave"
-    """Migrations only: whether the groups that read the topics come along. Where the scope names groups, these do; else
-    they are looked for, and moved, when the topics have been."""
+    """Migrations only: whether the groups that read the topics move too. If the scope names groups, these do; else all
+    readers are looked up and moved after the topics."""
 
 
 class MoveSet(Part):
-    """What a move takes along, as the closure over usage found it."""
+    """Everything that a move takes along: the closure over usage."""
 
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     reasons: dict[str, str] = {}
     """`topic:NAME` or `group:NAME` → why it moves."""
     left_out: tuple[str, ...] = ()
-    """`topic:NAME` or `group:NAME` that was found with it, and stays: it is in the target, or nowhere."""
+    """`topic:NAME` or `group:NAME` of the closure that stays, because it is in the target or does not exist."""
 
     @property
     def keys(self) -> frozenset[str]:
@@ -113,7 +113,7 @@ class MoveSet(Part):
 
 
 class Cut(NamedTuple):
-    """Where a partition was cut: the client offset, the target's own offset there, and the term that begins."""
+    """The cut of a partition: client offset, the target's own offset there, and the new writer epoch."""
 
     partition: int
     start: int
@@ -123,32 +123,32 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdoptedGroup:
-    """A group that was joined in the target on its members' behalf."""
+    """A group joined in the target on its members' behalf."""
 
     generation: int
     """In the target."""
     origin_generation: int
-    """The generation that the members say."""
+    """The generation that the members send."""
     members: Mapping[str, str]
     """Member id in the origin → member id in the target."""
 
 
 class ComparedCopies(Part):
-    """What of the copies was equal to their sources before a switch to them."""
+    """Result of comparing copies with their sources before a switch to them."""
 
     verify: Verify
     records: int
     partitions: int
     ranges: int
     of_ranges: int
-    """Source offsets are compared in ranges; so many there were, and so many were looked at, some not to their end."""
+    """Source offsets are compared in ranges: all ranges, and those that were compared, some not to their end."""
     seed: int
-    """By which a sample was drawn."""
+    """Seed of the sample."""
     seconds: float
 
 
 class DependentGroups(Part):
-    """What became of the groups that were to come along with topics."""
+    """Outcome of moving the groups that read the topics."""
 
     operations: tuple[str, ...] = ()
     moved: int = 0
@@ -156,74 +156,74 @@ class DependentGroups(Part):
     """Group → why it stays."""
     error: str = ""
     next: str = ""
-    """The command that does by hand what failed."""
+    """The command that repeats the failed moves."""
     scope: tuple[tuple[str, str], ...] = ()
-    """(user, group) of those that failed."""
+    """(user, group) whose move failed."""
 
 
 class Evidence(Part):
-    """What later steps of an operation need of earlier ones. Each kind of operation has a type of its own."""
+    """Results of earlier steps that later steps need. Each kind of operation has its own type."""
 
 
 class SingleEvidence(Evidence):
-    """What an operation of one revision is about."""
+    """Evidence of an operation of one revision."""
 
     about: tuple[str, ...] = ()
-    """The first ones of its lock keys."""
+    """The first of its lock keys."""
     deletes_in: str = ""
-    """The cluster in which it deletes topics: those of `topic_ids`. Where these are not named, all that it locks, and
-    it has no revision."""
+    """The cluster in which it deletes the topics of `topic_ids`. If that is empty, it deletes all topics that it locks,
+    and has no revision."""
     topic_ids: dict[str, str] = {}
-    """Topics that it deletes there → their ids when they were judged."""
+    """Topics to delete there → their ids at the time of the decision."""
     mirrors: tuple[Mirror, ...] = ()
-    """Those that it ends, as they were."""
+    """Mirrors to end, as they were."""
     doomed: dict[str, dict[str, str]] = {}
-    """Of `delete`: topic → cluster that had it when it was judged → its id there, empty where brokers have no ids."""
+    """`delete` only: topic → cluster that had it at the decision → its id there, empty if brokers have no ids."""
     unasked: tuple[str, ...] = ()
-    """Clusters that did not answer then, and may have them."""
+    """Clusters that did not answer then, and may have the topics."""
 
 
 class MoveEvidence(Evidence):
-    """What every move keeps, by topic where nothing else is said."""
+    """Evidence of every move; dicts and tuples are by topic unless noted."""
 
     pinned: tuple[str, ...] = ()
     """Topics that the operation has given an identity map."""
     created: tuple[str, ...] = ()
     """Topics that it was about to create in the target."""
     unsettled: tuple[str, ...] = ()
-    """Asked for, and the target has not answered: they may appear yet."""
+    """Topics whose creation the target has not confirmed: they may still appear."""
     gateways: tuple[str, ...] = ()
-    """Ids of those that lived when it prepared itself."""
+    """Ids of the gateways that were live during its preparation."""
     adopted: dict[str, AdoptedGroup] = {}
     """By group."""
     cuts: dict[str, tuple[Cut, ...]] = {}
     unknown_ends: dict[str, tuple[int, ...]] = {}
-    """Partitions that were cut without a word of the origin."""
+    """Partitions that were cut without an answer of the origin."""
     holes: dict[str, dict[int, int]] = {}
     """Topic → partition → offsets without a record below its forced cut."""
     origin_ends: dict[str, dict[int, int]] = {}
     """The origin's own offsets at the cut."""
     compared: ComparedCopies | None = None
-    """None: nothing was compared."""
+    """None: no comparison was made."""
     mirrored: tuple[str, ...] = ()
-    """Topics that go to where their copies are, which the operation holds."""
+    """Topics that move to their copies, which the operation holds."""
     also_mirrored: dict[str, tuple[Mirror, ...]] = {}
-    """Further mirrors of these topics, as they stood at the hold: a forced cut ends them with its own."""
+    """Further mirrors of these topics at the hold. A forced cut ends them with its own."""
     stayed: dict[str, str] = {}
-    """Topics that a forced move left in the origin, since their copies are damaged → why."""
+    """Topics that a forced move left in the origin because their copies are damaged → why."""
     ended_mirrors_verified: bool | None = Field(
         default=None, validation_alias=AliasChoices("ended_mirrors_verified", "verified")
     )
-    """Nothing was appended to the origin behind a cut that ended mirrors; from then on it is copied to. None: the cut
-    ended none, or it is not known yet. It was `verified` in earlier versions, and says nothing of other cuts."""
+    """True: nothing was appended to the origin after a cut that ended mirrors, so it may become a copy. None: the cut
+    ended no mirror, or this is not known yet. Named `verified` in earlier versions; means nothing for other cuts."""
     partly: dict[str, str] = {}
-    """Topics that went on at the good part of damaged copies → what the damage is."""
+    """Topics that continue at the good part of damaged copies → the damage."""
     left_to_origin: dict[str, int] = {}
-    """Records that copies hold, and that are read in the origin only: the map had no room for them."""
+    """Records in copies that readers get only from the origin, because the map had no room for them."""
     gone_from_copies: dict[str, int] = {}
-    """Records that copies had deleted and the origin has, as far as is known: readers get them only there."""
+    """Records that copies had deleted and the origin is known to have: readers get them only there."""
     unset: tuple[str, ...] = ()
-    """Topics whose copies became the ones that are written to, and have not all settings of their sources."""
+    """Topics whose copies became the writer's and lack some settings of their sources."""
     copies_set: bool | None = None
     """True once the copies have these settings: later changes by clients are left alone."""
     ended: dict[str, Mirror] = {}
@@ -236,64 +236,64 @@ class MoveEvidence(Evidence):
 
     @property
     def ended_too(self) -> tuple[Mirror, ...]:
-        """Behind a forced cut: further mirrors that have ended with it."""
-        return tuple(one for name in self.went_to_copies for one in self.also_mirrored.get(name, ()))
+        """Further mirrors that a forced cut has ended."""
+        return tuple(mirror for name in self.went_to_copies for mirror in self.also_mirrored.get(name, ()))
 
 
 class PlannedCuts(Part):
-    """By what the cuts of a migration are chosen: topic → partition → value, where nothing else is said."""
+    """Inputs that a migration's cuts are chosen by: topic → partition → value, unless noted."""
 
     rates: dict[str, dict[int, float]] = {}
     """Records per second that a log hardly exceeds."""
     expected: dict[str, dict[int, float]] = {}
-    """Records per second as a log is expected to go on."""
+    """Records per second expected of a log."""
     rates_from: str = ""
     cut_at: dict[str, dict[int, int]] = {}
-    """Cuts that were asked for."""
+    """Cuts that the operator chose."""
 
 
 class CrossingEvidence(PlannedCuts, MoveEvidence):
-    """What a migration without a fence keeps besides. Numbers are by topic and partition, too."""
+    """Further evidence of a migration by a cut ahead, also by topic and partition."""
 
     batch: int = 0
     opened: str | None = None
     """When the crossing was opened."""
     opened_at: dict[str, dict[int, int]] = {}
-    """The origin's client ends then; empty where they are too many to be kept."""
+    """The origin's log ends then, as client offsets; empty if there are too many to keep."""
     below: dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]] = {}
-    """What producers had below cuts that were reached: id, epoch, last sequence, its time. None: nobody can say."""
+    """Last sequences of producers below reached cuts: id, epoch, last sequence, its time. None: unknown."""
     below_is_full: bool = False
     retreated: tuple[str, ...] = ()
-    """Topics that were open before the way back began."""
+    """Topics that were open when undoing began."""
     went_back: dict[str, tuple[int, ...]] = {}
-    """Partitions whose log had reached its cut and was truncated below it: their crossing was ended at the cut."""
+    """Partitions whose log had reached its cut and was truncated below it: their crossing ended at the cut."""
     remaining: dict[str, tuple[int, ...]] = {}
-    """Partitions that were added meanwhile, and remain in the origin."""
+    """Partitions added meanwhile, which remain in the origin."""
 
 
 class Operation(Document):
     """`/operations/{id}`. Its history, one node per entry below it, is never deleted.
 
-    Each kind of operation is a class below this one, with its own request and evidence (`AnyKind`).
+    Each kind of operation is a subclass with its own request and evidence (`AnyKind`).
     """
 
     FOLDER = "/operations"
     KEY = "id"
     REVISED = True
     PLAIN_BYTES = 32 * FEW_BYTES
-    """It keeps what it found of each partition, in the same revision as their maps; most are short."""
+    """Its evidence has values of each partition, and shares a revision with their maps; most are short."""
     NOUN: ClassVar[str] = "operation"
-    """For people."""
+    """Word for people."""
     SUCCESSORS: ClassVar[Mapping[str, frozenset[str]]]
-    """State → what it may become, besides itself."""
+    """State → states that may follow, besides itself."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
     kind: str
     state: OperationState = "planned"
     by: str
-    """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""
+    """Its executor: `cli:USER@HOST` or `airflow:DAG/RUN`."""
     driver: Driver = "command"
-    """Who is to go on with it."""
+    """The kind of executor that is to continue it."""
     reason: str
     started: str
     ended: str | None = None
@@ -304,12 +304,12 @@ class Operation(Document):
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What it works on, as operators write it."""
+        """The things that it works on, as operators write them."""
         return ()
 
     @property
     def route(self) -> tuple[str, str] | None:
-        """From which cluster to which."""
+        """(origin, target); None: it has none."""
         return None
 
     @property
@@ -327,13 +327,13 @@ class Operation(Document):
         """As the class of its kind."""
         return cast(Self, _BY_KIND.validate_json(data)) if cls is Operation else super().parse(data)
 
-    def noting(self, **found: Any) -> Self:
-        """With more evidence, each in its field."""
-        return self.changed(evidence=self.evidence.changed(**found))
+    def noting(self, **evidence: Any) -> Self:
+        """A copy with these fields of the evidence set."""
+        return self.changed(evidence=self.evidence.changed(**evidence))
 
 
 class SingleOperation(Operation):
-    """One revision. Until it is committed nothing has been changed."""
+    """An operation of one revision. Until that is committed, nothing has changed."""
 
     SUCCESSORS = _table(running="cut undone failed", cut="succeeded failed")
 
@@ -357,13 +357,13 @@ class MoveOperation(Operation):
     @model_validator(mode="before")
     @classmethod
     def _on_its_way_back(cls, stored: Any) -> Any:
-        """Stored once as a flag beside the state that it had: taken for that, a way back would turn forward, and open
-        cuts again above what was acknowledged."""
+        """Read `undoing` as earlier versions stored it: as a flag beside the state. Without this, undoing would turn
+        forward, and open cuts again above acknowledged records."""
         evidence = stored.get("evidence")
         ended = stored.get("state") in {"succeeded", "undone", "failed"}
         if ended or not isinstance(evidence, dict) or not evidence.get("undoing"):
             return stored
-        left = {name: found for name, found in evidence.items() if name != "undoing"}
+        left = {name: value for name, value in evidence.items() if name != "undoing"}
         return {**stored, "state": "undoing", "evidence": left}
 
     @property
@@ -389,7 +389,7 @@ class MoveOperation(Operation):
 
 
 class SwitchOperation(MoveOperation):
-    """Behind a fence of some milliseconds."""
+    """A move with a fence of some milliseconds."""
 
     SUCCESSORS = _table(
         planned="running fenced undoing undone",
@@ -409,12 +409,12 @@ class SwitchOperation(MoveOperation):
             *super().writes,
             *((Mirror, f"{topic}@{cluster}") for topic in mirrored for cluster in (target, origin)),
             *((LostTail, LostTail.key_of(topic, origin, self.id)) for topic in mirrored),
-            *((Mirror, one.key) for some in self.evidence.also_mirrored.values() for one in some),
+            *((Mirror, mirror.key) for mirrors in self.evidence.also_mirrored.values() for mirror in mirrors),
         )
 
 
 class MigrateOperation(MoveOperation):
-    """By cuts that lie ahead of their logs."""
+    """A move of topics, by cuts ahead of their logs or with a fence."""
 
     NOUN = "migration"
     SUCCESSORS = _table(
@@ -431,10 +431,10 @@ class MigrateOperation(MoveOperation):
 
 
 class LinkRequest(MoveRequest):
-    """Which topics get a mirror: of the class by which nobody takes it for a switch of the same topics."""
+    """Topics to mirror. A class of its own, so that no code takes it for a switch of these topics."""
 
     max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """As of the mirrors (`Mirror`), and so are the settings that are left alone."""
+    """Copied to the mirrors (`Mirror`), as are the settings that are left alone."""
 
 
 class LinkOperation(MoveOperation):
@@ -480,7 +480,7 @@ class HistoryEntry(Document):
 
 
 class Lock(Document):
-    """`/locks/{scope key}`: who runs an operation on it.
+    """`/locks/{scope key}`: the operation that works on it.
 
     Keys: `topic:NAME`, `group:NAME`, `user:NAME`, `cluster:NAME`.
     """

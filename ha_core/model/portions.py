@@ -1,4 +1,4 @@
-"""What is too much for one request, or one write, in portions that are not."""
+"""Split things into portions that fit one request or one write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ T = TypeVar("T")
 def portions(
     things: Iterable[T], most: int, size: Callable[[T], int], most_things: int | None = None
 ) -> Iterator[list[T]]:
-    """Runs of things whose sizes add up to `most`, or that are one thing; no longer than `most_things`."""
+    """Portions of consecutive things: their sizes add up to `most`, unless it is a single thing, and their number to
+    `most_things`."""
     portion: list[T] = []
     total = 0
     for thing in things:

@@ -1,4 +1,4 @@
-"""Quotas: for whom each is, what it limits, and which names of nodes mean whom."""
+"""Quotas: entities, limits, and their names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import NamedTuple
 from ha_core.model.topic import legal_name
 
 DEFAULT = "<default>"
-"""As Kafka writes it: whoever has none of his own."""
+"""Kafka's name for users or client ids without a quota of their own."""
 MAX_BYTE_RATE = 1 << 53
 """Kafka keeps rates as floating-point numbers: up to here they are whole."""
 MAX_PERCENTAGE = 100_000.0
-"""Of one thread's time: that of a thousand threads."""
+"""Percent of one thread's time: a thousand threads."""
 MIN_PERCENTAGE = 1e-6
-"""Seconds are divided by it: of less nothing finite would come."""
+"""Seconds are divided by it; a smaller divisor would overflow."""
 MAX_NAME = 255
 """Characters of a user or a client id."""
 
 
 class QuotaKind(Enum):
-    """What is limited, by Kafka's names; each is counted by itself."""
+    """Limits by Kafka's names; each is counted separately."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -30,19 +30,19 @@ class QuotaKind(Enum):
 
     @property
     def label(self) -> str:
-        """In metrics and in the audit."""
+        """Its name in metrics and in the audit log."""
         return self.name.lower()
 
 
 Limits = Mapping[QuotaKind, float]
-"""Bytes a second, and percents of one thread's time; never empty."""
+"""Bytes per second, and percent of one thread's time; never empty."""
 KINDS: Mapping[str, QuotaKind] = {kind.value: kind for kind in QuotaKind}
 
 
 class QuotaEntity(NamedTuple):
-    """For whom a quota is: a user, an instance (client id), an instance of a user, or one topic of a user.
+    """The entity of a quota: a user, an instance (client id), an instance of a user, or one topic of a user.
 
-    `DEFAULT` in the place of a user or an instance means whoever has none of his own.
+    `DEFAULT` as user or instance means all that have no quota of their own.
     """
 
     user: str | None = None
@@ -50,14 +50,14 @@ class QuotaEntity(NamedTuple):
     topic: str | None = None
 
     def __str__(self) -> str:
-        said = (("user", self.user), ("instance", self.instance), ("topic", self.topic))
-        return ", ".join(f"{what} {name!r}" for what, name in said if name is not None)
+        parts = (("user", self.user), ("instance", self.instance), ("topic", self.topic))
+        return ", ".join(f"{what} {name!r}" for what, name in parts if name is not None)
 
 
 def check_entity(entity: QuotaEntity) -> None:
-    """:raises ValueError: no quota can be for it."""
+    """:raises ValueError: no quota can have this entity."""
     if entity.user is None and entity.instance is None:
-        raise ValueError("a quota is for nobody: name a user, or an instance")
+        raise ValueError("a quota has neither user nor instance: name one")
     for what, name in (("user", entity.user), ("instance", entity.instance)):
         if name is not None and not 0 < len(name) <= MAX_NAME:
             raise ValueError(f"{what} of {len(name)} characters: a quota is for names of 1 to {MAX_NAME}")
@@ -70,9 +70,9 @@ def check_entity(entity: QuotaEntity) -> None:
 
 
 def check_limit(key: str, value: float) -> QuotaKind:
-    """What it limits, in the words of a broker that refuses it.
+    """The kind of a limit. Errors have the words of Kafka's brokers.
 
-    :raises ValueError: there is no such quota, or it would let nothing through.
+    :raises ValueError: there is no such quota, or its value is out of range.
     """
     kind = KINDS.get(key)
     if kind is None:
@@ -90,7 +90,7 @@ def check_limit(key: str, value: float) -> QuotaKind:
 
 
 def check_limits(entity: QuotaEntity, limits: Limits) -> None:
-    """:raises ValueError: the quota cannot be."""
+    """:raises ValueError: the quota is invalid."""
     check_entity(entity)
     if not limits:
         raise ValueError(f"a quota limits nothing: give {', '.join(KINDS)}, or remove it")
@@ -101,9 +101,9 @@ def check_limits(entity: QuotaEntity, limits: Limits) -> None:
 
 
 def named(name: str, users: Container[str]) -> QuotaEntity:
-    """Whom a name below `clients` means that does not say so itself: `USER.TOPIC`, or a client id.
+    """The entity of a bare name below `clients`: `USER.TOPIC`, or a client id.
 
-    Both a user and a topic may have dots, so known users decide; of several the one with the longest name.
+    Users and topics may have dots, so known users decide; the longest user wins.
     """
     at = len(name)
     while (at := name.rfind(".", 0, at)) > 0:

@@ -1,4 +1,4 @@
-"""How much each gateway's clients have used of quotas, so that a quota holds over all gateways together."""
+"""Quota use of each gateway's clients, so that all gateways together enforce a quota."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ha_core.model.document import FEW_BYTES, Document
 
 
 class QuotaUse(Document):
-    """`/quota_use/{gateway}`, ephemeral: of the scopes that were used lately, those nearest to their quota first. No
-    revision, and nobody's decision but how long clients wait."""
+    """`/quota_use/{gateway}`, ephemeral: recently used scopes, those nearest to their quota first. No revision; it
+    decides only how long clients wait."""
 
     FOLDER = "/quota_use"
     KEY = "id"
     PLAIN_BYTES = FEW_BYTES
 
     id: str
-    """The gateway's."""
+    """Id of the gateway."""
     since: str
-    """Drawn anew by whoever begins to count from 0."""
+    """Random, new whenever the counters restart from 0."""
     at_s: float
-    """When it was counted, on a clock that only its writer knows."""
+    """Time of counting, on its writer's own clock."""
     uses: Mapping[str, tuple[float, float]] = {}
-    """Scope (`plan.quotas.Scope.key`) → what was used, in seconds of the whole quota, and the same times the seconds of
-    the wait behind it. They only grow."""
+    """Scope (`QuotaScope.key`) → use in seconds of the whole quota, and that use times the seconds of the wait after
+    it. Both only grow."""

@@ -1,4 +1,4 @@
-"""Scopes: what a move is about, as operators name it (`user:NAME##GROUP`, `topic:NAME:0,4-7`)."""
+"""Scopes: the users, topics and groups to move, as operators write them (`user:NAME##GROUP`, `topic:NAME:0,4-7`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ha_core.model.document import Part
 
 
 class Scope(Part):
-    """What is to move. Each entry is written as operators write it."""
+    """The entries that an operator named."""
 
     users: tuple[str, ...] = ()
     instances: tuple[tuple[str, str], ...] = ()
@@ -19,17 +19,17 @@ class Scope(Part):
 
     @property
     def _of_users(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-        """What comes before the second name, and the pairs."""
+        """Separator before the second name, and the pairs."""
         return ("+", self.instances), ("#", self.user_topics), ("##", self.user_groups)
 
     @property
     def named_users(self) -> tuple[str, ...]:
-        """Every user that it names, once, in its order."""
+        """Its users, each once, in its order."""
         return tuple(dict.fromkeys([*self.users, *(user for _, pairs in self._of_users for user, _ in pairs)]))
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """As operators write them."""
+        """All entries as operators write them."""
         return (
             *(f"user:{_name(user)}" for user in self.users),
             *(f"user:{_name(user)}{mark}{_name(of)}" for mark, pairs in self._of_users for user, of in pairs),
@@ -38,7 +38,7 @@ class Scope(Part):
 
 
 def format_topic(name: str, partitions: tuple[int, ...] | None) -> str:
-    """`NAME` or `NAME:0,4-7`, percent-encoded where it has to be."""
+    """`NAME` or `NAME:0,4-7`, percent-encoded where necessary."""
     if partitions is None:
         return _name(name)
     runs: list[list[int]] = []

@@ -1,10 +1,10 @@
-"""Text from clients as people may see it: in terminals, logs, pages and tasks.
+"""Text from clients in a form that is safe to show: in terminals, logs, pages and tasks.
 
 Users, client ids, groups and transactional ids are any text. An escape character moves a terminal's cursor, sets its
-title and writes its clipboard; a line break forges a line of a log; marks of direction and characters of no width make
-one name look like another. Each of these is shown by its number, as Python writes it.
+title and writes its clipboard; a line break forges a log line; direction marks and zero-width characters make one name
+look like another. Each of these is shown as Python's escape sequence.
 
-Whatever writes for people passes its text through here once, at the end: who makes the text need not think of it.
+Code that writes for people passes its text through here once, at the end; code that makes the text need not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from types import TracebackType
 
 _BLANK_LETTERS = "\u115f\u1160\u3164\uffa0\u2800"
-"""That are letters or symbols to Unicode, and show nothing."""
+"""Letters or symbols for Unicode that have no glyph."""
 _HIDDEN_IN_JSON = re.compile(
     "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\uffff\U000110bd\U000110cd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -23,25 +23,24 @@ _HIDDEN_IN_JSON = re.compile(
 
 
 def shown(text: str) -> str:
-    """The text in one line, every character of it visible or a space."""
+    """The text in one line, with every character visible or a space."""
     if text.isprintable() and not any(blank in text for blank in _BLANK_LETTERS):
         return text
     return "".join(c if c.isprintable() and c not in _BLANK_LETTERS else _number(c) for c in text)
 
 
 def shown_lines(text: str) -> str:
-    """The same of a text of several lines: what comes behind a line break stands below it, indented, so that it is not
-    taken for a line of its own."""
+    """`shown` for several lines: lines after the first are indented, so that they are not taken for log lines."""
     return "\n  ".join(shown(line) for line in text.split("\n"))
 
 
 def shown_json(document: str) -> str:
-    """A JSON document with such characters by their numbers, which is the same document."""
+    """A JSON document with such characters escaped; its value does not change."""
     return _HIDDEN_IN_JSON.sub(_json_number, document)
 
 
 class ShownFormatter(logging.Formatter):
-    """Lines of a log: one record is one line, and what belongs to it below is indented."""
+    """Log lines: one per record, with tracebacks indented below."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - of the standard library
         return shown(super().formatMessage(record))

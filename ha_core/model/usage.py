@@ -1,4 +1,4 @@
-"""What identities use: from it follows what a move takes along."""
+"""Usage: the topics and groups that identities use. The closure of a move is computed from it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Literal
 from ha_core.model.document import Document, Part
 
 SEEN_AGAIN = timedelta(hours=6)
-"""Gateways look anew this often at what each open connection uses."""
+"""Interval at which gateways record again what each open connection uses."""
 REWRITTEN_AFTER = timedelta(hours=3)
-"""A newer time of the same use is written only when the stored one is this much older."""
+"""A use is written again only when its stored time is this much older."""
 LIVE_WITHIN = timedelta(days=1)
-"""What a client still uses was seen within it: longer than `SEEN_AGAIN`, `REWRITTEN_AFTER` and queues together."""
+"""A live use was seen within this: longer than `SEEN_AGAIN`, `REWRITTEN_AFTER` and queues together."""
 FAMILY = 5
-"""So many instances of one topic whose ids differ in numbers only may be one client, with an id for each start."""
+"""So many instances of one topic whose ids differ only in numbers may be one client with a new id at each start."""
 MAX_USERS = 20_000
-"""With uses, in all: names come from the wire where clients need no login, and each is a node of ZooKeeper."""
+"""Bound on users with usage. Without a login, names come from the wire, and each is a ZooKeeper node."""
 
 _PARTS_OF_EACH_START = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=[0-9a-f]*[0-9])[0-9a-f]{8,}|[0-9]+",
@@ -31,14 +31,14 @@ class Use(Part):
     instance: str = ""
     how: Literal["produce", "fetch", "commit", "join", "declared"]
     since: str
-    """When it was seen first, or declared: UTC, ISO 8601."""
+    """First seen, or declared: UTC, ISO 8601."""
     last: str | None = None
-    """When it was seen last, some hours late; None: declared, or noted before this was kept."""
+    """Last seen, with a delay of some hours; None: declared, or recorded before this field existed."""
     software: str | None = None
-    """`NAME/VERSION` of the client, as it said last (KIP-511, from Kafka 2.4 on); None: it says nothing of itself."""
+    """`NAME/VERSION` that the client last reported (KIP-511, from Kafka 2.4 on); None: it reports none."""
 
     def idle(self, now: datetime) -> timedelta | None:
-        """For how long it was not seen; None: that is not known, or it is declared."""
+        """Time since it was last seen; None: not known, or declared."""
         if self.last is None or self.how == "declared":
             return None
         try:
@@ -48,12 +48,12 @@ class Use(Part):
 
     @property
     def family(self) -> str:
-        """The instance with `*` for each part that differs from start to start: numbers, times, UUIDs."""
+        """The instance with `*` for each part that may change at each start: numbers, times, UUIDs."""
         return _PARTS_OF_EACH_START.sub("*", self.instance)
 
 
 class Usage(Document):
-    """`/usage/{user}`: as declared, and as the gateways have seen it (bounded)."""
+    """`/usage/{user}`: declared uses, and those that gateways have seen (bounded)."""
 
     FOLDER = "/usage"
     KEY = "user"

@@ -1,4 +1,4 @@
-"""One immutable view of the whole state: every decision is taken on one of these."""
+"""One immutable view of the whole state. Every decision is based on one view."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class View:
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     """By `{topic}@{target}`."""
     copy_logs: frozenset[str] = field(init=False, compare=False, repr=False)
-    """Topics in which copiers of mirrors keep their notes: they stay in their cluster, and are no topics of users."""
+    """Copy logs, in which copiers keep their notes. They stay in their cluster, and are not topics of users."""
 
     def __post_init__(self) -> None:
         logs = {mirror.log for mirror in self.mirrors.values()}
@@ -41,43 +41,43 @@ class View:
 
     def identify(self, authenticated_user: str | None, client_id: str | None) -> Identity:
         """The identity of a connection's request: the client-id forms of its user give the instance."""
-        found = identify(authenticated_user, client_id)
-        bindings = self.bindings.get(found.user)
+        identity = identify(authenticated_user, client_id)
+        bindings = self.bindings.get(identity.user)
         if bindings is None or not bindings.client_ids:
-            return found
-        return identify(authenticated_user, bindings.instance(found.instance))
+            return identity
+        return identify(authenticated_user, bindings.instance(identity.instance))
 
     def mapped(self, topic: str) -> Topic | None:
-        """The topic's document, where it has a map."""
-        found = self.topics.get(topic)
-        return found if found is not None and found.mapped else None
+        """The topic's document, if it has a map."""
+        document = self.topics.get(topic)
+        return document if document is not None and document.mapped else None
 
     def deleted(self, topic: str) -> bool:
         """Whether the topic is being deleted: to clients it is gone."""
-        found = self.topics.get(topic)
-        return found is not None and found.deletion is not None
+        document = self.topics.get(topic)
+        return document is not None and document.deletion is not None
 
     def concealed(self, topic: str) -> bool:
-        """Whether clients see no topic of that name, whatever clusters have."""
+        """Whether gateways hide the topic from clients, even if clusters have it."""
         return topic in self.copy_logs or self.deleted(topic)
 
     @property
     def masked(self) -> dict[str, str]:
-        """Cluster → why it was taken out of service."""
-        return {name: one.masked.reason for name, one in self.clusters.items() if one.masked is not None}
+        """Cluster → reason why it is masked."""
+        return {name: cluster.masked.reason for name, cluster in self.clusters.items() if cluster.masked is not None}
 
     @property
     def super_users(self) -> dict[str, str]:
         """User → the cluster whose super user it is."""
-        return {user: one.name for one in self.clusters.values() for user in one.super_users}
+        return {user: cluster.name for cluster in self.clusters.values() for user in cluster.super_users}
 
     def super_user_of(self, user: str) -> frozenset[str]:
-        """Clusters whose super user it is; empty: it is none."""
-        return frozenset(one.name for one in self.clusters.values() if user in one.super_users)
+        """Clusters whose super user it is."""
+        return frozenset(cluster.name for cluster in self.clusters.values() if user in cluster.super_users)
 
     @property
     def default_cluster(self) -> str | None:
-        """The cluster where nothing else decides: the one marked default, else the only one."""
+        """The cluster if nothing else decides: the one marked default, else the only one."""
         marked = [c.name for c in self.clusters.values() if c.default]
         if marked:
             return min(marked)

@@ -1,4 +1,4 @@
-"""An approval that an Airflow run waits for. The run has begun no operation yet, so no other document names it."""
+"""An approval that an Airflow run waits for. The run has no operation yet, so no other document names it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ha_core.model.document import Document
 
 
 class WaitingApproval(Document):
-    """`/waiting_approvals/{run}`: written before a run asks its question, removed when it is answered or the run ends.
+    """`/waiting_approvals/{run}`: written before a run requests approval, removed at the answer or the end of the run.
 
-    A run that Airflow marks as failed leaves it behind until `answer_by`.
+    If Airflow marks the run as failed, it remains until `answer_by`.
     """
 
     FOLDER = "/waiting_approvals"

@@ -47,7 +47,7 @@ def test_a_quota_is_set_listed_changed_and_removed() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--producer-byte-rate", "5"), "for nobody"),
+        (("--producer-byte-rate", "5"), "neither user nor instance"),
         (("--user", "alice"), "limits nothing"),
         (("--user", "alice", "--producer-byte-rate", "0"), "greater than 0"),
         (("--user", "alice", "--producer-byte-rate", "-5"), "greater than 0"),

@@ -42,7 +42,7 @@ def test_users_and_rules_are_read_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"rules": [{**RULE, "principal": ""}]}, "rules: 1: principal '': nobody"),
+        ({"rules": [{**RULE, "principal": ""}]}, "rules: 1: principal '': invalid"),
         ({"rules": [RULE, {**RULE}]}, "rules: 2: the same as rule 1"),
         ({"rules": ["alice may read"]}, "rules: 1: 'alice may read'"),
         ({"rules": {"alice": "read"}}, "rules: write a list"),
@@ -51,7 +51,7 @@ def test_users_and_rules_are_read_from_a_file(tmp_path: Path) -> None:
         ({"users": {"alice": {"super_user": "yes, please"}}}, "super_user: 'yes, please': write true or false"),
         ({"users": {"alice": {"groups": "tills"}}}, "groups: 'tills': write a list"),
         ({"users": {"*": {"super_user": True}}}, "users: *: not a user; name one"),
-        ({"users": {"a\x07": {}}}, "nobody"),
+        ({"users": {"a\x07": {}}}, "principal 'User:a\\x07': invalid"),
         ({"roles": {}}, "roles: no such key here"),
         ("rules: [", "correct the YAML"),
         ("- rules", "write `key: value` lines"),

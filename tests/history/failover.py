@@ -10,12 +10,12 @@ from tests.history.world import TOPIC
 
 KILLED, CUT_AT = 200.0, 205.0
 MIRRORED, EAST_END, CUT = 6, 10, 1000
-"""Of ten records in east the copy had six. The last one was not answered, and comes again at the cut."""
+"""East had ten records, the copy six. The last one was not acknowledged, and comes again at the cut."""
 READER = "auditor"
 EAST = {n: f"p-{n}" for n in range(EAST_END)} | {11: "p-9", 12: "p-10", 13: "p-11"}
-"""Behind a marker what it was copied when it was back."""
+"""After a marker: records copied to it when it was back."""
 WEST = {1 + n: f"p-{n}" for n in range(MIRRORED)} | {8: "p-9", 9: "p-10", 10: "p-11"}
-"""A copier's markers lie at 0 and 7."""
+"""A copier's markers are at 0 and 7."""
 LOSS = ForcedLoss(
     Topic(
         name=TOPIC,

@@ -115,7 +115,7 @@ def test_a_second_copy_by_a_plain_producer_is_excused_only_by_a_fault_during_its
 
 
 def copied(history: History, event: Delivered) -> History:
-    """The log of the writer has one more record: the event's value again, which nobody has read yet."""
+    """The writer's log has one more record: the event's value again, not read yet."""
     spot = (event.topic, event.partition)
     cuts = [cut for cut in history.cuts if (cut.topic, cut.partition) == spot]
     writer = cuts[-1].target if cuts else "east"
@@ -173,13 +173,13 @@ def test_wrong_acknowledged_offsets_are_renumbered_and_missing_ones_are_not(case
     assume(len(acks) > 2)
     batch = {ack.value: number - 1 for number, ack in enumerate(acks[-3:])}
     assume(any(ack.offset != batch[ack.value] >= 0 for ack in acks[-3:]))
-    told = tuple(
+    events = tuple(
         replace(e, offset=batch[e.value]) if isinstance(e, Acked) and e.value in batch else e
         for e in history.clients[client]
     )
     # When the history is checked
-    result = run(replace(history, clients={**history.clients, client: told}))
-    # Then each wrong offset is a violation, and the one that says nothing is none
+    result = run(replace(history, clients={**history.clients, client: events}))
+    # Then each wrong offset is a violation, and a missing one is not
     renumbered = {value for kind, value in kinds(result) if kind == "renumbered"}
     assert renumbered >= {ack.value for ack in acks[-3:] if ack.offset != batch[ack.value] >= 0}
     assert acks[-3].value not in renumbered
@@ -232,7 +232,7 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
 
 
 @pytest.mark.parametrize(
-    ("what", "told", "sound"),
+    ("what", "seen_as", "sound"),
     [
         ("pause gateway/1", None, True),
         ("pause gateway/1", "acknowledged", False),
@@ -240,18 +240,18 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
         ("kill cluster/east", None, False),
     ],
 )
-def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_told(
-    what: str, told: str | None, sound: bool
+def test_an_unacknowledged_late_append_is_excused_if_a_gateway_was_stopped(
+    what: str, seen_as: str | None, sound: bool
 ) -> None:
-    # Given a record that was on its way when something was stopped, and lies in the origin above its cut
+    # Given a record in flight when a process was stopped, in the origin above its cut
     where = HistoryCut(TOPIC, 0, 2, "east", "west", origin_end=2, target_base=0)
     producer = ClientStarted("p", 0.0, "producer", "any", (TOPIC,))
     known: list[Event] = [producer, *(Sent("p", float(n), TOPIC, f"p-{n}") for n in range(4))]
     known += [Acked("p", 10.0, TOPIC, 0, n, f"p-{n}") for n in (0, 1)]
-    # The next one took its place in the target, or somebody was told otherwise
-    known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if told == "acknowledged" else "p-3")]
+    # The next record took its place in the target, or a client saw it there
+    known += [Acked("p", 11.0, TOPIC, 0, 2, "p-2" if seen_as == "acknowledged" else "p-3")]
     clients = {"p": tuple(known)}
-    if told == "delivered":
+    if seen_as == "delivered":
         clients["r"] = (
             ClientStarted("r", 0.0, "consumer", "any", (TOPIC,), group="g"),
             Delivered("r", 12.0, TOPIC, 0, 2, "p-2", "g"),
@@ -262,7 +262,7 @@ def test_a_late_append_is_excused_where_a_gateway_was_stopped_and_nobody_was_tol
     )
     # When the history is checked
     result = check(History(clients, (where,), (Fault(2.5, 9.0, what),), logs))
-    # Then it is excused where nobody can have known of it
+    # Then it is excused if no client can have known it
     assert ("late append" not in {v.kind for v in result.violations}, result.excused) == (sound, int(sound))
 
 
@@ -276,7 +276,7 @@ def test_a_consumer_that_goes_back_without_a_seek_went_back(case: tuple[History,
 
 
 @given(planted())
-def test_a_record_that_nobody_sent_is_a_phantom(case: tuple[History, Delivered]) -> None:
+def test_a_record_that_was_never_sent_is_a_phantom(case: tuple[History, Delivered]) -> None:
     history, event = case
     result = run(rewrite(history, event.client, event, replace(event, value="stranger-1")))
     assert ("phantom", "stranger-1") in kinds(result)
@@ -289,12 +289,12 @@ def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
     history, event = case
     producer = event.value.rsplit("-", 1)[0]
     ack = next(e for e in history.clients[producer] if isinstance(e, Acked) and e.value == event.value)
-    told = Failed(producer, ack.t, TOPIC, event.value, definite=True, error="MSG_SIZE_TOO_LARGE")
-    assert ("phantom", event.value) in kinds(run(rewrite(history, producer, ack, told)))
+    failed = Failed(producer, ack.t, TOPIC, event.value, definite=True, error="MSG_SIZE_TOO_LARGE")
+    assert ("phantom", event.value) in kinds(run(rewrite(history, producer, ack, failed)))
 
 
 def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
-    # Given a producer that was told of a timeout, and readers that were given the record
+    # Given a producer that got a timeout, and readers that got the record
     world = World(random.Random(1), partitions=1)
     world.producer("java")
     world.produce("java", 3)
@@ -302,10 +302,10 @@ def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
         world.consume(group)
     history = world.history()
     ack = next(e for e in history.clients["java"] if isinstance(e, Acked))
-    told = Failed("java", ack.t, TOPIC, ack.value, definite=False, error="timed out")
+    failed = Failed("java", ack.t, TOPIC, ack.value, definite=False, error="timed out")
     # When the history is checked
     # Then it is sound
-    assert run(rewrite(history, "java", ack, told)).sound
+    assert run(rewrite(history, "java", ack, failed)).sound
 
 
 def one_group_with_two_members(lag: int) -> tuple[History, list[Delivered]]:

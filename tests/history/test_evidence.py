@@ -1,4 +1,4 @@
-"""Which cuts logs ran into by themselves, as operations and their histories tell."""
+"""Cuts that logs reached by themselves, from operations and their histories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_cut_that_was_lowered_under_a_fence_is_an_ordinary_one() -> None:
     assert cuts_ahead([(crossed(), [entry("open"), lowered])]) == {("orders", 0, "east", "west")}
 
 
-def test_where_too_many_cuts_were_lowered_to_be_named_none_is_taken_for_one_that_lay_ahead() -> None:
+def test_with_too_many_lowered_cuts_to_list_none_counts_as_reached_ahead() -> None:
     assert cuts_ahead([(crossed(), [entry("open"), entry("finish", lowered_to_left_out=9_000)])]) == set()
 
 

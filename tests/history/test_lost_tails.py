@@ -20,7 +20,7 @@ def found(history: History, loss: ForcedLoss = LOSS) -> set[tuple[str, str | Non
     return {(one.kind, one.value) for one in (*result.violations, *tail_violations(history, loss))}
 
 
-def test_what_was_acknowledged_less_what_lies_in_the_tail_alone_is_what_is_delivered() -> None:
+def test_delivered_records_are_the_acknowledged_ones_without_the_lost_tail() -> None:
     history = recorded()
 
     told = account(history, LOSS, READER)
@@ -31,7 +31,7 @@ def test_what_was_acknowledged_less_what_lies_in_the_tail_alone_is_what_is_deliv
     assert found(history) == set()
 
 
-def test_what_a_group_gets_again_behind_a_commit_that_the_standby_knew_is_a_legal_repetition() -> None:
+def test_records_after_a_commit_that_the_standby_had_may_be_repeated() -> None:
     assert check(what_is_left(recorded(), LOSS), complete_readers=["billing"]).repeated == 1
 
 
@@ -138,7 +138,7 @@ def test_an_account_with_a_record_too_many_or_too_few_is_not_exact(plant: Callab
     assert "≠" in str(told)
 
 
-def test_a_record_too_few_is_not_made_up_for_by_one_too_many() -> None:
+def test_a_missing_record_is_not_offset_by_a_duplicate() -> None:
     told = account(read_from_the_tail(skipped_by_the_reader(recorded())), LOSS, READER)
     assert told.acknowledged - told.lost == told.delivered
     assert (told.missing, told.strange) == (("p-4",), ("p-7",))

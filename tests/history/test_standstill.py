@@ -61,7 +61,7 @@ def test_a_reader_that_goes_on_while_its_topic_crosses_over_passes() -> None:
     assert found(history()) == []
 
 
-def test_a_reader_that_stands_still_in_one_of_its_partitions_is_found() -> None:
+def test_a_reader_that_stalls_in_one_of_its_partitions_is_reported() -> None:
     # Given a reader whose other partition flows meanwhile, so that the client as a whole has no gap
     late = history((1, 111.0, 115.0))
     assert found(late) == [("stood still", "r", 1)]
@@ -79,7 +79,7 @@ def test_a_partition_that_gets_nothing_is_no_standstill() -> None:
     assert found(history(silent=(109.0, 118.0))) == []
 
 
-def test_what_happens_without_a_crossing_is_no_standstill_of_one() -> None:
+def test_events_without_a_crossing_are_not_a_standstill() -> None:
     assert found(history((1, 102.0, 106.0))) == []
 
 

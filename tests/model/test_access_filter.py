@@ -1,4 +1,4 @@
-"""Filters of access rules in words; what they describe is compared with Kafka's in `tests/gateway/composed`."""
+"""Filters of access rules in words; their semantics are compared with Kafka's in `tests/gateway/composed`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_rule_is_the_same_after_it_was_written_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "rules",
     [
         RuleFilter(),
         RuleFilter(name="orders", matching=True),
@@ -35,12 +35,12 @@ def test_a_rule_is_the_same_after_it_was_written_in_words() -> None:
         ),
     ],
 )
-def test_a_filter_is_the_same_after_it_was_written_in_words(asked: RuleFilter) -> None:
-    assert rule_filter(filter_in_words(asked)) == asked
+def test_a_filter_is_the_same_after_it_was_written_in_words(rules: RuleFilter) -> None:
+    assert rule_filter(filter_in_words(rules)) == rules
 
 
 @pytest.mark.parametrize(
-    ("asked", "described"),
+    ("rules", "described"),
     [
         (RuleFilter(), True),
         (RuleFilter(name="ord"), True),
@@ -53,18 +53,18 @@ def test_a_filter_is_the_same_after_it_was_written_in_words(asked: RuleFilter) -
         (RuleFilter(host="10.0.0.7", principal="User:alice", effect=Permission.ALLOW), True),
     ],
 )
-def test_a_filter_describes_what_is_the_same_in_all_that_it_says(asked: RuleFilter, described: bool) -> None:
-    assert asked.describes(RULE) is described
+def test_a_filter_matches_rules_that_agree_in_all_its_fields(rules: RuleFilter, described: bool) -> None:
+    assert rules.describes(RULE) is described
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("words", "field"),
     [
         ({"resource_type": "table"}, "resource_type 'table'"),
         ({"operation": 3}, "operation"),
         ({"topic": "orders"}, "topic"),
     ],
 )
-def test_what_no_filter_says_is_named(said: dict[str, object], field: str) -> None:
+def test_an_unknown_field_of_a_filter_is_named(words: dict[str, object], field: str) -> None:
     with pytest.raises(AccessRuleError, match=field):
-        rule_filter(said)
+        rule_filter(words)

@@ -1,4 +1,4 @@
-"""A mapping in layers is a dict that never changes, and what was not changed in it is not copied."""
+"""A layered mapping is an immutable dict whose changed copies share unchanged entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def small() -> Iterator[None]:
 
 
 @given(st.dictionaries(keys, st.integers(), max_size=40), changes)
-def test_it_is_the_dict_that_the_same_changes_make_and_the_one_before_stays(
+def test_a_changed_copy_equals_a_changed_dict_and_the_original_stays(
     first: dict[str, int], taken: list[dict[str, int | None]]
 ) -> None:
     made, expected = Layered(first), dict(first)
@@ -59,7 +59,7 @@ def test_of_many_entries_a_change_copies_a_few() -> None:
     assert len(after._upper) == 2
 
 
-def test_what_is_missing_is_missed() -> None:
+def test_missing_records_are_reported() -> None:
     made = Layered({"a": 1, "b": 2}).changed({"a": None})
     for key in "ac":
         with pytest.raises(KeyError, match=key):

@@ -1,4 +1,4 @@
-"""Which source records a copy has, by its runs."""
+"""Source records of a copy, by its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that clients make up are shown as what they are, wherever people read them."""
+"""Names that clients choose are shown in full, wherever people read them."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_what_is_not_seen_is_shown_by_its_number(text: str) -> None:
-    told = shown(text)
+def test_invisible_characters_are_escaped(text: str) -> None:
+    visible = shown(text)
 
-    assert told.isprintable()
-    assert "\\" in told
-    told.encode()
+    assert visible.isprintable()
+    assert "\\" in visible
+    visible.encode()
 
 
 @pytest.mark.parametrize("text", ["orders", "Zähler-1", "用户", "user+app#topic", "a b", "", "emoji 🙂", r"back\slash"])
-def test_what_is_seen_stays_as_it_is(text: str) -> None:
+def test_visible_characters_stay_as_they_are(text: str) -> None:
     assert shown(text) == text
 
 
 @given(st.text(st.characters()))
-def test_any_text_is_one_line_of_visible_characters(text: str) -> None:
-    told = shown(text)
+def test_any_text_is_shown_in_one_line_of_visible_characters(text: str) -> None:
+    visible = shown(text)
 
-    assert told.isprintable()
-    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in told)
-    assert shown(told) == told
+    assert visible.isprintable()
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in visible)
+    assert shown(visible) == visible
 
 
 @given(st.text(st.characters()))
@@ -66,7 +66,7 @@ def test_a_json_document_stays_the_same_document(text: str) -> None:
     document.encode()
 
 
-def test_what_comes_behind_a_line_break_is_not_taken_for_a_line_of_its_own() -> None:
+def test_lines_after_a_line_break_are_indented() -> None:
     assert shown_lines("wrong\n2026-11-29 CRITICAL lost\x1b") == "wrong\n  2026-11-29 CRITICAL lost\\x1b"
 
 

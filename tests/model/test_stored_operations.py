@@ -1,4 +1,4 @@
-"""Operations that earlier versions have stored are read as what they meant."""
+"""Operations stored by earlier versions keep their meaning."""
 
 from __future__ import annotations
 

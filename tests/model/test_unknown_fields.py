@@ -1,4 +1,4 @@
-"""What a newer version has written and this one does not know is still there when this one has rewritten it."""
+"""Fields of a newer version survive a rewrite by this one."""
 
 from __future__ import annotations
 
@@ -143,16 +143,16 @@ def test_an_extent_keeps_unknown_fields_in_every_copy_and_others_have_no_room_fo
     newer, _ = topic.partitions[0]
     # When they are changed, and go to another process
     changed = pickle.loads(pickle.dumps(newer.changed(end=4)))
-    # Then what is unknown is written again
+    # Then unknown fields are written again
     assert changed.end == 4
     written = Topic(name="t", partitions={0: (changed, known)})
     assert fields(written)["partitions"]["0"][0] == {**EXTENT, "end": 4, "ignored": False}
-    # And the other one, of which gateways hold hundreds of thousands, has no dict
+    # And an ordinary extent has no dict: gateways hold hundreds of thousands
     assert pickle.loads(pickle.dumps(known)) == known
     assert not hasattr(known, "__dict__")
 
 
-def test_a_wrong_value_of_an_extent_is_refused_with_its_place_whoever_wrote_it() -> None:
+def test_a_wrong_value_of_an_extent_is_refused_with_its_path() -> None:
     for more in ({}, NEW):
         data = json.dumps({"name": "t", "partitions": {"0": [{**EXTENT, **more, "start": -1}]}})
         with pytest.raises(

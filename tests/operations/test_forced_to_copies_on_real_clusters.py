@@ -276,7 +276,7 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     # When both are to go, then nothing moves, and the copy is named with the way out
     refused = switched("refuse")
     assert refused.result == "undone"
-    assert f"topic {DAMAGED}: Its copy in west cannot be gone on with: {DAMAGED}-0: " in refused.error
+    assert f"topic {DAMAGED}: Its copy in west cannot be used: {DAMAGED}-0: " in refused.error
     assert "another producer writes to the copy" in refused.error
     assert "--damaged-copies leave" in refused.error
     assert SOUND not in refused.error

@@ -498,7 +498,7 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     proposal = plan_migration(environment, [compacted], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     texts = " ".join(v.text for v in proposal.verdicts if v.level == "error")
     # Then both are errors
-    assert "does not lie above its log's end, 0" in texts
+    assert "is not above its log end, 0" in texts
     assert "partition 1 of topic no-such-topic" in texts
 
 

@@ -87,8 +87,8 @@ def test_each_damaged_copy_is_a_verdict_with_what_to_do_without_it() -> None:
     (refused,), (alone,) = DAMAGED, copies_damaged(leave, {"orders": "orders-0: it ends at 3"}, (), others=False)
 
     assert (refused.code, refused.about, refused.cause) == ("copy-damaged", "topic orders", "asked")
-    assert refused.remedy.startswith("With --damaged-copies good-part it goes on at its copy")
-    assert "With --damaged-copies leave the others go" in refused.remedy
+    assert refused.remedy.startswith("With --damaged-copies good-part it moves to its copy")
+    assert "With --damaged-copies leave the others move" in refused.remedy
     assert "--damaged-copies" not in alone.remedy
     # And none advises to delete what may be the last log
     assert all("Delete nothing there while east may not come back" in one.remedy for one in (refused, alone))

@@ -20,6 +20,6 @@ def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> t
 
 
 def pruned(extents: Sequence[Extent], log_starts: Mapping[str, int]) -> tuple[Extent, ...]:
-    """`drop` of what retention has taken: the cluster's log start has passed the extent's end."""
+    """`drop` extents that retention has deleted: the cluster's log start has passed their ends."""
     gone = [e.start for e in extents if e.clip(log_starts.get(e.cluster, e.base)) == e.end]
     return drop(extents, gone)

@@ -1,4 +1,4 @@
-"""A sound move of one user, of which pre-flight tests change one thing."""
+"""A sound move of one user; each pre-flight test changes one thing of it."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ class Case:
             groups={g.name: g for g in self.groups},
             mirrors={mirror.key: mirror for mirror in self.mirrors},
         )
-        asked = {"origin": "east", "target": "west", "reason": "test", **self.request}
-        request = MoveRequest(scope=self.scope, **asked)
+        fields = {"origin": "east", "target": "west", "reason": "test", **self.request}
+        request = MoveRequest(scope=self.scope, **fields)
         return view, request, Facts(self.reach, self.topic_facts, self.group_facts)
 
     def judge(self, rules: Iterable[Callable[[Judged], Verdicts]] = RULES) -> list[Verdict]:

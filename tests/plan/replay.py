@@ -1,6 +1,6 @@
 """A small world of clusters, gateways and clients, in which the planner's steps are carried out and interrupted.
 
-Every step is a generator that yields between its effects: whoever stops to advance it has killed the executor there.
+Every step is a generator that yields between its effects: a test that stops advancing it kills the executor there.
 Between two effects the world goes on: gateways lag behind, requests are in flight, producers and consumers work.
 """
 
@@ -62,19 +62,19 @@ class Transaction:
     cluster: str
     left: int
     partitions: set[int] = field(default_factory=set)
-    """Where its records lie."""
+    """Partitions of its records."""
 
 
 @dataclass
 class CopyOf:
-    """The copy of a partition in west. `epoch` is that of who took it over last: nobody else can append."""
+    """The copy of a partition in west. `epoch` is that of the last takeover: only its copier can append."""
 
     runs: list[Run] = field(default_factory=list)
     source: int = 0
     epoch: int = 0
 
     def take_over(self, log: list[str]) -> int:
-        """The epoch of who does; his marker lies in the log."""
+        """Append a marker; return the new epoch."""
         self.epoch += 1
         log.append(MARKER)
         return self.epoch
@@ -82,11 +82,11 @@ class CopyOf:
 
 @dataclass
 class Copier:
-    """A task of the job: told that a partition is its own, it takes it over, is asked once more, and copies. It may
-    stand still between any two of these."""
+    """A task of the job: after its assignment it takes the partition over, checks the assignment again, and copies.
+    It may stall between any two of these."""
 
     partition: int
-    told: bool = False
+    assigned: bool = False
     fenced: int = 0
     copying: int = 0
 
@@ -98,12 +98,12 @@ class Gateway:
     view: View
     revision: int = 0
     in_flight: list[tuple[int, str, str, Transaction | None]] = field(default_factory=list)
-    """(partition, cluster, record, what it belongs to)."""
+    """(partition, cluster, record, its transaction)."""
     transaction: Transaction | None = None
-    """Of its transactional producer."""
+    """The open transaction of its producer."""
 
     def accepts(self, partition: int, wished: str = "east") -> str | None:
-        """The cluster to which a batch goes. :param wished: where the client is led as long as no map says where to."""
+        """The cluster to which a batch goes. :param wished: the client's cluster without a map."""
         topic = self.view.topics.get(TOPIC)
         if topic is not None and topic.fence is not None:
             return None
@@ -147,7 +147,7 @@ class World:
         self.copies: dict[int, CopyOf] = {}
         self.copiers: list[Copier] = []
         self.asks_twice = True
-        """Whether a copier asks behind its take-over."""
+        """Whether a copier checks its assignment after its takeover."""
         self.tails: dict[str, LostTail] = {}
         self.operation: SwitchOperation
         self.begin(origin, target)
@@ -179,11 +179,11 @@ class World:
                 copy.source += 1
         elif copier.fenced:
             copier.copying = copier.fenced if free or not self.asks_twice else 0
-            copier.told, copier.fenced = False, 0
-        elif copier.told:
+            copier.assigned, copier.fenced = False, 0
+        elif copier.assigned:
             copier.fenced = copy.take_over(log)
         else:
-            copier.told, copier.copying = free, 0
+            copier.assigned, copier.copying = free, 0
 
     def begin(self, origin: str, target: str, unread: str = "wait") -> None:
         """A new operation, with its locks."""
@@ -208,7 +208,7 @@ class World:
             key: Lock(key=key, operation=self.operation.id, by="t", since="now") for key in lock_keys(request, moves)
         }
 
-    # --- what clients and gateways do all the time
+    # --- steps of clients and gateways
 
     def tick(self) -> None:
         """A few things happen in some order."""
@@ -232,7 +232,7 @@ class World:
 
     @property
     def wished(self) -> str:
-        """Where a client is led that is bound to the target, as long as no map says where to."""
+        """The cluster of a client bound to the target, without a map."""
         target = self._sides[1]
         return target if target in self.topics else "east"
 
@@ -307,7 +307,7 @@ class World:
                 raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
 
     def _accepting(self, gateway: Gateway, partition: int, ways: Iterable[str]) -> Iterator[str]:
-        """The clusters to which its batches go. It is asked after every event, and changes with the revision alone."""
+        """The clusters to which its batches go. Checked after every event, and changes with the revision alone."""
         for wished in ways:
             place = gateway.revision, partition, wished
             if place not in self._accepted:
@@ -315,7 +315,7 @@ class World:
             if (cluster := self._accepted[place]) is not None:
                 yield cluster
 
-    # --- what an executor does
+    # --- steps of an executor
 
     def publish(self, documents: Documents) -> None:
         """One revision."""
@@ -515,7 +515,7 @@ class World:
         return resume(self.operation, self.view.topics, self.view.groups)
 
     def settle(self) -> None:
-        """Every gateway catches up, nothing is in flight and every transaction ends: what a while of peace does."""
+        """Let every gateway catch up, all requests land and every transaction end, as after a quiet while."""
         for gateway in self.gateways:
             while gateway.in_flight:
                 self.land(gateway)
@@ -537,7 +537,7 @@ class World:
             raise BrokenError(f"an undone first move leaves {self.view.topics} and copies in {self.topics}")
         writers = {live(extents_now(self.view, p)).cluster for p in PARTITIONS}
         if left := [one.key for one in self.view.mirrors.values() if {one.source} != writers]:
-            raise BrokenError(f"{left} would go on to be copied from where nobody writes")
+            raise BrokenError(f"{left} would be copied from a cluster that is not the writer")
         if held := [mirror.key for mirror in self.view.mirrors.values() if mirror.held is not None]:
             raise BrokenError(f"a hold is left on {held}")
         self.require_readable()
@@ -550,7 +550,7 @@ class World:
             raise BrokenError(f"the group's last commit {self.last_commit} is not in {coordinator}")
 
     def require_readable(self) -> None:
-        """Every acknowledged record is read where it was said to be, if it is not lost."""
+        """Every acknowledged record that is not lost is read at its acknowledged offset."""
         for (partition, offset), record in self.acknowledged.items():
             place = locate(extents_now(self.view, partition), offset)
             if not isinstance(place, Place):
@@ -562,7 +562,7 @@ class World:
 
     @property
     def lost(self) -> set[str]:
-        """What the lost cluster has beyond its copies, by the documents of the forced switches."""
+        """Records of the lost cluster beyond its copies, by the documents of forced switches."""
         return {
             record
             for document in self.tails.values()
@@ -571,7 +571,7 @@ class World:
         }
 
     def read(self, partition: int) -> list[str]:
-        """What a reader from the beginning gets, markers left out."""
+        """Records for a reader from the beginning, without markers."""
         found: list[str] = []
         for extent in extents_now(self.view, partition):
             log = self.logs[extent.cluster, partition]
@@ -603,7 +603,7 @@ def nothing(_count: int) -> None:
 
 
 def bring_to_an_end(world: World) -> None:
-    """What a rerun does, as often as it takes."""
+    """Rerun the operation until it has ended."""
     for _ in range(3):
         decision = world.decide()
         assert advance(world, world.run(decision), None, nothing)

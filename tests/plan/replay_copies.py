@@ -25,7 +25,7 @@ class CopiedLog:
     source: str
     target: str
     copier: Copier = "nobody"
-    """Who may append: whoever has taken it over last."""
+    """The copier that may append: that of the last takeover."""
     next: int = 0
     """The source offset to copy."""
     runs: list[Run] = field(default_factory=list)
@@ -39,8 +39,8 @@ class MirroredWorld(World):
         self.topics.add("west")
         mirror = Mirror.of(TOPIC, "east", "west", "link-0", "now", "t")
         self.copied = {(mirror.link, partition): CopiedLog(mirror.link, "east", "west") for partition in PARTITIONS}
-        self.asked: set[tuple[str, int]] = set()
-        """Copies of which a copier of the job was told that they are its own, and has stood still since."""
+        self.assigned: set[tuple[str, int]] = set()
+        """Copies that a copier of the job was assigned before it stalled."""
         for partition in PARTITIONS:
             self.logs["west", partition] = []
         partitions = {partition: identity("east") for partition in PARTITIONS}
@@ -54,29 +54,31 @@ class MirroredWorld(World):
             self.copy_as_the_job(*key)
 
     def ours(self, link: str) -> bool:
-        """What a copier of the job is told that asks now."""
+        """Whether the job assigns the copy to its copier now."""
         return any(one.link == link and one.held is None for one in self.view.mirrors.values())
 
     def copy_as_the_job(self, link: str, partition: int) -> None:
         """A copier of the job asks, takes over, or copies; another one stood still after its question, and goes on."""
         copy, event = self.copied[link, partition], self.random.randrange(8)
         if event == 0 and self.ours(link):
-            self.asked.add((link, partition))
-        elif event == 1 and (link, partition) in self.asked:
-            self.asked.discard((link, partition))
-            self.fence_copy(copy, partition, "job" if self.ours(link) else "stalled")  # asked once more, behind it
+            self.assigned.add((link, partition))
+        elif event == 1 and (link, partition) in self.assigned:
+            self.assigned.discard((link, partition))
+            self.fence_copy(
+                copy, partition, "job" if self.ours(link) else "stalled"
+            )  # checks its assignment again, after it
         elif event == 2 and copy.copier != "job" and self.ours(link):
             self.fence_copy(copy, partition, "job")
         elif event > 2 and copy.copier == "job":
             self.copy_one(copy, partition)
 
     def fence_copy(self, copy: CopiedLog, partition: int, copier: Copier) -> None:
-        """Markers of copiers lie in no extent; behind a cut each is a hole in the writer's log."""
+        """Markers of copiers are in no extent; after a cut each is a hole in the writer's log."""
         self.logs[copy.target, partition].append(MARKER)
         copy.copier = copier
 
     def copy_one(self, copy: CopiedLog, partition: int) -> bool:
-        """The next record of the source; False: there is none. What another mirror's copiers left there are gaps."""
+        """Copy the next record of the source; False: there is none. Markers of another mirror's copiers are gaps."""
         source, target = self.logs[copy.source, partition], self.logs[copy.target, partition]
         while copy.next < len(source) and source[copy.next] == MARKER:
             copy.next += 1
@@ -91,7 +93,7 @@ class MirroredWorld(World):
         copy.next += 1
         return True
 
-    # --- what an executor does
+    # --- steps of an executor
 
     def _own(self) -> list[tuple[int, CopiedLog]]:
         """The copies that the operation has taken for itself."""

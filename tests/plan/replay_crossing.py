@@ -1,7 +1,7 @@
 """A small world in which a topic crosses over: gateways lag and keep acknowledging, producers retry.
 
-As in `replay`, every step is a generator that yields between its effects; whoever stops to advance it has killed the
-executor there. `faults` leaves out what the invariant rests on: the checker has to find it.
+As in `replay`, every step is a generator that yields between its effects; a test that stops advancing it kills the
+executor there. `faults` leaves out conditions of the invariant: the checker has to find each.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PARTITIONS = (0, 1)
 
 
 Shape = Literal["whole", "single", "rest"]
-"""What crosses over: the whole topic; its first partition alone; or what is left of it, the second one having moved."""
+"""Crossing part: the whole topic; its first partition alone; or the rest of it after the second one has moved."""
 
 
 class BrokenError(AssertionError):
@@ -112,14 +112,14 @@ class Flight:
     known: Topic | None
     cluster: str = ORIGIN
     rest: tuple[Record, ...] = ()
-    """What goes to the target."""
+    """The part of the batch for the target."""
     answer: int | None = None
-    """The origin's answer, not looked at yet."""
+    """The origin's answer, not processed yet."""
 
 
 @dataclass
 class Gateway:
-    """Follows the state late, forwards late, and looks at answers late."""
+    """Applies the state late, forwards late, and processes answers late."""
 
     view: View
     revision: int = 0
@@ -130,7 +130,7 @@ class Gateway:
         return self.view.topics.get(TOPIC)
 
     def drained(self) -> bool:
-        """Nothing is in flight from before the state that this gateway follows, or, behind a fence, at all."""
+        """No request is in flight from before this gateway's state or, behind a fence, at all."""
         now = self.topic
         if now is not None and now.fence is not None:
             return not self.flights
@@ -151,7 +151,7 @@ class World:
         self.revision = 0
         self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
         if shape == "rest" or seed % 2:
-            # It has been there before, and what was written then is no part of it any more: base and start differ.
+            # It has been there before, and records of that time are not part of it any more: base and start differ.
             for p in PARTITIONS:
                 self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
             there = Extent(cluster=TARGET, start=0, end=None, base=3, term=1)
@@ -163,11 +163,11 @@ class World:
         """(partition, producer) → the batch that it has no answer to."""
         self.next: dict[tuple[int, int], int] = {}
         self.acknowledged: dict[tuple[int, Record], int | None] = {}
-        """(partition, record) → the client offset that was told; None: answered as a duplicate."""
+        """(partition, record) → the acknowledged client offset; None: answered as a duplicate."""
         self.idle: set[int] = set()
         self.dead = False
         self.unanswered: set[tuple[int, Record]] = set()
-        """(partition, record) that the origin held when it died, and nobody had been told of: it may come twice."""
+        """(partition, record) that the origin held unacknowledged when it died: it may come twice."""
         self.locked = True
         named: dict[str, tuple[int, ...]] = {TOPIC: self.moving} if shape == "single" else {}
         scope = Scope(topics=(TOPIC,), partitions=named)
@@ -181,7 +181,7 @@ class World:
             moves=MoveSet(topics=(TOPIC,)),
         )
 
-    # --- what clients and gateways do all the time
+    # --- steps of clients and gateways
 
     def tick(self) -> None:
         for gateway in self.random.sample(self.gateways, len(self.gateways)):
@@ -223,7 +223,7 @@ class World:
             gateway.flights.append(Flight(partition, batch, topic, cluster=TARGET, rest=rest))
 
     def progress(self, gateway: Gateway, flight: Flight) -> None:
-        """The batch is appended, or its answer is looked at."""
+        """Append the batch, or process its answer."""
         partition, producer = flight.partition, flight.batch[0].producer
         if flight.cluster == TARGET:
             assert flight.known is not None
@@ -258,13 +258,13 @@ class World:
             self.acknowledged[partition, record] = None if offset is None else offset + number
 
     def grow(self) -> None:
-        """Somebody adds a partition to both copies, past the gateways, and producers learn of it."""
+        """An operator adds a partition in both clusters, past the gateways, and producers learn of it."""
         partition = len(self.partitions)
         self.logs.update({(cluster, partition): Log() for cluster in (ORIGIN, TARGET)})
         self.partitions.append(partition)
 
     def kill_origin(self) -> None:
-        """What it was asked lands or does not, and nobody is told."""
+        """Requests in flight to it land or do not, without an answer."""
         self.seen = {p: self.random.randrange(len(self.logs[ORIGIN, p].records) + 1) for p in self.partitions}
         for gateway in self.gateways:
             for flight in [one for one in gateway.flights if one.cluster == ORIGIN and one.answer is None]:
@@ -276,7 +276,7 @@ class World:
         self.unanswered = held - self.acknowledged.keys()
 
     def kill_gateway(self) -> None:
-        """Its node vanishes; what it had in flight lands or does not, and nobody is told."""
+        """Its node vanishes; its requests in flight land or do not, without an answer."""
         gateway = self.gateways.pop()
         for flight in gateway.flights:
             if self.random.random() < 0.5 and flight.cluster == ORIGIN:
@@ -287,7 +287,7 @@ class World:
                 self.logs[TARGET, flight.partition].append(own, flight.rest)
 
     def check(self, end: bool = False) -> None:
-        """What was acknowledged is read once, in order and where it was said to be.
+        """Acknowledged records are read once, in order and at their acknowledged offsets.
 
         While cuts are only proposed, a gateway that does not know them may be ahead of the map.
         """
@@ -312,7 +312,7 @@ class World:
                     raise BrokenError(f"{record} was acknowledged at {offset} and is read at {at[record]}")
 
     def told_once(self, partition: int, seen: list[tuple[int, Record]]) -> list[tuple[int, Record]]:
-        """Without the dead origin's copies of what it had told nobody, and the target was sent again."""
+        """Without the dead origin's unacknowledged records that producers sent again to the target."""
         topic = self.view.topics.get(TOPIC)
         start = 0 if topic is None else live(topic.extents(partition)).start
         newest = {record for offset, record in seen if offset >= start}
@@ -333,7 +333,7 @@ class World:
             found += [(extent.start + n, record) for n, (_, record) in enumerate(log.records[extent.base : end])]
         return found
 
-    # --- what an executor does
+    # --- steps of an executor
 
     def publish(self, documents: Documents) -> None:
         topics, sequences = dict(self.view.topics), dict(self.view.sequences)
@@ -517,7 +517,7 @@ class World:
         self.locked = False
 
     def run_without_origin(self) -> Iterator[str]:
-        """The forced end: ends of the target alone, and what was seen of the origin at some time."""
+        """The forced end: log ends of the target alone, and recorded ones of the origin."""
         for step in plan_without_origin(self.look):
             yield from getattr(self, f"_{step}")()
             yield "between two steps"
@@ -623,7 +623,7 @@ class World:
                     raise BrokenError("a term's ids are in another cluster")
 
     def as_found(self, topic: Topic | None) -> bool:
-        """Whether the map says what it said before, also of partitions that were added and that it lists by now."""
+        """Whether the map has its old extents, also for partitions that were added and that it lists by now."""
         found = self.found_map
         if topic is None or found is None or topic.writer != found.writer:
             return False

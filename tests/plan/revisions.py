@@ -1,4 +1,4 @@
-"""What stands in the state after a revision."""
+"""Views after a revision."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Move = TypeVar("Move", bound=MoveOperation)
 
 
 def written(documents: Documents, view: View | None = None) -> tuple[MigrateOperation, View]:
-    """The migration, and the view with what the revision wrote."""
+    """The migration, and the view after the revision."""
     return written_of(MigrateOperation, documents, view)
 
 
 def written_of(kind: type[Move], documents: Documents, view: View | None = None) -> tuple[Move, View]:
-    """The same of another kind of move."""
+    """`after` for another kind of move."""
     topics = dict(view.topics) if view else {}
     sequences = dict(view.sequences) if view else {}
     operation: Move | None = None

@@ -1,4 +1,4 @@
-"""When an old extent may go: each rule by itself, then all of them against a model of what a reader can still get."""
+"""Rules for dropping an old extent: each one alone, then all against a model of the offsets that readers can get."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_accepting_a_loss_lifts_no_other_obstacle_to_aging() -> None:
         ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, "60000 ms"),
     ],
 )
-def test_the_obstacle_to_aging_says_what_keeps_the_records(config: dict[str, str], words: str) -> None:
+def test_the_obstacle_to_aging_names_the_retention_of_the_records(config: dict[str, str], words: str) -> None:
     (block,) = blocks((OLD, LIVE), OLD, LogFacts(20, 120, config=config), (), NOW_MS)
 
     assert words in block.text
@@ -111,8 +111,8 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
     assert "group slow at offset 7, 93 before the end" in found[2].text
 
 
-def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_return() -> None:
-    # Given an extent whose end nobody has confirmed
+def test_groups_of_an_unreachable_cluster_are_advised_to_wait_for_its_return() -> None:
+    # Given an extent with an unconfirmed end
     unsure = OLD.changed(known_end=60)
     # When it is judged with two groups below it
     found = blocks(
@@ -122,7 +122,7 @@ def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_retu
         [CommittedOffset("slow", "west", 7, True), CommittedOffset("gone", "west", 9, False)],
         NOW_MS,
     )
-    # Then they are told to wait, and how much there is at most
+    # Then the way out is to wait, with an upper bound of the unread records
     gone, slow = found[-2:]
     assert gone.text == (
         "dead group gone at offset 9, at most 91 before the end (west): when east is back, read on with it, "

@@ -1,4 +1,4 @@
-"""The command and the Spark job gather what aging is judged by in their own ways: of one thing they say the same."""
+"""The command and the Spark job collect the inputs of aging in different ways, and reach equal verdicts."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def group(state: str, offset: int, **more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What there is to be known of `orders`, which was cut at 100 and went from east to west. North is a bystander."""
+    """All facts of `orders`, which was cut at 100 and went from east to west. North is a bystander."""
 
     expected: list[str] | None
-    """What speaks against dropping it, each reason once; None: it is not judged now."""
+    """Reasons not to drop it, each once; None: it is not judged now."""
     east: dict[str, Any] = field(default_factory=lambda: DRAINED)
     north: dict[str, Any] = field(default_factory=dict)
     topic: Topic = ORDERS
@@ -62,7 +62,7 @@ class Facts:
     look: tuple[int, int] | None = None
     """How many milliseconds ago the end in east was recorded, and where it was."""
     recorded: tuple[str, int] | None = None
-    """State and offset of `billing` in north, at the last look."""
+    """State and offset of `billing` in north, as last recorded."""
 
 
 CASES = {
@@ -118,7 +118,7 @@ def clusters_of(facts: Facts) -> dict[str, Cluster]:
 
 
 def by_command(environment: Environment, facts: Facts) -> list[str] | None:
-    """What `switchyard age` says, with clusters that exist only here."""
+    """The reasons of `switchyard age`, with clusters that exist only here."""
     store = environment.store
     documents: list[Document] = [*clusters_of(facts).values(), facts.topic]
     documents += [Group(name="billing", cluster=facts.home)] if facts.home else []
@@ -144,7 +144,7 @@ def by_command(environment: Environment, facts: Facts) -> list[str] | None:
 
 
 def by_job(facts: Facts) -> list[str] | None:
-    """What the job's functions say, with joins that are made by hand."""
+    """The reasons of the job's functions, with joins made by hand."""
     clusters = clusters_of(facts)
     reach = fleet({"east": facts.east, "west": {}, "north": facts.north})._replace(clusters=clusters)
     lock = Lock(key="topic:orders", operation="op-1", by="test", since=at(NOW_MS))
@@ -152,8 +152,8 @@ def by_job(facts: Facts) -> list[str] | None:
     if not free:
         return None
     (closed,) = closed_extents(free.values(), {})
-    asked = [name for name in clusters if name not in facts.masked]
-    here = closed.cluster in asked
+    answering = [name for name in clusters if name not in facts.masked]
+    here = closed.cluster in answering
     topic = next(
         broker_queries.read_topics(reach, [broker_queries.TopicAsked("east", "orders", 1)] if here else []), None
     )
@@ -163,14 +163,14 @@ def by_job(facts: Facts) -> list[str] | None:
         broker_queries.read_producers(reach, [broker_queries.PartitionAsked("east", "orders", 0)] if gone_on else []),
         None,
     )
-    listed = list(broker_queries.list_clusters(reach, [broker_queries.ToList(name) for name in asked]))
+    listed = list(broker_queries.list_clusters(reach, [broker_queries.ToList(name) for name in answering]))
     groups = [
         broker_queries.GroupAsked(one.cluster, one.name, one.state)
         for one in listed
         if one.what == "group" and one.name
     ]
-    told = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
-    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in told]
+    committed = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
+    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in committed]
     troubled = {*facts.masked, *(one.cluster for one in listed if one.error)}
     if facts.recorded is not None:
         state, offset = facts.recorded
@@ -245,7 +245,7 @@ def test_growth_counts_from_an_hour_ago_but_never_from_before_a_crossing_ended(
     assert comparable(looks, NOW_MS, crossed_ms) == expected
 
 
-def test_a_topic_is_worked_on_by_whoever_has_locked_or_fenced_it() -> None:
+def test_a_topic_is_worked_on_by_the_operation_that_has_locked_or_fenced_it() -> None:
     fenced = ORDERS.model_copy(update={"fence": FENCE})
 
     assert worked_on(ORDERS, {}) is None

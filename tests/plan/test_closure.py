@@ -94,7 +94,7 @@ def test_moving_a_fine_bound_topic_pulls_in_nothing_else() -> None:
     assert found.other_users == ()
 
 
-def test_a_group_of_a_user_moves_alone_whatever_its_members_read() -> None:
+def test_a_group_of_a_user_moves_without_the_topics_of_its_members() -> None:
     found = close(Scope(user_groups=(("alice", "etl"),)), ALICE)
 
     assert found.moves.topics == ()
@@ -152,7 +152,7 @@ def test_a_user_with_a_fine_binding_of_a_topic_that_another_user_takes_along_is_
     assert [(s.name, s.user) for s in found.other_users] == [("orders", "bob")]
 
 
-def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
+def test_a_group_with_members_of_a_staying_user_is_shared() -> None:
     bob = usage_of("bob", {}, {"etl": [use("b", "join"), use("b", "commit")]})
 
     alone = close(Scope(users=("alice",)), ALICE, bob)
@@ -162,13 +162,13 @@ def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
     assert together.shared_groups == ()
 
 
-def test_users_of_the_scope_of_which_no_use_is_known_are_named() -> None:
+def test_users_of_the_scope_without_known_usage_are_named() -> None:
     found = close(Scope(users=("alice", "ghost"), instances=(("bound", "i"),)), ALICE)
 
     assert found.unseen == ("ghost", "bound")
 
 
-def test_the_closure_keeps_who_uses_each_topic_and_group() -> None:
+def test_the_closure_keeps_the_users_of_each_topic_and_group() -> None:
     found = close(Scope(users=("alice",)), ALICE)
 
     assert found.identities("topic:orders") == (("alice", "app-1"), ("alice", "app-2"))

@@ -1,4 +1,4 @@
-"""What the revisions of a forced switch write of topics that go on at their copies."""
+"""Revisions of a forced switch for topics that continue at their copies."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def one(documents: Documents, kind: Any) -> Any:
     return found
 
 
-def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_cut() -> None:
+def test_copied_records_are_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_cut() -> None:
     # Given a copy with a gap, whose source ended somewhere above 24
     copy = CopyFacts(24, (Run(0, 1, 10), Run(12, 13, 12)))
     # When its dead cluster is done without
     documents = cut(copy)
-    # Then the map has what was copied, in no offset another record, and goes on in the copy, above all there was
+    # Then the map has all copied records at their offsets, and continues in the copy, above every known offset
     after = one(documents, Topic).partitions[0]
     at = live(after).start
     assert rows(after) == [("west", 0, 10, 1, 0), ("west", 12, 24, 13, 0), ("west", at, None, 40, 1)]
     assert at > 3_000_000_000
     assert isinstance(locate(after, 24), Hole)
     assert locate(after, 13) == Place(after[1], 14)
-    # And the mirror ends with it, and what may lie beyond is noted
+    # And the mirror ends with it, and the possible lost tail is noted
     assert documents.deletes == ((Mirror, "t@west"),)
     tail = one(documents, LostTail)
     assert (tail.topic, tail.cluster, tail.target, tail.link, tail.counted) == ("t", "east", "west", "link-1", None)
@@ -96,7 +96,7 @@ def test_what_was_copied_is_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
 
 
 @pytest.mark.parametrize(("start", "begins"), [(0, 0), (10, 10), (22, 22), (30, 100)])
-def test_what_a_dead_source_was_seen_to_have_deleted_does_not_come_back_with_its_copy(start: int, begins: int) -> None:
+def test_records_that_a_dead_source_had_deleted_do_not_return_with_its_copy(start: int, begins: int) -> None:
     copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
     seen = replace(SEEN, origin_start=start)
     documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
@@ -129,9 +129,9 @@ def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_s
     # Given a copy that has all records of a source whose log start was never observed
     topic = Topic(name="t", writer="east", partitions={0: before})
     copies = {("t", 0): CopyFacts(24, runs, whole=True)}
-    told = replace(SEEN, deleted_below=deleted)
+    seen = replace(SEEN, deleted_below=deleted)
     # When a forced switch leaves the dead cluster
-    documents = cut_change(operation(), view(topic), {("t", 0): told}, {}, {}, copies=copies)
+    documents = cut_change(operation(), view(topic), {("t", 0): seen}, {}, {}, copies=copies)
     # Then reads from the copy begin at the deletion's offset, and offsets keep their meaning
     after = one(documents, Topic).partitions[0]
     copied = [extent for extent in after if extent.copied]
@@ -147,8 +147,8 @@ def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_s
 def test_records_left_to_a_dead_source_exclude_acknowledged_deletions() -> None:
     # Given a copy that begins above its source, so that the first records are read in the source when it is back
     copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
-    told = replace(SEEN, target_start=15, deleted_below=6)
-    documents = cut_change(operation(), view(), {("t", 0): told}, {}, {}, copies=copies)
+    seen = replace(SEEN, target_start=15, deleted_below=6)
+    documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
     # Then these exclude the deleted ones, even if the source forgets its log start
     first, second, _ = one(documents, Topic).partitions[0]
     assert (first.cluster, first.start, first.end, first.base) == ("east", 6, 14, 6)
@@ -171,7 +171,7 @@ def test_offsets_without_records_below_a_forced_cut_are_noted() -> None:
     documents = cut(CopyFacts(24, (Run(0, 1, 24),), whole=True))
     (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
     at = live(one(documents, Topic).partitions[0]).start
-    # Then the hole reaches from 24 to the cut, and the result says so
+    # Then the hole reaches from 24 to the cut, and is in the result
     assert noted.evidence.holes == {"t": {0: at - 24}}
     assert f"{at - 24:,} offsets have no record, below the cut" in over_holes(noted)
     assert over_holes(noted.noting(holes={})) == ""
@@ -179,19 +179,19 @@ def test_offsets_without_records_below_a_forced_cut_are_noted() -> None:
     assert "4,000 offsets have no record, below 2 cuts, 3,000 at most below one" in over_holes(two)
 
 
-def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_the_way_to_make_them_anew() -> None:
-    # Given a topic with a mirror more, one of another topic, and one that somebody has ended by hand meanwhile
+def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_reported() -> None:
+    # Given a topic with a second mirror, a mirror of another topic, and one that an operator has ended meanwhile
     north, gone = (Mirror.of("t", "east", name, f"link-{name}", "now", "me") for name in ("north", "south"))
     other = Mirror.of("u", "east", "north", "link-3", "now", "me")
-    asked = operation(state="running")
-    others = also_mirrored(asked, asked.evidence.mirrored, (other, north, MIRROR, gone))
+    running = operation(state="running")
+    others = also_mirrored(running, running.evidence.mirrored, (other, north, MIRROR, gone))
     before = view()
     before = replace(before, mirrors={**before.mirrors, north.key: north, other.key: other})
     # When its dead cluster is done without
     noted = operation().noting(also_mirrored=others)
     copies, ends = {("t", 0): CopyFacts(24, (Run(0, 1, 24),))}, {("t", 0): SEEN}
     documents = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies)
-    # Then they end in the same revision, and the result says so
+    # Then they end in that revision, and are in the result
     assert documents.deletes == ((Mirror, "t@west"), (Mirror, "t@north"))
     (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
     assert "t in north, t in south have ended with it" in ended_too(entered)
@@ -201,7 +201,7 @@ def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_named_with_t
     stays = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies, stay={"t": "it lost records"})
     (entered,) = [put for put in stays.puts if isinstance(put, SwitchOperation)]
     assert (stays.deletes, ended_too(entered)) == ((), "")
-    planned = asked.changed(request=asked.request.changed(mode="planned", unread="wait"))
+    planned = running.changed(request=running.request.changed(mode="planned", unread="wait"))
     assert also_mirrored(planned, ("t",), (MIRROR, north)) == {}
 
 
@@ -222,7 +222,7 @@ def test_no_check_of_returned_clusters_finds_anything_to_attach_again() -> None:
 
 
 def test_last_sequences_are_those_of_the_copy_and_do_not_claim_to_be_all() -> None:
-    # Given a topic that came back to east, and a copy of what two producers wrote there in two terms
+    # Given a topic that came back to east, and a copy of records of two producers from two writer epochs
     stay = Extent(cluster="east", start=100, end=None, base=90, term=2)
     before = (Extent(cluster="east", start=0, end=50, base=0, term=0), stay)
     topic = Topic(name="t", writer="east", partitions={0: before})
@@ -230,7 +230,7 @@ def test_last_sequences_are_those_of_the_copy_and_do_not_claim_to_be_all() -> No
     producers = {upstream_id(OLD, 0): (0, 7), upstream_id(PRODUCER, 2): (3, 11), 15: (0, 4)}
     # When it goes on at the copy
     documents = cut(CopyFacts(95, (Run(0, 0, 20),), producers), view(topic, sequences={"t": known}))
-    # Then its gateways' producers are known by what was mirrored of them, and others may have written more
+    # Then its gateways' producers are known by their mirrored records, and others may have written more
     after = one(documents, LastSequences)
     assert after.partitions[0] == {PRODUCER: (3, 11), OLD: (0, 7)}
     assert after.terms == {0: 2}
@@ -239,16 +239,16 @@ def test_last_sequences_are_those_of_the_copy_and_do_not_claim_to_be_all() -> No
 
 
 def test_a_copy_with_too_many_gaps_leaves_its_old_part_in_the_dead_cluster() -> None:
-    # Given a copy with a gap behind each record
+    # Given a copy with a gap after each record
     copy = CopyFacts(60, tuple(Run(2 * n, n, 1) for n in range(30)))
     # When no more than ten extents fit into the map
     after = one(cut(replace(copy), most=10), Topic)
-    # Then what is older waits for its cluster, up to where the copied part begins, and nothing of it is lost
+    # Then older records wait for their cluster, up to the start of the copied part, and none is lost
     first, *copied = after.partitions[0]
     assert (first.cluster, first.start, first.end, first.known_end) == ("east", 0, 40, None)
     assert [extent.start for extent in copied[:-1]] == list(range(40, 60, 2))
     assert {extent.cluster for extent in copied} == {"west"}
-    # And it is counted, for whoever would think that the copy has it all
+    # And these are counted in the evidence
     (entered,) = [put for put in cut(copy, most=10).puts if isinstance(put, SwitchOperation)]
     assert entered.evidence.left_to_origin == {"t": 20}
     assert left_behind(entered).startswith("20 older records of t are read in east only")
@@ -291,7 +291,7 @@ def test_the_newest_extents_of_all_copies_share_the_room_that_a_revision_has(siz
     assert sum(min(size, fitting(copies, room)) for size in sizes) <= room
 
 
-def test_a_copy_that_nobody_had_begun_leaves_its_records_in_the_dead_cluster() -> None:
+def test_a_copy_that_was_never_begun_leaves_its_records_in_the_dead_cluster() -> None:
     documents = cut(None)
     first, last = one(documents, Topic).partitions[0]
     assert (first.cluster, first.known_end, last.cluster) == ("east", 30, "west")
@@ -312,16 +312,16 @@ def test_a_hold_is_refused_where_another_operation_has_it_and_given_back_by_the_
 
 
 def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]:
-    """Of a move of `orders`, which is mirrored and has data in west."""
+    """Verdicts on a move of `orders`, which is mirrored and has data in west."""
     held = replace(HERE, ends={0: 4, 1: 0})
     case = SOUND.with_topic("west", held).forced.asking(unread="wait", force=True, **request)
-    state, asked, facts = case.parts()
+    state, move, facts = case.parts()
     topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
     level = CopyLag("copying", 0, 0, 1.0)
     lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
-    found = closure(state, case.usage_by_user, asked)
-    return preflight(Judged(state, asked, found, facts, gateways=case.gateways, lags=lags))
+    found = closure(state, case.usage_by_user, move)
+    return preflight(Judged(state, move, found, facts, gateways=case.gateways, lags=lags))
 
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
@@ -344,8 +344,8 @@ def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
     assert "mirrored" in {v.code for v in judged(elsewhere, None) if v.level == "error"}
 
 
-def test_a_topic_whose_copy_is_damaged_stays_as_it_is_and_the_others_go() -> None:
-    # Given two topics, of which one has a copy that nobody knows anything of
+def test_a_topic_with_a_damaged_copy_stays_and_the_others_move() -> None:
+    # Given two topics, one with a copy in an unknown state
     moving = operation().noting(mirrored=("t", "u"))
     moving = moving.changed(moves=MoveSet(topics=("t", "u")))
     other = Mirror.of("u", "east", "west", "link-1", "now", "me").changed(held="op")
@@ -353,7 +353,7 @@ def test_a_topic_whose_copy_is_damaged_stays_as_it_is_and_the_others_go() -> Non
     before = view()
     before = View(topics={**before.topics, "u": fenced}, mirrors={**before.mirrors, other.key: other})
     ends, copies = {("t", 0): SEEN, ("u", 0): SEEN}, {("t", 0): CopyFacts(24, (Run(0, 1, 24),))}
-    # When the cut leaves that one behind
+    # When the cut leaves that one out
     documents = cut_change(moving, before, ends, {}, {}, read_ms=1, copies=copies, stay={"u": "it lost records"})
     # Then only the fence and the hold of it end, and it is written down why
     puts = {(type(put), getattr(put, "name", None) or getattr(put, "key", None)): put for put in documents.puts}
@@ -375,12 +375,12 @@ COORDINATED = 7
 """A transactional producer's id: the origin's coordinator has issued it."""
 
 
-def test_a_forced_cut_keeps_what_is_read_of_transactional_producers_and_which_partitions_have_left() -> None:
+def test_a_forced_cut_keeps_last_sequences_of_transactional_producers_per_partition() -> None:
     # Given a copy that has something of a producer with transactions and of one without
     copy = CopyFacts(24, (Run(0, 0, 24),), {COORDINATED: (2, 9), PRODUCER: (0, 5)})
     # When its source is done without
     sequences = one(cut(copy), LastSequences)
-    # Then an id of the source's means nobody else there
+    # Then a producer id of the source means no other producer there
     assert sequences.left_by_force == {"east": {0: {COORDINATED: (2, 9)}}}
     # And it is so too where the copy has nothing, but not where readers wait for the source
     assert one(cut(CopyFacts(0)), LastSequences).left_by_force == {"east": {0: {}}}

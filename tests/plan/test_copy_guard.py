@@ -1,4 +1,4 @@
-"""Rules that let nobody write to a copy, told apart from those of others."""
+"""Guards of copies, distinguished from other denials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_copy_is_guarded_when_it_has_the_rule_and_its_marker() -> None:
     assert foreign([marker, denial], ["orders"]) == []
 
 
-def test_what_others_have_denied_is_no_part_of_a_guard() -> None:
+def test_denials_of_operators_are_not_guards() -> None:
     elses = rule("bills", WRITE, "User:*", allows=False)
     assert others([*guards(["orders"]), elses, rule("orders", READ)]) == {elses, rule("orders", READ)}
 
@@ -46,22 +46,22 @@ def test_rights_to_write_come_along_under_a_guard_only_and_never_more_than_the_s
     assert guarded == {source[0], rule("orders", WRITE, "User:bob"), source[2]}
 
 
-def test_what_came_along_under_a_guard_and_is_gone_in_the_source_is_told_before_a_switch_puts_it_in_force() -> None:
-    # Given a right to write and a denial that came along, and that nobody has any more in the source
+def test_guarded_rules_that_the_source_has_removed_are_reported_before_a_switch_enables_them() -> None:
+    # Given a carried right to write and a carried denial that the source has removed since
     revoked, lifted = rule("orders", WRITE), rule("orders", WRITE, "User:eve", allows=False)
-    # Then both are told, but not where no guard stands: what allows or denies to write there came from somebody else
+    # Then both are reported, but not without a guard: then rules about writing there are the target's own
     assert rules_due([], [revoked, lifted], ["orders"], ["orders"]).alone == {revoked, lifted}
     assert rules_due([], [revoked, lifted], ["orders"]).alone == set()
 
 
-def test_those_who_may_write_are_named() -> None:
+def test_principals_with_a_right_to_write_are_named() -> None:
     everywhere = TopicAcl("prefixed", "ord", "User:bob", "*", ALL, True)
     rules = [rule("orders", WRITE), rule("bills", WRITE, "User:eve"), rule("orders", READ, "User:carl"), everywhere]
     assert writers(rules, ["orders"]) == {"User:ann", "User:bob"}
 
 
-def test_a_guard_against_one_user_is_known_by_its_marker_as_the_one_against_everybody_is() -> None:
-    # Given guards of both kinds, one of them by halves, and what somebody else has denied
+def test_guards_against_one_user_and_against_all_are_recognised_by_their_markers() -> None:
+    # Given guards of both kinds, one of them incomplete, and a denial that is not a guard
     by_name, everybody, half = guard("orders", "User:CN=ann,O=a/b"), guard("bills"), guard("users", "User:bob")
     elses = rule("orders", WRITE, "User:eve", allows=False)
     rules = [*by_name, *everybody, half.marker, elses]
@@ -72,11 +72,11 @@ def test_a_guard_against_one_user_is_known_by_its_marker_as_the_one_against_ever
     assert others(rules) == {elses}
 
 
-def test_an_ordinary_copier_is_spared_and_whoever_else_may_write_is_denied_it_by_name() -> None:
+def test_all_writers_but_an_ordinary_copier_are_denied_by_name() -> None:
     prefixed = TopicAcl("prefixed", "ord", "User:bob", "*", ALL, True)
     target = [rule("orders", WRITE, "User:copier"), prefixed, rule("bills", WRITE, "User:carl")]
     source = [rule("orders", WRITE, "User:ann"), rule("orders", READ, "User:dan")]
-    # When who may write is found, also by rights that are to come along
+    # When the writers are computed, including rights that will be carried over
     found = writers_of(source, target, "orders")
     assert found.named == frozenset({"User:ann", "User:bob", "User:copier"})
     assert found.in_target == frozenset({"User:bob", "User:copier"})
@@ -96,14 +96,14 @@ def test_a_copy_that_more_may_write_to_than_can_be_named_is_not_closed_by_names(
     assert not found.closed
 
 
-def test_a_copy_whose_copier_has_no_rule_of_its_own_is_not_closed_by_what_is_to_come_along() -> None:
+def test_a_copy_whose_copier_has_no_rule_is_not_closed_by_rules_to_be_carried_over() -> None:
     # Given a right to write that only the source gives, and a target that lets everybody write for want of rules
     found = writers_of([rule("orders", WRITE, "User:ann")], [], "orders")
-    # Then its user, who alone would be left, is not taken for the copier
+    # Then its only remaining user is not taken for the copier
     assert not found.closed
 
 
-def test_who_is_denied_it_anyway_gets_no_guard_with_which_that_rule_would_go() -> None:
+def test_a_user_with_a_denial_gets_no_guard_whose_removal_would_lift_it() -> None:
     denial = rule("orders", WRITE, "User:eve", allows=False)
     target = [rule("orders", WRITE, "User:eve"), rule("orders", WRITE, "User:copier")]
     for here, there in (([denial], target), ([], [*target, denial])):

@@ -1,4 +1,4 @@
-"""Single revisions of a crossing, what they refuse, and what is derived from maps."""
+"""Single revisions of a crossing, their refusals, and results derived from maps."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def test_a_proposed_crossing_closes_the_origins_extent_ahead_of_its_log_and_keep
 
 @pytest.mark.parametrize("cut", [49, 50])
 def test_a_cut_at_or_below_the_log_end_is_never_proposed(cut: int) -> None:
-    with pytest.raises(MoveDamagedError, match="above the log's end 50"):
+    with pytest.raises(MoveDamagedError, match="above the log end 50"):
         proposed(cut)
 
 
 def test_a_proposed_cut_may_be_raised_and_never_lowered() -> None:
     operation, view = proposed()
-    with pytest.raises(MoveDamagedError, match="lies below 100"):
+    with pytest.raises(MoveDamagedError, match="is below 100"):
         propose_change(operation, view, ["orders"], ends(120), {KEY: 99})
 
     _, raised = written(propose_change(operation, view, ["orders"], ends(120, target=9), {KEY: 150}), view)
@@ -230,7 +230,7 @@ def test_withdrawing_a_crossing_restores_the_former_map_or_pins_the_origin() -> 
     )
     # When it is withdrawn
     _, kept = written(withdraw_change(written(retreat_change(operation, view), view)[0], view, {}), view)
-    # Then its map is what it was
+    # Then its map is as before
     assert kept.topics == before.topics
 
 
@@ -244,7 +244,7 @@ def test_an_abandoned_undo_opens_the_crossing_again_as_it_was() -> None:
     assert (again.state, again.evidence.retreated) == ("crossing", ())
 
 
-def test_cuts_are_proposed_anew_when_the_way_back_is_given_up_after_they_were_withdrawn() -> None:
+def test_withdrawn_cuts_are_proposed_again_when_undoing_is_abandoned() -> None:
     # Given a way back that was killed when the cuts were withdrawn, and is given up: a gateway is late
     operation, view = opened()
     back, retreated = written(retreat_change(operation, view), view)
@@ -283,7 +283,7 @@ def test_the_status_of_a_migration_is_derived_from_map_and_log_ends() -> None:
     aged = over.model_copy(update={"partitions": {0: over.partitions[0][1:]}})
     # When their status is asked for, with or without the ends of the logs
     below, reached, unknown = status_of(crossing, {0: 99}), status_of(crossing, {0: 100}), status_of(crossing)
-    # Then it is derived from what there is
+    # Then it is derived from the map and the log ends
     assert status_of(never_moved) is None
     assert [getattr(found, "status", None) for found in (below, reached)] == ["Migrating", "Migrated"]
     assert unknown is not None
@@ -359,7 +359,7 @@ def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_
     rates = Rates({KEY: Rate(1.0, 1.0)}, "a test")
     found = judge(CUT_RULES, Cuts(View(), REQUEST, {KEY: 50, ("orders", 3): 7}, rates, given))
     assert [v.level for v in found] == ["error", "error", "info"]
-    assert "does not lie above its log's end, 50" in found[0].text
+    assert "is not above its log end, 50" in found[0].text
     assert "partition 9" in found[1].text
     assert "orders-3" in found[2].text
     assert "--finish-with-barrier" in found[2].remedy

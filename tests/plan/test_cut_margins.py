@@ -1,4 +1,4 @@
-"""How far ahead a cut lies after logs were faster than the one before."""
+"""Distance of a cut after logs were faster than the previous one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_margin_after_an_outrun_cut_covers_records_spread_at_random(seed: in
             grown[random.randrange(50)] += 1
         return grown
 
-    # When cuts are chosen by what one such time has brought
+    # When cuts are chosen by the growth of one such period
     margin = outrun_margin(burst(), [0.0] * 50, attempt=1)
     # Then the next brings no partition to its cut
     assert max(burst()) < margin

@@ -1,4 +1,4 @@
-"""Groups that follow their topics: whose they are, and what keeps them from coming along."""
+"""Groups that follow their topics: their users, and reasons why they stay."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_a_group_without_a_known_user_does_not_follow_unless_it_has_moved_before
     assert judge(DEPENDENT_RULES, a_case(moved, {})) == []
 
 
-def test_a_group_that_reads_what_crosses_over_beside_its_topics_is_told_with_the_operation() -> None:
+def test_a_group_that_reads_another_crossing_topic_is_reported_with_the_operation() -> None:
     used = {"alice": Usage(user="alice", groups={"billing": (Use(instance="i-1", how="commit", since=SINCE),)})}
     crossing = Crossing(operation="m-1", state="open")
     topics = {name: Topic(name=name, crossing=crossing) for name in ("orders", "refunds", "audit")}
     (verdict,) = judge(DEPENDENT_RULES, a_case(View(topics=topics), used))
     assert verdict.code == "topic-crosses"
-    assert "reads audit too, which crosses over for operation m-1" in verdict.text
+    assert "also reads audit, which crosses over in operation m-1" in verdict.text
     assert judge(DEPENDENT_RULES, a_case(View(topics={"orders": topics["orders"]}), used)) == []
 
 

@@ -1,4 +1,4 @@
-"""Uses that are too old say nothing about who uses a topic now."""
+"""Uses that are too old are no sign of current users."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_use_of_a_user_is_judged_by_itself() -> None:
 
 
 def test_a_request_of_last_year_neither_pulls_a_topic_into_a_move_nor_holds_it_up() -> None:
-    # Given bob, who asked once for alice's topic, and alice, who asked once for another one
+    # Given one old use of alice's topic by bob, and one of another topic by alice
     alice = SOUND.usage[0]
     stray = used("alice", LAST_YEAR, topic="payments").topics
     usage = {"alice": alice.changed(topics={**alice.topics, **stray}), "bob": used("bob", LAST_YEAR)}
@@ -63,17 +63,17 @@ def test_a_request_of_last_year_neither_pulls_a_topic_into_a_move_nor_holds_it_u
     assert found.other_users == ()
 
 
-def test_uses_that_do_not_count_are_told() -> None:
+def test_dormant_uses_are_reported() -> None:
     bob, alice = used("bob", LAST_YEAR), used("alice", LAST_YEAR, topic="payments")
     case = replace(SOUND.judged(), dormant={"bob": bob, "alice": alice})
 
-    told = {one.about: one for one in dormant(case)}
+    verdicts = {one.about: one for one in dormant(case)}
 
-    assert {(one.level, one.code, one.number) for one in told.values()} == {("warning", "dormant-use", 1)}
-    assert "topic orders" in told["user bob"].text
-    assert "does not hold it up" in told["user bob"].text
-    assert "topic payments" in told["user alice"].text
-    assert "do not come along" in told["user alice"].text
+    assert {(one.level, one.code, one.number) for one in verdicts.values()} == {("warning", "dormant-use", 1)}
+    assert "topic orders" in verdicts["user bob"].text
+    assert "does not refuse the move" in verdicts["user bob"].text
+    assert "topic payments" in verdicts["user alice"].text
+    assert "They do not move." in verdicts["user alice"].text
 
 
 def pool(count: int, live: int) -> Usage:
@@ -84,7 +84,7 @@ def pool(count: int, live: int) -> Usage:
     return Usage(user="bob", topics={"orders": tuple(uses)})
 
 
-def test_client_ids_made_at_each_start_are_told() -> None:
+def test_client_ids_that_change_at_each_start_are_reported() -> None:
     assert list(churning({"bob": pool(8, live=1)}, NOW)) == [Churn("bob", "topic orders", "app-*", 8)]
 
 
@@ -104,5 +104,5 @@ def test_a_pool_of_numbered_clients_is_not_taken_for_one_client_with_many_ids(co
         ("", ""),
     ],
 )
-def test_a_family_is_what_ids_have_in_common_from_start_to_start(instance: str, family: str) -> None:
+def test_a_family_is_the_common_pattern_of_ids_that_change_at_each_start(instance: str, family: str) -> None:
     assert Use(instance=instance, how="fetch", since=NOW).family == family

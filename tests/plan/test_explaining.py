@@ -1,4 +1,4 @@
-"""Why a client is served as it is: every decision names what decided."""
+"""Explanations of how a client is served name what decided."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_where_nothing_is_bound_the_topic_is_served_where_it_is() -> None:
     assert found.allowed.by == "off"
 
 
-def test_a_binding_to_a_cluster_without_the_topic_is_said_to_differ() -> None:
+def test_a_binding_to_a_cluster_without_the_topic_is_marked_as_differing() -> None:
     found = explained(bindings=BOUND)
     assert (found.leading.cluster, found.leading.by, found.leading.differs) == ("east", "user", True)
 
@@ -78,7 +78,7 @@ def test_a_binding_to_a_cluster_without_the_topic_is_said_to_differ() -> None:
         (BOUND, (), None),  # nothing is known of the topic yet
     ],
 )
-def test_a_reader_whose_groups_keep_offsets_where_the_topic_is_not_is_told_that_commits_are_refused(
+def test_a_reader_whose_groups_are_in_a_cluster_without_the_topic_is_warned_of_refused_commits(
     bindings: UserBindings | None, holders: tuple[str, ...], no_commits_in: str | None
 ) -> None:
     assert explained(bindings=bindings, holders=holders).leading.no_commits_in == no_commits_in
@@ -109,13 +109,13 @@ def test_rules_that_speak_of_the_user_and_the_name_are_listed_and_no_others() ->
     assert allowed.rules == ("Group:readers: allow read on topic orders (prefixed) from *",)
 
 
-def test_a_denial_stands_beside_what_it_wins_over() -> None:
+def test_a_denial_is_listed_with_the_rules_that_it_overrides() -> None:
     allowed = explained("orders.secret", rights=RIGHTS).allowed
     assert "read" not in allowed.operations
     assert [one.split(": ")[1].split()[0] for one in allowed.rules] == ["deny", "allow"]
 
 
 @pytest.mark.parametrize(("user", "by"), [("root", "super user"), ("nobody", "rules")])
-def test_a_super_user_is_asked_nothing_and_nobody_may_do_nothing(user: str, by: str) -> None:
+def test_super_user_bypasses_acls_and_unknown_user_is_denied(user: str, by: str) -> None:
     allowed = explained(identity=Identity(user, ""), rights=RIGHTS).allowed
     assert (allowed.by, bool(allowed.operations), allowed.rules) == (by, user == "root", ())

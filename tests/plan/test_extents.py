@@ -218,9 +218,9 @@ def test_a_topic_without_a_map_has_no_extents() -> None:
 @pytest.mark.parametrize(
     ("extents", "words"),
     [
-        ((), "nobody may write"),
-        ((("a", 0, 10, 0, 0),), "nobody may write"),
-        ((("a", 0, None, 0, 0), ("b", 10, None, 0, 1)), "two clusters would be written"),
+        ((), "no cluster accepts produce"),
+        ((("a", 0, 10, 0, 0),), "no cluster accepts produce"),
+        ((("a", 0, None, 0, 0), ("b", 10, None, 0, 1)), "two clusters would accept produce"),
         ((("a", 0, 10, 0, 0), ("b", 9, None, 0, 1)), "inside the one before"),
         ((("a", 5, None, 0, 0), ("b", 5, None, 0, 1)), "inside the one before"),
         ((("a", 0, 0, 0, 0), ("b", 0, None, 0, 1)), "is empty"),
@@ -248,7 +248,7 @@ def test_a_cut_or_close_that_would_break_the_order_of_extents_is_refused() -> No
 
     with pytest.raises(ValueError, match="b is the writer already"):
         cut(moved, 0, "b", 0)
-    with pytest.raises(ValueError, match="the cut 99 lies below 100"):
+    with pytest.raises(ValueError, match="the cut 99 is below 100"):
         append(moved, "a", 99, 100)
     with pytest.raises(ValueError, match="the most that can be counted"):
         append((Extent(cluster="a", start=0, end=None, base=0, term=(1 << 17) - 1),), "b", 0, 0)

@@ -1,4 +1,4 @@
-"""The cut of a move whose origin is dead lies above whatever the origin may have acknowledged, and never moves."""
+"""The cut of a move with a dead origin is above all that the origin may have acknowledged, and never moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)
     share=st.floats(0, 1),
     committed=st.one_of(st.none(), st.integers(0, 2**62)),
 )
-def test_a_forced_cut_lies_above_any_growth_since_the_log_was_seen(
+def test_a_forced_cut_is_above_any_growth_since_the_log_was_read(
     seen: int, age_s: float, share: float, committed: int | None
 ) -> None:
     true_end = max(STAY.base, seen) + int(age_s * FASTEST_PER_S * share)
@@ -52,7 +52,7 @@ def test_a_fresh_record_counts_as_some_minutes_old() -> None:
     share=st.floats(0, 1),
     rate=st.integers(LEAST_RATE, FASTEST_PER_S),
 )
-def test_a_cut_by_an_operators_rate_lies_above_any_growth_that_the_rate_allows(
+def test_a_cut_by_an_operators_rate_is_above_any_growth_that_the_rate_allows(
     seen: int, age_s: float, share: float, rate: int
 ) -> None:
     true_end = max(STAY.base, seen) + int(age_s * rate * share)
@@ -88,8 +88,8 @@ def test_an_answer_of_a_stale_leader_does_not_lower_a_forced_cut(
 
 
 def test_no_offset_gets_two_records_however_much_a_cluster_returns_with() -> None:
-    """The open problem of renumbering: what the dead cluster had acknowledged beyond what was known, and what the new
-    one was given meanwhile, would have had the same offsets."""
+    """Without the hole, unknown acknowledged records of the dead cluster and new records of the target would share
+    offsets."""
     # Given a forced cut, and records in the target since
     at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))
     moved = append(identity("east"), "west", at, 0, known_end)
@@ -97,7 +97,7 @@ def test_no_offset_gets_two_records_however_much_a_cluster_returns_with() -> Non
     # When the origin returns with as much as it can hold at most, or less
     for true_end in (10, 11, 60, at):
         back = close(moved, "east", moved[0].to_client(true_end))
-        # Then what it holds has offsets of its own, and nothing of the target changes
+        # Then its records have their own offsets, and the target's do not change
         assert check(back) == []
         assert live(back) == live(moved)
         held_by_east = set(range(10, min(true_end, 60)))

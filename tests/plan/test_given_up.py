@@ -1,4 +1,4 @@
-"""A cluster never comes back: what is lost is counted, its extents go, and nothing else changes for anybody."""
+"""A cluster never comes back: lost records are counted, its extents are removed, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_cluster_with_an_open_extent_is_not_given_up(topic: Topic) -> None:
         list(losses(topic, "east"))
 
 
-def test_the_loss_of_a_group_says_what_it_misses_and_where_it_continues() -> None:
+def test_the_loss_of_a_group_has_its_missing_offsets_and_where_it_continues() -> None:
     commits = [
         CommittedOffset("slow", "west", 7, True),
         CommittedOffset("past", "east", 50, False),
@@ -108,7 +108,7 @@ def histories(draw: st.DrawFn) -> tuple[Extent, ...]:
 
 
 def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[int, str, int]]:
-    """What a reader is given from `offset` on: (client offset, cluster, offset there)."""
+    """Records for a reader from `offset` on: (client offset, cluster, offset there)."""
     while offset < to:
         found = locate(extents, offset)
         if isinstance(found, Place):
@@ -130,14 +130,14 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
     # When the cluster is given up
     after = without(topic, gone)
     lost = list(losses(topic, gone))
-    # Then a reader gets what is elsewhere, in its place, and each lost offset is counted once
+    # Then a reader gets the records of other clusters at their offsets, and each lost offset is counted once
     left = after.partitions[0]
     assert check(left) == []
     assert live(left) == live(extents)
     assert list(read(left, offset, to)) == [
         (at, cluster, there) for at, cluster, there in read(extents, offset, to) if cluster != gone
     ]
-    # Exact: each offset that the map said the cluster may hold is counted once, and what is known is part of it
+    # Exact: each offset that the cluster may hold by the map is counted once, and known ones are a part of them
     within = [o for e in extents if e.cluster == gone and e.end is not None for o in range(e.start, e.end)]
     assert [o for loss in lost for o in range(loss.start, loss.end)] == within
     assert sum(loss.most for loss in lost) == len(within)
@@ -146,7 +146,9 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
 
 
 @given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
-def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, ...], gone: str, offset: int) -> None:
+def test_the_loss_of_a_group_is_the_records_that_it_would_have_read(
+    extents: tuple[Extent, ...], gone: str, offset: int
+) -> None:
     # Given any history of moves, and a cluster that is not the writer
     if live(extents).cluster == gone:
         return
@@ -154,7 +156,7 @@ def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, .
     to = live(extents).start + 5
     # When the loss of a group is counted
     found = list(unread(topic, gone, {0: [CommittedOffset("g", "west", offset, True)]}))
-    # Then it is what it would have read there
+    # Then it is the number of records that it would have read there
     missed = [at for at, cluster, _ in read(extents, offset, to) if cluster == gone]
     assert sum(loss.most for loss in found) == len(missed)
     if found and offset < to:
@@ -180,7 +182,7 @@ def test_giving_up_that_is_interrupted_and_repeated_comes_to_the_same_maps(
 def test_writing_to_a_given_up_cluster_again_gives_no_offset_a_second_record(
     extents: tuple[Extent, ...], gone: str, base: int, more: int
 ) -> None:
-    # Given any history of moves, of which a cluster was given up
+    # Given any history of moves, with one cluster given up
     if live(extents).cluster == gone:
         return
     left = without(Topic(name="t", writer=live(extents).cluster, partitions={0: extents}), gone).partitions[0]

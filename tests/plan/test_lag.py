@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import identity
-from ha_core.plan.facts.lag import GroupPosition, LogRange, behind, topic_row
+from ha_core.plan.facts.lag import GroupPosition, LogRange, group_position, topic_row
 
 EAST, WEST = "east", "west"
 AT_100 = (
@@ -20,7 +20,7 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
         found = logs[cluster]
         return LogRange(*found) if found is not None else None
 
-    return behind(extents, committed, log)
+    return group_position(extents, committed, log)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_while_the_cut_is_ahead_the_end_is_that_of_the_origins_log() -> None:
 
 
 def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
-    # Given a cut far above what east was known to hold
+    # Given a cut far above the known end in east
     extents = (
         Extent(cluster=EAST, start=0, end=10_000, base=0, term=0, known_end=50),
         Extent(cluster=WEST, start=10_000, end=None, base=0, term=1),
     )
     # When the lag below the cut is counted
-    # Then it is what east holds, and what west has
+    # Then it counts the records of east and west
     assert look(extents, 40, east=(0, 55), west=(0, 3)) == GroupPosition(10_003, 18, EAST)
-    # And it is unknown while east does not answer, unless nobody waits for its records
+    # And it is unknown while east does not answer, unless readers skip its records
     assert look(extents, 40, east=None, west=(0, 3)) == GroupPosition(10_003, None, EAST)
     assert look(extents, 10_001, east=None, west=(0, 3)) == GroupPosition(10_003, 2, WEST)
     skipped = (extents[0].changed(ignored=True), extents[1])
@@ -74,7 +74,7 @@ def test_end_and_lag_are_unknown_when_the_writer_does_not_answer() -> None:
 
 
 def test_a_topic_is_written_where_its_sound_partitions_are() -> None:
-    # Given a topic of two partitions, of one of which nobody can say who writes it
+    # Given a topic of two partitions, one with a damaged map
     (stay,) = identity(EAST)
     maps = {0: (stay.changed(end=100),), 1: identity(WEST)}
     view = View(topics={"orders": Topic(name="orders", writer=WEST, partitions=maps)})
@@ -82,5 +82,5 @@ def test_a_topic_is_written_where_its_sound_partitions_are() -> None:
     row = topic_row(
         view, "orders", {}, {EAST: {"orders": {0: LogRange(0, 100)}}, WEST: {"orders": {1: LogRange(0, 7)}}}
     )
-    # Then it is written where the other one is, and what the damaged map says of older records is shown
+    # Then its writer is that of the sound partition, and older records of the damaged map are shown
     assert (row.partitions, row.written_in, row.older_in) == (2, (WEST,), (EAST,))

@@ -1,8 +1,8 @@
-"""From every pair of failures that leaves one complete log alive a command goes on there: who died when, and what
-was reconciled.
+"""For every pair of failures that leaves one complete log alive, a command continues there. Rows differ in the cluster
+that died, the time of its death, and the reconciled one.
 
-A topic of east is mirrored to west, and east dies. Clients go on in west, by force. East is back, somebody has done
-with it what the row says, and then west dies.
+A topic of east is mirrored to west, and east dies. Clients continue in west, by force. East is back, the
+operator has done the row's steps, and then west dies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ha_core.plan.move.planner import cut_change
 from tests.plan.preflight_case import HERE, SOUND, Case
 
 MIRRORED, EAST_END = 100, 120
-"""What was mirrored of east, and what it had: the tail is 20 records."""
+"""Mirrored records of east, and all of them: the tail is 20 records."""
 RUNS = (Run(0, 1, 60), Run(61, 62, 39))
 """With a marker at 60, which no copy has."""
 Reconciled = Literal["not at all", "counted", "accepted as lost"]
@@ -47,7 +47,7 @@ IN_EAST_THRICE: Extents = (
 
 
 class Behind(NamedTuple):
-    """The state behind a forced switch."""
+    """The state after a forced switch."""
 
     topic: Topic
     tails: tuple[LostTail, ...]
@@ -106,7 +106,7 @@ def back(tail: LostTail, reconciled: Reconciled) -> LostTail:
 
 
 def judged(topic: Topic, tail: LostTail, east_end: int = EAST_END, mode: str = "forced") -> Case:
-    """West has died as well; what a switch of the topic from there to east is told."""
+    """Verdicts on a switch of the topic from west, which has died as well, to east."""
     there = replace(HERE, partitions=1, starts={0: 0}, ends={0: east_end})
     case = replace(SOUND, topics=(topic,), tails=(tail,), scope=Scope(topics=("orders",)), bindings=(), usage=())
     case = case.with_topic("east", there).with_topic("west", replace(there, age_s=30.0, ends={0: 130}))
@@ -117,16 +117,16 @@ def judged(topic: Topic, tail: LostTail, east_end: int = EAST_END, mode: str = "
 
 @pytest.mark.parametrize("before", [WHOLE, IN_EAST_THRICE], ids=["never moved", "was away before"])
 @pytest.mark.parametrize("reconciled", ["not at all", "counted", "accepted as lost"])
-def test_a_topic_whose_copy_dies_goes_on_in_its_returned_cluster(before: Extents, reconciled: Reconciled) -> None:
+def test_a_topic_whose_copy_dies_continues_in_its_returned_cluster(before: Extents, reconciled: Reconciled) -> None:
     # Given a cluster that is back and was made no copy
     topic, tail = died_first(before)
     tail = back(tail, reconciled)
     # When its copy's cluster dies too, a forced switch back is refused by nothing
     found = judged(topic, tail).judge()
     assert [one.code for one in found if one.level == "error"] == []
-    (told,) = (one for one in found if one.code == "own-tail")
-    assert (told.level, told.number, told.unit) == ("warning", 20, "offsets")
-    # And what was mirrored is read there, each record at its offset, and what the dead copy got waits for it
+    (verdict,) = (one for one in found if one.code == "own-tail")
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 20, "offsets")
+    # And mirrored records are read there, each at its offset, and those of the dead copy wait for it
     after = forced("west", "east", topic, (tail,), None).topic.partitions[0]
     assert check(after) == []
     assert live(after) == Extent(
@@ -156,25 +156,25 @@ def test_records_deleted_in_the_copy_stay_deleted_in_the_returned_cluster_that_s
 
 def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_copy() -> None:
     topic, tail = died_first(WHOLE)
-    (told,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
-    assert "In partition 0 it is not what was mirrored: all waits for west." in told.text
+    (verdict,) = (one for one in judged(topic, tail, east_end=80).judge() if one.code == "own-tail")
+    assert "In partition 0 it lacks mirrored records: all wait for west." in verdict.text
 
 
-def test_a_planned_switch_back_is_told_to_reconcile_and_never_to_delete_the_log_first() -> None:
+def test_a_planned_switch_back_advises_to_reconcile_and_never_to_delete_the_log_first() -> None:
     topic, tail = died_first(WHOLE)
     (refused,) = (one for one in judged(topic, tail, mode="planned").judge() if one.code == "foreign-data")
     assert "`switchyard mirror reconcile east` makes it the copy again" in refused.remedy
     assert "only while west answers" in refused.remedy
 
 
-def test_no_forced_switch_advises_to_delete_what_may_be_the_last_log() -> None:
+def test_no_forced_switch_advises_to_delete_a_possible_last_log() -> None:
     topic, tail = died_first(WHOLE)
     strange = replace(judged(topic, tail), tails=())
     (refused,) = (one for one in strange.judge() if one.code == "foreign-data")
     assert "Do not delete it while west may be gone for good" in refused.remedy
 
 
-def test_a_tail_keeps_what_its_cluster_had_of_the_map() -> None:
+def test_a_tail_keeps_the_extents_of_its_cluster() -> None:
     _, tail = died_first(IN_EAST_THRICE)
     below = tail.partitions[0].below
     assert [(one.start, one.end, one.base) for one in below] == [(0, 50, 0), (50, 70, 51), (80, 109, 71)]

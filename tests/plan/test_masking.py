@@ -1,4 +1,4 @@
-"""Who depends on a cluster is known before it is masked."""
+"""Dependents of a cluster are known before it is masked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def use(instance: str = "app") -> tuple[Use, ...]:
     return (Use(instance=instance, how="produce", since="2026-01-01T00:00:00Z"),)
 
 
-def test_masking_a_cluster_without_dependents_affects_nobody() -> None:
+def test_masking_a_cluster_without_dependents_affects_no_user() -> None:
     assert affected(View(clusters=CLUSTERS), {}, "west", {"orders": {"east"}}) == Affected()
 
 
@@ -57,7 +57,7 @@ def test_the_finest_binding_decides_whether_a_user_is_affected() -> None:
     usage = {"ann": Usage(user="ann", topics={"both": use()}, groups={"billing": use()})}
     # When west is to be masked
     found = affected(view, usage, "west", {"both": {"east", "west"}})
-    # Then what the finest bindings lead there is affected
+    # Then topics and groups with the finest bindings to it are affected
     assert found == Affected(written=("both",), groups=("carried",), users={"ann": ("topic both",)})
 
 
@@ -67,7 +67,7 @@ def test_a_user_bound_to_the_cluster_is_affected_even_without_known_use() -> Non
     assert affected(view, {}, "west", {}) == Affected(users={"bob": ()})
 
 
-def test_a_topic_that_does_not_exist_affects_nobody() -> None:
+def test_a_topic_that_does_not_exist_affects_no_user() -> None:
     usage = {"ann": Usage(user="ann", topics={"planned": use()})}
 
     assert affected(View(clusters=CLUSTERS), usage, "east", {}) == Affected()
@@ -79,7 +79,7 @@ def test_affected_topics_groups_and_users_are_lists_in_json() -> None:
     assert depends.to_json() == {"written": ["orders"], "older": [], "groups": [], "users": {"alice": ["topic orders"]}}
 
 
-def test_a_partition_that_nobody_knows_the_writer_of_is_written_in_no_masked_cluster() -> None:
+def test_a_partition_without_a_known_writer_counts_for_no_masked_cluster() -> None:
     # Given a topic of two partitions, one of which has a damaged map that ends in east
     (stay,) = identity("east")
     maps = {0: (stay.changed(end=10),), 1: identity("west")}

@@ -1,4 +1,4 @@
-"""Who names a topic means its mirror, and who reads a copy that of his zone; nothing is guessed."""
+"""A topic's name means its only mirror, and a user reads the copy of the gateway's zone; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_user_reads_the_copy_that_it_names_or_that_of_the_gateways_zone(
     assert read_from(view, "bob", "orders", zone) is None
 
 
-def test_nobody_reads_a_copy_that_an_operation_holds() -> None:
+def test_a_copy_that_an_operation_holds_is_not_read() -> None:
     held = mirror("orders", "west").changed(held="switch-1")
     view = View(1, bindings={"ann": UserBindings(user="ann", read="west")}, mirrors={held.key: held})
     assert read_from(view, "ann", "orders", "") is None

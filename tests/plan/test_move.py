@@ -1,4 +1,4 @@
-"""What the revisions of a move write, document by document."""
+"""Revisions of a move, document by document."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_each_kind_of_scope_binds_its_own_level_and_keeps_the_others() -> None:
     old = UserBindings(user="u", cluster="east", instances={"j": "north"}, topics={"s": "north"}, groups={"h": "north"})
     # When the cut is made
     documents = cut_now(operation("fenced", scope), fenced_view(bindings={"u": old}))
-    # Then each kind has bound its level, and what was there besides is kept
+    # Then each kind has bound its level, and other bindings are kept
     assert [d for d in documents.puts if isinstance(d, UserBindings)] == [
         UserBindings(user="v", cluster="west"),
         UserBindings(
@@ -231,7 +231,7 @@ def test_a_cut_at_a_log_end_below_the_open_extent_is_refused() -> None:
 
 
 ROOM = RESERVE + int(MIN_AGE_S * FASTEST_PER_S)
-"""Between the last known end and the cut, however fresh that is said to be."""
+"""Minimum distance from the last known end to the cut, whatever the age of that end."""
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ ROOM = RESERVE + int(MIN_AGE_S * FASTEST_PER_S)
         (PartitionEnds(target=0, origin=40, known=50), 50 + ROOM),
     ],
 )
-def test_a_forced_cut_lies_above_every_known_seen_or_read_end(ends: PartitionEnds, expected: int) -> None:
+def test_a_forced_cut_is_above_every_known_seen_or_read_end(ends: PartitionEnds, expected: int) -> None:
     documents = cut_now(operation("fenced", request={"mode": "forced"}), fenced_view(), ends={("t", 0): ends})
 
     assert live(the(documents, Topic).partitions[0]).start == expected
@@ -317,10 +317,10 @@ DEAD = steps(FORCED)
         (operation("fenced"), QUIET, {}, UNDO),
         (operation("running"), {}, {"g": Group(name="g", fence=FENCE)}, UNDO),
         (operation("undoing"), {}, {}, UNDO),
-        # The fence of a forced move stands: what comes after it is done, and it is not put up again
+        # The fence of a forced move stands: the steps after it remain, and it is not set again
         (operation("fenced", request=FORCED_REQUEST), FENCED, {}, ("warm", *DEAD[DEAD.index("drain") :])),
         (operation("running", request=FORCED_REQUEST), {}, {}, DEAD),
-        # One of bindings alone has no fence, and is behind it all the same: the way to its beginning is closed
+        # A move of bindings alone has no fence, but its state is past that step, so it does not start again
         (operation("fenced", request=FORCED_REQUEST, moves=MoveSet()), {}, {}, ("warm", *DEAD[DEAD.index("drain") :])),
         (operation("cut"), {}, {}, ("verify", "reverse", "groups", "record")),
         (operation("running", evidence={"mirrored": ("t",)}), {}, {}, UNDO),
@@ -374,8 +374,8 @@ def test_last_sequences_are_bounded_and_the_newest_kept() -> None:
 
 
 def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
-    """What DescribeProducers tells is the timestamp of the records: whoever writes those of last year has just done so,
-    and sends the batch at the cut again as others do. Not known, it would be written twice."""
+    """DescribeProducers reports the timestamp of the records. A producer of last year's records has just written them,
+    and retries its batch at the cut like others. If it were unknown, the batch would be written twice."""
     now, year = 10**12, 365 * 86_400_000
     found = [ProducerFacts(P1, 0, 5, now), ProducerFacts(P2, 0, 6, now - year)]
 
@@ -386,7 +386,7 @@ def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
 
 
 def test_sequences_carried_days_ago_are_not_carried_again() -> None:
-    """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
+    """Clients do not retry a batch of a day ago, and its own broker would not know it either."""
     # When a producer's last sequence is carried at a first cut
     now, day = 10**12, 86_400_000
     found = [ProducerFacts(P1, 0, 5, now)]

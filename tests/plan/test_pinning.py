@@ -41,7 +41,7 @@ def test_pinning_gives_topics_without_a_map_one_that_keeps_them_in_the_origin() 
     view = View(topics={"old": OLD})
     # When the operation keeps everybody in the origin
     documents = pin_change(operation(), view, {"new": 2, "own": 1, "old": 1})
-    # Then the two get maps, and which ones is noted in the same revision
+    # Then the two get maps, and that revision notes their names
     assert to_pin(operation(), view) == ("new", "own")
     assert topics_in(documents) == {"new": pinned_map("east", "new", 2), "own": pinned_map("east", "own", 1)}
     assert topics_in(documents)["new"].partitions == {0: identity("east"), 1: identity("east")}
@@ -66,7 +66,7 @@ def test_a_topic_fenced_by_another_operation_is_not_pinned() -> None:
 
 
 def test_unpinning_deletes_only_the_maps_of_topics_whose_copy_is_gone() -> None:
-    # Given three topics, of which the operation has mapped two
+    # Given three topics, two with a map from the operation
     view = View(topics={"old": OLD, "new": pinned_map("east", "new", 1), "own": pinned_map("east", "own", 1)})
     # When only one of the copies could be deleted
     documents = unpin_change(operation("undoing", pinned=["new", "own"]), view, ("new", "old"))
@@ -88,13 +88,13 @@ def test_unpinning_keeps_maps_with_a_move_or_a_fence() -> None:
 
 @pytest.mark.parametrize("evidence", [{"pinned": ["new"]}, {"created": ["new"]}])
 def test_a_cut_to_a_copy_made_for_the_move_is_refused_when_the_copy_is_not_empty(evidence: dict[str, Any]) -> None:
-    # Given a copy into which somebody has written since it was made
+    # Given a copy that a producer has written to since it was created
     ends = {("new", 0): PartitionEnds(target=17, origin=40)}
     fenced = pinned_map("east", "new", 1).model_copy(update={"fence": Fence(operation="op")})
     behind_the_fence = operation("fenced", ("new",), **evidence)
     ahead_of_the_log = a_migration("new", state="running", evidence=evidence)
     # When the cut is about to be published, behind a fence or ahead of the log
-    # Then it is not: what was written there lies in no extent
+    # Then it is refused: records written there are in no extent
     with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
         cut_change(behind_the_fence, View(topics={"new": fenced}), ends, {}, {})
     with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):

@@ -1,4 +1,4 @@
-"""Which quota counts for whom."""
+"""The quota that applies to a client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def limits(rate: float) -> Limits:
 
 
 @given(st.sets(st.integers(0, len(ORDER) - 1)))
-def test_of_the_quotas_that_fit_the_most_specific_one_counts(given_ones: set[int]) -> None:
+def test_the_most_specific_matching_quota_applies(given_ones: set[int]) -> None:
     quotas = Quotas({ORDER[place][0]: limits(place + 1.0) for place in given_ones})
     expected = None if not given_ones else AppliedQuota(ORDER[min(given_ones)][1], min(given_ones) + 1.0)
     assert quotas.of(P, "alice", "app") == expected
@@ -55,7 +55,7 @@ def test_a_default_counts_for_each_user_by_himself() -> None:
     assert quotas.of(P, "bob", "app") == AppliedQuota(QuotaScope(P, "bob", None), 7.0)
 
 
-def test_topics_with_a_quota_of_their_own_are_told() -> None:
+def test_topics_with_a_separate_quota_are_listed() -> None:
     quotas = Quotas({QuotaEntity("alice", None, "orders"): limits(7.0), QuotaEntity("bob", None, "o"): limits(1.0)})
     assert quotas.of_topics(P, "alice") == {"orders": AppliedQuota(QuotaScope(P, "alice", None, "orders"), 7.0)}
     assert quotas.of_topics(QuotaKind.FETCH, "alice") == {}
@@ -77,7 +77,7 @@ def test_topics_with_a_quota_of_their_own_are_told() -> None:
         ("alice.a b", {"alice"}, QuotaEntity(instance="alice.a b")),
     ],
 )
-def test_a_name_with_dots_means_what_known_users_say(name: str, users: set[str], expected: QuotaEntity) -> None:
+def test_a_name_with_dots_is_split_by_known_users(name: str, users: set[str], expected: QuotaEntity) -> None:
     assert named(name, users) == expected
 
 
@@ -102,16 +102,16 @@ def test_a_limit_that_cannot_be_is_refused(key: str, value: float, words: str) -
 @pytest.mark.parametrize(
     ("entity", "words"),
     [
-        (QuotaEntity(), "for nobody"),
+        (QuotaEntity(), "neither user nor instance"),
         (QuotaEntity(user=""), "of 0 characters"),
         (QuotaEntity(user="x" * 256), "of 256 characters"),
-        (QuotaEntity(topic="orders"), "for nobody"),
+        (QuotaEntity(topic="orders"), "neither user nor instance"),
         (QuotaEntity(DEFAULT, None, "orders"), "one user"),
         (QuotaEntity("alice", "app", "orders"), "one user"),
         (QuotaEntity("alice", None, "or/ders"), "no topic"),
     ],
 )
-def test_a_quota_for_nobody_is_refused(entity: QuotaEntity, words: str) -> None:
+def test_a_quota_without_user_and_instance_is_refused(entity: QuotaEntity, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_entity(entity)
 

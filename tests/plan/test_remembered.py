@@ -1,4 +1,4 @@
-"""What is kept by names from the wire is bounded: for each who asks, for all of them, and by the lengths of names."""
+"""Caches keyed by names from the wire are bounded: per table, over all tables, and by the lengths of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def kept(room: CacheBudget, table: Table, name: str) -> None:
     room.keep(table, name, name, 7)
 
 
-def test_what_was_kept_is_found() -> None:
+def test_a_cached_entry_is_found() -> None:
     room, table = CacheBudget(), Table()
     kept(room, table, "orders")
     assert table == {"orders": 7}
@@ -28,7 +28,7 @@ def test_a_name_that_is_longer_than_any_topic_can_have_is_not_kept() -> None:
     assert list(table) == ["x" * MAX_NAME]
 
 
-def test_one_table_never_has_more_than_it_may() -> None:
+def test_a_table_never_exceeds_its_bound() -> None:
     room, table = CacheBudget(each=10), Table()
     for number in range(100):
         kept(room, table, str(number))
@@ -57,7 +57,7 @@ def test_tables_that_are_gone_take_no_room_of_others() -> None:
     assert list(stays) == ["stays"]
 
 
-def test_whoever_asks_from_many_addresses_for_many_names_fills_no_memory() -> None:
+def test_many_names_from_many_addresses_do_not_fill_memory() -> None:
     rights = Rights()
     asking = [rights.of("mallory", f"fe80::{number:x}") for number in range(200)]
     rights._room = room = CacheBudget(most=1000, each=100)

@@ -87,13 +87,13 @@ def a_mirrored_world(seed: int) -> World:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_switch_to_a_copy_killed_anywhere_loses_what_was_not_copied_and_doubles_nothing(seed: int) -> None:
+def test_a_switch_to_a_copy_killed_at_any_point_loses_only_uncopied_records_and_doubles_none(seed: int) -> None:
     lost = read = 0
     for prefix in range(0, BEYOND, 2):
         world = a_mirrored_world(seed)
         finished = advance(world, world.run(start(world)), prefix, nothing)
         world.tick()
-        # Its cluster may be back by then: what it has is copied no more
+        # Its cluster may be back by then: its records are not copied any more
         world.dead = "east" if prefix % 4 else None
         for _ in range(4):
             world.tick()
@@ -135,7 +135,7 @@ def test_a_forced_switch_that_is_undone_gives_its_copies_back(seed: int) -> None
         assert not finished
 
 
-def test_a_copier_that_does_not_ask_behind_its_take_over_is_seen_by_the_checker() -> None:
+def test_the_checker_finds_a_copier_that_does_not_check_its_assignment_after_a_takeover() -> None:
     broken = 0
     for seed in range(20):
         world = a_mirrored_world(seed)

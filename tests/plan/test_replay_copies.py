@@ -132,7 +132,7 @@ def test_a_cut_before_the_copies_have_everything_is_seen_by_the_checker() -> Non
     assert broken > 0
 
 
-def test_copiers_that_do_not_ask_behind_their_marker_are_seen_by_the_checker() -> None:
+def test_the_checker_finds_copiers_that_do_not_check_their_assignment_after_their_marker() -> None:
     class Careless(MirroredWorld):
         def ours(self, link: str) -> bool:
             return True

@@ -79,7 +79,7 @@ def test_a_single_partition_crosses_over_and_the_others_stay_where_they_are_kill
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_partition_that_nobody_writes_to_is_cut_at_its_end_behind_a_fence_killed_anywhere(seed: int) -> None:
+def test_an_idle_partition_is_cut_at_its_end_behind_a_fence_after_a_kill_at_any_point(seed: int) -> None:
     for prefix in range(BEYOND):
         world = a_world(seed)
         world.idle = {PARTITIONS[1]} if seed % 2 else set(PARTITIONS)
@@ -175,7 +175,7 @@ def test_a_topic_that_gets_partitions_at_any_point_crosses_over_without_them_or_
         ends.add((world.operation.state, written_in))
         if topic and world.operation.state == "succeeded":
             assert {topic.extents(p)[-1].cluster for p in world.moving} == {TARGET}
-        # What was refused meanwhile goes on, wherever the partition is.
+        # Refused batches are retried, in either cluster.
         world.idle = set(PARTITIONS)
         for _ in range(60):
             world.tick()
@@ -186,7 +186,7 @@ def test_a_topic_that_gets_partitions_at_any_point_crosses_over_without_them_or_
 
 
 def end_without_origin(world: World, interrupted_after: int) -> None:
-    """The origin is dead; what it held comes back at the end."""
+    """The origin is dead; its records come back at the end."""
     advance(world, world.run_without_origin(), interrupted_after)
     for _ in range(4):
         world.tick()
@@ -254,7 +254,7 @@ def test_an_origin_that_dies_on_the_way_back_of_a_crossing_is_done_without() -> 
         "withhold",
     ],
 )
-def test_what_the_invariant_rests_on_is_missed_when_it_is_left_out(fault: str) -> None:
+def test_the_checker_finds_every_omitted_condition_of_the_invariant(fault: str) -> None:
     faults = (fault, "serve") if fault == "end check" else (fault,)
 
     def attempt(seed: int) -> None:

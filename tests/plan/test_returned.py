@@ -28,10 +28,10 @@ def test_a_returned_log_is_compared_with_the_known_end(
 
 
 def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> None:
-    """It has no place in the topic, and its producers may have been told of it."""
+    """A record without a place in the topic, which may have been acknowledged."""
     # When a cluster returns with more than its cut
     found = look_at("orders", 0, OLD, CUT + 500)
-    # Then the extent is marked with what was found, and closed at the cut once that is accepted
+    # Then the extent is marked with the found end, and closed at the cut once that is accepted
     assert (found.outcome, found.above, found.beyond, found.missing) == ("more", 500, CUT - 100, 0)
     after = confirmed(MOVED, found)
     assert after[0] == OLD.changed(found_end=CUT + 500)
@@ -104,10 +104,10 @@ def test_only_extents_with_an_unconfirmed_end_are_checked() -> None:
     held=st.integers(0, 60),
     accept=st.booleans(),
 )
-def test_no_record_changes_its_place_whatever_a_cluster_returns_with(
+def test_no_record_changes_its_offset_for_any_log_of_a_returned_cluster(
     before: int, base: int, known: int, held: int, accept: bool
 ) -> None:
-    """Whatever the cluster comes back with: places below its end are what they were, and so are those of the target."""
+    """For any log of the returned cluster, offsets below its end keep their records, and so do those of the target."""
     # Given a forced move after a planned one
     moved = append(
         append(identity("west"), "east", before, base), "west", before + 50, before + 7, before + min(known, 50)

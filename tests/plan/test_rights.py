@@ -1,4 +1,4 @@
-"""Who may do what: the compiled rules say what a plain reading of Kafka's says, and what they are sized for holds."""
+"""Compiled rules agree with a plain implementation of Kafka's semantics, and stay within their size bounds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rule(
     return AccessRule(principal, resource, name, pattern, operation, effect, host)
 
 
-# -- the same in a plain reading, rule by rule, as Kafka's StandardAuthorizer has it ----------------------------------
+# -- a plain implementation, rule by rule, like Kafka's StandardAuthorizer ---------------------------------------------
 
 IMPLIED = {
     AclOperation.DESCRIBE: {
@@ -134,16 +134,16 @@ users_drawn = st.lists(
 
 @given(users_drawn, st.lists(rules_drawn, max_size=12), st.lists(rules_drawn, max_size=3), st.data())
 @settings(deadline=None, max_examples=400)
-def test_the_compiled_rules_say_what_a_plain_reading_says_also_after_changes(
+def test_compiled_rules_agree_with_a_plain_implementation_also_after_changes(
     users: list[User], rules: list[AccessRule], more: list[AccessRule], data: st.DataObject
 ) -> None:
-    # Given rights made at once, and the same ones made by changes
+    # Given rights built at once, and equal ones built by changes
     fewer = data.draw(st.lists(st.sampled_from(rules), max_size=3) if rules else st.just([]))
     before = Rights((), rules)
     before.of("alice", HOME).operations(TOPIC, "ab")
     changed = before.changed({user.name: user for user in users}, more, fewer)
     gone = Counter(fewer)
-    left = [*(Counter(rules) - gone).elements(), *more]  # what is said twice is still said when it is removed once
+    left = [*(Counter(rules) - gone).elements(), *more]  # a duplicate rule stays when it is removed once
     for user in ("alice", "bob", "carol"):
         for host in (HOME, AWAY, "10.9.9.9"):
             verdicts, other = Rights(users, left).of(user, host), changed.of(user, host)
@@ -161,7 +161,7 @@ def test_the_compiled_rules_say_what_a_plain_reading_says_also_after_changes(
     assert set(changed.rules()) == set(left)
 
 
-# -- what it is about, by example ------------------------------------------------------------------------------------
+# -- examples ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_the_compiled_rules_say_what_a_plain_reading_says_also_after_changes(
         ([rule("orders", resource=GROUP)], READ, "orders", False),
     ],
 )
-def test_a_rule_allows_what_it_names_and_a_denial_wins(
+def test_a_rule_allows_matching_names_and_a_denial_wins(
     rules: list[AccessRule], operation: AclOperation, name: str, allowed: bool
 ) -> None:
     verdicts = Rights([User("alice", frozenset({"tills"}))], rules).of("alice", HOME)
@@ -193,7 +193,7 @@ def test_a_rule_allows_what_it_names_and_a_denial_wins(
     assert verdicts.allows(operation, TOPIC, name) is allowed
 
 
-def test_a_super_user_is_asked_nothing_and_others_are_whatever_their_name() -> None:
+def test_rules_apply_to_all_users_but_super_users() -> None:
     rights = Rights([User("root", super_user=True)], [rule("*", ALL, DENY, principal="User:*")])
 
     assert rights.of("root", HOME).allows(READ, TOPIC, "orders")
@@ -216,7 +216,7 @@ def test_names_that_clients_invent_fill_no_memory() -> None:
 GOOD = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read", "effect": "allow"}
 
 
-def test_a_rule_in_words_is_read_with_what_it_leaves_out() -> None:
+def test_a_rule_in_words_gets_defaults_for_missing_fields() -> None:
     assert access_rule(GOOD) == rule("orders")
     assert access_rule({**GOOD, "pattern": "prefixed", "host": "::ffff:10.0.0.1"}).host == HOME
     cluster = {"principal": "Group:ops", "resource_type": "cluster", "operation": "alter", "effect": "deny"}
@@ -226,10 +226,10 @@ def test_a_rule_in_words_is_read_with_what_it_leaves_out() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"principal": ""}, "principal '': nobody"),
-        ({"principal": "alice"}, "principal 'alice': nobody; write User:NAME"),
-        ({"principal": "User:a\nb"}, "nobody"),
-        ({"principal": "Group:*"}, "no group of all"),
+        ({"principal": ""}, "principal '': invalid"),
+        ({"principal": "alice"}, "principal 'alice': invalid; write User:NAME"),
+        ({"principal": "User:a\nb"}, "invalid"),
+        ({"principal": "Group:*"}, "no group has all users"),
         ({"resource_type": "queue"}, "resource_type 'queue': not known; one of topic, group"),
         ({"name": "or ders"}, "no topic has it"),
         ({"name": "o" * 250}, "no topic has it"),
@@ -251,12 +251,12 @@ def test_a_rule_that_is_none_is_refused_with_field_value_and_way_out(change: dic
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("said", ["::ffff:10.0.0.1", "10.0.0.1"])
-def test_an_address_is_written_one_way_whatever_socket_shows_it(said: str) -> None:
-    assert address(said) == HOME
+@pytest.mark.parametrize("text", ["::ffff:10.0.0.1", "10.0.0.1"])
+def test_an_address_has_one_form_for_ipv4_and_ipv6_sockets(text: str) -> None:
+    assert address(text) == HOME
 
 
 @pytest.mark.parametrize("field", ["principal", "resource_type", "operation", "effect"])
-def test_a_rule_without_what_it_needs_names_it(field: str) -> None:
+def test_a_rule_without_a_required_field_is_refused_with_its_name(field: str) -> None:
     with pytest.raises(AccessRuleError, match=f"{field}: missing"):
         access_rule({key: value for key, value in GOOD.items() if key != field})

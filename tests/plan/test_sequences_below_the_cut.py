@@ -7,7 +7,7 @@ from ha_core.plan.move.carry_over import below_cut
 
 
 def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tuple[int, int]] | None:
-    """producer → (epoch, last sequence), by what the leader says and by `p7=(epoch, first sequence above)`."""
+    """producer → (epoch, last sequence), from the leader and from `p7=(epoch, first sequence above)`."""
     surplus = Surplus({int(name[1:]): seen for name, seen in first.items()})
     found = below_cut([ProducerFacts(*facts, 0) for facts in known], surplus)
     return (

@@ -1,4 +1,4 @@
-"""A topic is in another cluster what it is here, whatever the defaults of the brokers there; and copies take more."""
+"""A topic behaves alike in another cluster, whatever its brokers' defaults; and copies accept more."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_default_that_matters_and_differs_is_set_for_the_topic(key: str, here:
     assert created.explicit == {key: there}
     assert as_writer(source, settings(brokers), 3).changes == {key: here}
     assert [(one.key, one.here, one.there) for one in differing(source, settings(brokers), 3)] == [(key, here, there)]
-    # And what was set for this reason is not taken away
+    # And values set for this reason are not removed
     assert as_writer(source, changed(settings(brokers), {key: here}), 3).changes == {}
 
 
@@ -100,7 +100,7 @@ def test_a_topic_of_brokers_with_the_same_defaults_gets_nothing_of_its_own() -> 
     assert to_create(settings(retention_ms="1000"), KAFKA_4, 3).changes == {"retention.ms": "1000"}
 
 
-def test_what_matters_is_all_set_where_the_defaults_of_the_target_are_unknown() -> None:
+def test_with_unknown_defaults_of_the_target_all_relevant_settings_are_set() -> None:
     created = to_create(settings(), {}, 1)
 
     assert created.changes.keys() == MATTERS.keys() & KAFKA_4.keys() - {"delete.retention.ms"}
@@ -158,7 +158,7 @@ def test_bounds_of_times_are_carried_by_the_names_that_the_target_knows(
     assert to_create(source, target, 1).changes == wanted
 
 
-def test_a_limit_of_the_target_that_refuses_records_is_told_apart_from_one_that_takes_more() -> None:
+def test_a_lower_size_limit_of_the_target_loses_records_and_a_higher_one_does_not() -> None:
     larger, smaller = settings(max_message_bytes="2000000"), settings(max_message_bytes="1000")
 
     assert [one.loses for one in differing(settings(), smaller, 1)] == [True]
@@ -208,7 +208,7 @@ def test_settings_that_name_brokers_trade_records_for_uptime_or_are_to_be_left_a
     assert as_writer(source, settings(), 1, ("retention.*",)).changes == {"unclean.leader.election.enable": "true"}
 
 
-def test_a_setting_that_the_targets_brokers_do_not_know_is_told_and_not_tried() -> None:
+def test_a_setting_unknown_to_the_targets_brokers_is_reported_and_not_set() -> None:
     due = as_copy(settings(retention_ms="1", something_new="x"), settings(retention_ms="1"), 1)
     assert due.unknown == ("something.new",)
     assert "something.new" not in due.changes
@@ -258,7 +258,7 @@ def test_a_copy_is_compacted_as_its_source_once_no_record_without_a_key_can_come
     assert as_writer(source, begun, 1).changes.items() >= level.items()
 
 
-def test_a_copy_that_is_not_compacted_keeps_what_it_kept_whatever_comes() -> None:
+def test_an_uncompacted_copy_keeps_all_records() -> None:
     assert "retention.ms" not in as_copy(settings(), settings(), 1, keyless=True).changes
 
 
@@ -283,7 +283,7 @@ _SOME = st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key
 
 
 @given(_SOME, _SOME, _SOME, _SOME, st.integers(1, 3))
-def test_what_is_due_makes_the_topic_the_sources_and_is_due_no_more(
+def test_applied_changes_make_the_topic_equal_to_the_source_and_are_not_due_again(
     brokers: dict[str, str], own: dict[str, str], others: dict[str, str], theirs: dict[str, str], replication: int
 ) -> None:
     source, target = settings_of(own, KAFKA_4 | brokers), settings_of(theirs, KAFKA_4 | others)

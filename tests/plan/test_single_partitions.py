@@ -39,7 +39,7 @@ ENDS = {("orders", p): PartitionEnds(target=7, origin=10 * (p + 1)) for p in ran
 CUTS = dict.fromkeys(ENDS, 100)
 
 
-def asked(*partitions: int, origin: str = "east", target: str = "west") -> MigrateOperation:
+def migration_of(*partitions: int, origin: str = "east", target: str = "west") -> MigrateOperation:
     """An operation that moves these partitions of `orders`; none: all of it."""
     scope = Scope(topics=("orders",), partitions={"orders": partitions} if partitions else {})
     request = MoveRequest(scope=scope, origin=origin, target=target, reason="t")
@@ -63,7 +63,7 @@ def clusters(topic: Topic) -> list[str]:
 
 
 def test_a_barrier_changes_the_writer_of_the_named_partitions_only() -> None:
-    topic = moved(asked(1), None)
+    topic = moved(migration_of(1), None)
     assert clusters(topic) == ["east", "west", "east"]
     assert topic.writer == "east", "partitions that are added later are made where most of the topic is"
     assert topic.partitions[1][0] == Extent(cluster="east", start=0, end=20, base=0, term=0)
@@ -73,25 +73,25 @@ def test_a_barrier_changes_the_writer_of_the_named_partitions_only() -> None:
 def test_the_topic_changes_its_writer_with_its_last_partition() -> None:
     topic: Topic | None = None
     for partition in range(3):
-        topic = moved(asked(partition), topic)
+        topic = moved(migration_of(partition), topic)
     assert topic is not None
     assert (clusters(topic), topic.writer) == (["west"] * 3, "west")
 
 
 def test_moving_the_whole_topic_takes_the_partitions_left_in_the_origin() -> None:
-    topic = moved(asked(1), None)
+    topic = moved(migration_of(1), None)
     ends = {key: PartitionEnds(target=before.target + 1, origin=before.origin) for key, before in ENDS.items()}
-    whole = moved(asked(), topic, ends)
+    whole = moved(migration_of(), topic, ends)
     assert clusters(whole) == ["west"] * 3
     assert whole.partitions[1] == topic.partitions[1], "it was there already"
 
 
 def test_a_single_partition_moves_back() -> None:
-    # Given a topic of which one partition has moved to west
-    topic = moved(asked(1), None)
+    # Given a topic with one partition moved to west
+    topic = moved(migration_of(1), None)
     ends = {key: PartitionEnds(target=before.origin or 0, origin=30) for key, before in ENDS.items()}
     # When it moves back
-    back = moved(asked(1, origin="west", target="east"), topic, ends)
+    back = moved(migration_of(1, origin="west", target="east"), topic, ends)
     # Then all of the topic is in east, and its map has the stay in between
     assert (clusters(back), back.writer) == (["east"] * 3, "east")
     assert [(e.cluster, e.start, e.end) for e in back.partitions[1]] == [
@@ -102,14 +102,14 @@ def test_a_single_partition_moves_back() -> None:
 
 
 def test_moving_a_partition_that_is_not_in_the_origin_is_refused() -> None:
-    topic = moved(asked(1), None)
+    topic = moved(migration_of(1), None)
     with pytest.raises(MoveDamagedError, match="topic orders is written in west, not in east"):
-        moved(asked(1), topic)
+        moved(migration_of(1), topic)
 
 
 def test_a_single_partition_crosses_over_while_the_others_are_written_as_before() -> None:
     # When a cut is proposed for one of three partitions
-    operation, view = written(propose_change(asked(1), View(), ["orders"], ENDS, CUTS))
+    operation, view = written(propose_change(migration_of(1), View(), ["orders"], ENDS, CUTS))
     topic = view.topics["orders"]
     # Then it alone crosses over
     assert topic.crossing is not None
@@ -131,10 +131,10 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
 
 
 def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:
-    # Given a topic of which one partition has moved before
-    before = moved(asked(0), None)
+    # Given a topic with one partition moved before
+    before = moved(migration_of(0), None)
     # When the others cross over
-    _, view = written(propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS))
+    _, view = written(propose_change(migration_of(), View(topics={"orders": before}), ["orders"], ENDS, CUTS))
     topic = view.topics["orders"]
     # Then the status is theirs, and the first is as it was
     assert topic.crossing is not None
@@ -157,8 +157,8 @@ def test_a_crossing_partition_without_an_origin_extent_is_a_damaged_map() -> Non
 
 
 def test_moving_partitions_are_found_for_many_topics_at_once() -> None:
-    topic = moved(asked(1), None)
-    request = asked().request
+    topic = moved(migration_of(1), None)
+    request = migration_of().request
     assert request is not None
     keys = [("orders", 0), ("orders", 1), ("orders", 2), ("never-moved", 0)]
     assert of_all(request, {"orders": topic}, keys) == (("orders", 0), ("orders", 2), ("never-moved", 0))
@@ -195,7 +195,7 @@ def test_single_partitions_of_a_topic_with_transactions_are_refused() -> None:
 
 
 def by_force(*partitions: int, max_rate: int | None = None) -> MigrateOperation:
-    operation = asked(*partitions)
+    operation = migration_of(*partitions)
     more = {"mode": "forced", "unread": "wait", "max_rate_records_s": max_rate}
     return operation.model_copy(update={"request": operation.request.model_copy(update=more)})
 
@@ -241,7 +241,7 @@ def test_a_partition_is_read_to_its_true_end_and_can_move_back_after_its_broker_
     assert (east.end, east.known_end, west.start) == (26, None, extent.end)
     # And the partition can move back as any other
     ends = {("orders", p): PartitionEnds(target=26, origin=9) for p in range(3)}
-    back = moved(asked(1, origin="west", target="east"), topic, ends)
+    back = moved(migration_of(1, origin="west", target="east"), topic, ends)
     assert [one.cluster for one in back.partitions[1]] == ["east", "west", "east"]
 
 
@@ -283,7 +283,7 @@ def test_a_partition_without_a_leader_moves_by_force_out_of_a_cluster_that_answe
 
 def test_a_partition_without_a_leader_that_was_never_seen_is_unknown() -> None:
     case = named(1, mode="forced", unread="wait").with_topic("east", replace(LOST_ONE, leaderless={1: None}))
-    assert "the end of 1 is unknown, so its cut lies 2^40 offsets further on" in alone(case).text
+    assert "the end of 1 is unknown, so its cut is 2^40 offsets higher" in alone(case).text
 
 
 @pytest.mark.parametrize("partitions", [(0,), (0, 1)])
@@ -313,13 +313,13 @@ def test_partitions_beside_a_leaderless_one_move_under_a_fence_but_not_by_a_cut_
 
 
 def test_a_forced_move_of_a_partition_is_refused_while_its_topic_crosses_over() -> None:
-    _, view = written(propose_change(asked(), View(), ["orders"], ENDS, CUTS))
+    _, view = written(propose_change(migration_of(), View(), ["orders"], ENDS, CUTS))
     case = named(1, topic=view.topics["orders"], mode="forced", unread="wait").with_topic("east", LOST_ONE)
     assert "is crossing over in operation" in errors(case)
     assert "resume migrate-1 --without-origin" in " ".join(verdict.remedy for verdict in case.judge())
 
 
-def test_a_topic_left_by_force_goes_back_as_a_whole_and_not_by_partition() -> None:
+def test_a_topic_left_by_force_returns_as_a_whole_and_not_by_partition() -> None:
     tail = LostTail(
         key="k",
         topic="orders",

@@ -1,4 +1,4 @@
-"""The map behind a switch to a copy, against a dictionary of every record."""
+"""The map after a switch to a copy, against a dictionary of every record."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(
     # When its writer changes to the copy
     cut = extents[-1].to_client(end)
     after = switched(extents, "a", "b", runs, cut, base, 100, whole=whole, source_start=start)
-    # Then the map is sound, and has all of the copy but what was deleted
+    # Then the map is sound, and has all of the copy but deleted records
     assert check(after) == []
     copies = {run.source + n: run.target + n for run in runs for n in range(run.records)}
     for offset in range(cut):
@@ -95,7 +95,7 @@ def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
 
 @settings(max_examples=500)
 @given(logs=_logs(), most=st.integers(1, 4))
-def test_behind_the_cut_every_client_offset_means_the_record_that_it_meant_before(
+def test_after_the_cut_every_client_offset_keeps_its_record(
     logs: tuple[Extents, list[Run], int, int], most: int
 ) -> None:
     # Given a partition and its copy
@@ -113,11 +113,11 @@ def test_behind_the_cut_every_client_offset_means_the_record_that_it_meant_befor
     for offset in range(cut):
         was, now = locate(extents, offset), locate(after, offset)
         if isinstance(now, Place):
-            # Then what can be read is what it was, in the copy or where it has always been
+            # Then a readable offset has its record, in the copy or in its old cluster
             assert isinstance(was, Place)
             assert now.physical == (copies[was.physical] if now.extent.cluster == "b" else was.physical)
         elif isinstance(was, Place):
-            # Then what is a hole now was copied nowhere
+            # Then a new hole was not copied
             assert was.physical not in copies
             assert isinstance(now, Hole)
     # Then the next record is the target's
@@ -166,7 +166,7 @@ def test_the_newest_extents_of_a_copy_are_the_last_ones_of_all_and_the_rest_is_c
 
 
 class Watched(Sequence[Run]):
-    """A million runs with a gap before each, of which it is known which were looked at."""
+    """A million runs with a gap before each, which count how many were read."""
 
     def __init__(self) -> None:
         self.looked_at = set[int]()
@@ -180,11 +180,11 @@ class Watched(Sequence[Run]):
 
 
 def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alone() -> None:
-    # Given a copy with very many gaps, and clients that wait behind a fence
+    # Given a copy with very many gaps, while clients wait behind a fence
     runs = Watched()
     # When its map is made
     after = switched(identity("a"), "a", "b", runs, 2_000_000, 1_000_000, most=50, whole=True)
-    # Then the work is that of what it has room for
+    # Then the work is bounded by the number of extents
     assert [(one.cluster, one.start, one.end) for one in after[:2]] == [
         ("a", 0, 1_999_900),
         ("b", 1_999_900, 1_999_901),
@@ -193,7 +193,7 @@ def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alon
     assert len(runs.looked_at) <= 53
 
 
-def test_what_the_map_has_no_room_for_is_read_from_the_origin() -> None:
+def test_runs_without_room_in_the_map_are_read_from_the_origin() -> None:
     # Given a compacted topic with gaps
     runs = [Run(2 * n, n, 1) for n in range(10)]
 
@@ -227,8 +227,8 @@ def test_a_forced_cut_of_an_emptied_copy_leaves_only_mirrored_records_to_the_ori
     assert [(one.cluster, one.start, one.end) for one in after] == [("a", 0, 100), ("b", 3_000_000, None)]
 
 
-def test_where_older_runs_are_not_known_the_origin_keeps_what_lies_below_the_first_one() -> None:
-    # Given runs that are few enough for the map, and of which nobody says that there were none before
+def test_with_unknown_older_runs_the_origin_keeps_records_below_the_first_known_one() -> None:
+    # Given runs that are few enough for the map, while earlier runs are unknown
     runs = [Run(40, 30, 5), Run(50, 35, 5)]
 
     after = switched(identity("a"), "a", "b", runs, 60, 41, whole=False)
@@ -256,8 +256,8 @@ def test_runs_without_a_gap_between_them_are_one_extent() -> None:
         (identity("b"), [], 5, 5, "b is the writer"),
         (identity("a"), [Run(0, 0, 5)], 4, 5, "below 5, up to which"),
         (identity("a"), [Run(0, 0, 5)], 5, 4, "the copy ends at 4"),
-        (identity("a"), [Run(5, 5, 5), Run(8, 10, 1)], 20, 20, "below the end of the one before"),
-        (identity("a"), [Run(5, 5, 5), Run(10, 8, 1)], 20, 20, "below the end of the one before"),
+        (identity("a"), [Run(5, 5, 5), Run(8, 10, 1)], 20, 20, "the end of the run before"),
+        (identity("a"), [Run(5, 5, 5), Run(10, 8, 1)], 20, 20, "the end of the run before"),
         ((Extent(cluster="a", start=9, base=0, term=1),), [], 8, 0, "where the stay in a began"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a copy lacks of its source besides records and settings: differences of rights and commits."""
+"""Differences of rights and commits between a copy and its source."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_rights_to_read_come_along_topic_by_topic_and_rights_to_write_never() ->
     assert {one.pattern for one in due.missing} == {"literal"}
 
 
-def test_a_right_that_the_target_gives_already_is_not_added_and_one_of_its_own_is_told() -> None:
+def test_an_existing_right_of_the_target_is_not_added_and_its_own_rights_are_reported() -> None:
     given_there = [
         rule("ord", READ, pattern="prefixed"),
         rule("orders", DESCRIBE),
@@ -107,7 +107,7 @@ _STEPS = st.lists(st.tuples(st.sampled_from(["source", "target", "look", "forget
 
 
 @given(_STEPS)
-def test_what_somebody_else_reached_in_the_target_is_never_set_back(steps: list[tuple[str, int]]) -> None:
+def test_commits_by_other_clients_in_the_target_never_go_backwards(steps: list[tuple[str, int]]) -> None:
     source, target, seen, highest, foreign = 0, -1, -1, 0, -1
     for step, offset in steps:
         if step == "source":
@@ -127,7 +127,7 @@ def test_what_somebody_else_reached_in_the_target_is_never_set_back(steps: list[
             seen = max(seen, source)
 
 
-def test_a_group_is_at_home_where_its_document_its_binding_and_those_who_use_it_lead() -> None:
+def test_a_group_is_at_home_in_the_clusters_of_its_document_its_bindings_and_its_users() -> None:
     view = View(
         revision=1,
         groups={"moved": Group(name="moved", cluster="west")},

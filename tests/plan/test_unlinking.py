@@ -1,4 +1,4 @@
-"""Which copies may be deleted when their mirrors end: those of which nobody needs anything."""
+"""Copies may be deleted when their mirrors end, unless readers, groups or operators need them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ELSEWHERE = UserBindings(user="bob", cluster="west", read="west", topics={"order
 WHEN = "2026-01-02T00:00:00Z"
 
 
-def test_a_copy_goes_where_everybody_is_led_to_the_source_whoever_else_is_bound_there() -> None:
+def test_a_copy_may_be_deleted_if_all_users_are_routed_to_the_source() -> None:
     tails = [tail("west", WHEN), tail("east", None)]
     assert needed(view(IDENTITY, bindings=(ELSEWHERE,)), "orders", "west", tails, ()) == ""
 
@@ -57,13 +57,13 @@ def test_a_copy_goes_where_everybody_is_led_to_the_source_whoever_else_is_bound_
     ("state", "tails", "groups", "why"),
     [
         (view(), [], (), "its map is gone"),
-        (view(HELD), [], (), "its map leads there"),
-        (view(IDENTITY), [tail("west", None)], (), "nobody has counted them: `switchyard mirror reconcile west`"),
+        (view(HELD), [], (), "its map names west: records of it are read or written there"),
+        (view(IDENTITY), [tail("west", None)], (), "that are not counted yet: `switchyard mirror reconcile west`"),
         (view(IDENTITY, bindings=(BOUND,)), [], (), "ann#orders is bound to west"),
         (view(IDENTITY), [], ("tills",), "group tills commits offsets of it there"),
     ],
 )
-def test_a_copy_of_which_something_is_needed_stays_and_what_it_is_is_named(
+def test_a_needed_copy_stays_with_the_reason(
     state: View, tails: list[LostTail], groups: tuple[str, ...], why: str
 ) -> None:
     assert why in needed(state, "orders", "west", tails, groups)

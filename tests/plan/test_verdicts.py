@@ -34,7 +34,7 @@ def errors(case: Case) -> list[Verdict]:
 
 
 def only(case: Case, level: str, about: str, *words: str) -> Verdict:
-    """The one verdict of this level; it is about `about` and says `words`."""
+    """Assert that the only verdict of this level is about `about` and contains `words`."""
     found = [verdict for verdict in case.judge() if verdict.level == level]
     assert [verdict.about for verdict in found] == [about], found
     for word in words:
@@ -56,13 +56,13 @@ def test_a_forced_move_says_how_many_offsets_without_records_its_cut_leaves() ->
 
 
 @pytest.mark.parametrize(
-    ("measured", "said", "refused"),
+    ("measured", "bound", "refused"),
     [(None, 100_000, True), (50.0, 999, True), (50.0, 1_000, False), (900.0, 8_999, True), (900.0, 9_000, False)],
 )
-def test_a_rate_that_an_operator_says_has_to_lie_far_above_what_was_measured(
-    measured: float | None, said: int, refused: bool
+def test_an_operators_rate_has_to_be_far_above_the_measured_one(
+    measured: float | None, bound: int, refused: bool
 ) -> None:
-    case = SOUND.forced.asking(unread="wait", max_rate_records_s=said)
+    case = SOUND.forced.asking(unread="wait", max_rate_records_s=bound)
     case = case.with_topic("east", replace(HERE, age_s=20.0, fastest=measured))
 
     found = {one.code: one for one in case.judge()}
@@ -81,7 +81,7 @@ def test_a_topic_that_is_being_deleted_is_left_out_and_refused_by_name() -> None
     only(replace(deleted, scope=Scope(topics=("orders",))), "error", "topic orders", "topics delete orders")
 
 
-def test_a_copy_log_that_somebody_was_seen_to_use_comes_along_with_nobody() -> None:
+def test_a_copy_log_moves_with_no_user_that_was_seen_to_use_it() -> None:
     (alice,) = SOUND.usage
     use = (Use(instance="app", how="fetch", since=SINCE),)
     reads = replace(SOUND, usage=(alice.changed(topics={**alice.topics, COPY_LOG: use}),))
@@ -90,7 +90,7 @@ def test_a_copy_log_that_somebody_was_seen_to_use_comes_along_with_nobody() -> N
     assert reads.moved() == SOUND.moved()
 
 
-def test_what_brokers_and_copiers_keep_for_themselves_is_left_out_and_refused_by_name() -> None:
+def test_internal_topics_are_left_out_and_refused_by_name() -> None:
     # Given a user that reads offsets, as a monitor does
     (alice,) = SOUND.usage
     use = (Use(instance="app", how="fetch", since=SINCE),)
@@ -119,7 +119,7 @@ def test_a_masked_target_is_an_error_that_says_why_it_is_masked() -> None:
     only(SOUND.with_cluster("west", masked=MASK), "error", "cluster west", "masked", "rack fire", "unmask west")
 
 
-def test_a_masked_origin_is_a_warning_for_what_cannot_be_read() -> None:
+def test_a_masked_origin_gives_a_warning_about_unreadable_records() -> None:
     only(SOUND.with_cluster("east", masked=MASK), "warning", "cluster east", "below the cut")
 
 
@@ -294,7 +294,7 @@ def test_users_outside_of_the_scope_are_an_error_unless_they_are_included() -> N
     case = replace(SOUND, usage=(*SOUND.usage, bob))
 
     only(case, "error", "topic orders", f"bob+b (since {SINCE})", "--include-other-users")
-    only(case.asking(include_other_users=True), "info", "topic orders", "They come along")
+    only(case.asking(include_other_users=True), "info", "topic orders", "They move too")
     assert errors(case.asking(include_other_users=True)) == []
 
 
@@ -333,7 +333,7 @@ def test_a_topic_with_transactions_is_a_warning_to_initialise_producers_again() 
     only(case, "warning", "topic orders", "UNKNOWN_PRODUCER_ID", "Java from 2.5 on")
 
 
-def test_an_origin_without_describe_producers_is_a_warning_that_says_what_may_be_doubled() -> None:
+def test_an_origin_without_describe_producers_gives_a_warning_about_doubled_batches() -> None:
     only(SOUND.with_reach("east", describe_producers=False), "warning", "cluster east", "2.8", "appended again")
 
 
@@ -391,7 +391,7 @@ def test_live_members_in_the_target_are_an_error_unless_the_group_was_there_befo
     only(replace(case, groups=(Group(name="billing", cluster="east"),)), "warning", "group billing", "1 members")
 
 
-def test_a_group_with_members_who_stay_is_an_error() -> None:
+def test_a_group_with_staying_members_is_an_error() -> None:
     bob = Usage(user="bob", groups={"billing": (Use(instance="b", how="join", since=SINCE),)})
 
     only(replace(SOUND, usage=(*SOUND.usage, bob)), "error", "group billing", "bob+b", "split", "user:NAME##GROUP")
@@ -423,18 +423,18 @@ def test_a_forced_move_from_a_cluster_that_refuses_the_account_is_an_error() -> 
     only(case, "error", "cluster east", "refuses the service account")
 
 
-def test_a_forced_move_needs_the_shape_of_the_topic_and_warns_of_what_is_unknown() -> None:
+def test_a_forced_move_needs_the_partition_count_and_warns_of_unknown_facts() -> None:
     case = SOUND.forced
 
     only(case, "error", "topic orders", "how many partitions", "Create it in west")
     taken = case.with_topic("west", EMPTY)
     assert errors(taken) == []
     assert any(v.about == "cluster east" and "may be unknown" in v.text for v in taken.judge())
-    assert any(v.about == "group billing" and "cannot be asked" in v.text for v in taken.judge())
+    assert any(v.about == "group billing" and "cannot be read" in v.text for v in taken.judge())
     assert taken.moved() == (("orders",), ("billing",))
 
 
-def test_a_forced_move_takes_the_shape_of_a_topic_from_its_map() -> None:
+def test_a_forced_move_takes_the_partition_count_from_the_map() -> None:
     mapped = Topic(name="orders", writer="east", partitions={0: identity("east"), 1: identity("east")})
 
     assert errors(replace(SOUND.forced, topics=(mapped,))) == []
@@ -452,7 +452,7 @@ def test_a_forced_move_takes_the_last_seen_shape_of_a_topic_and_says_how_old_it_
     )
     # When the move is judged
     found = case.judge()
-    # Then nothing speaks against it, and the ages are said; a record of two days is a warning
+    # Then there is no error, and the ages are reported; facts two days old give a warning
     assert [v for v in found if v.level == "error"] == []
     assert any(v.level == "info" and "4 min ago" in v.text for v in found)
     assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in found)
@@ -471,7 +471,7 @@ def test_a_forced_move_warns_of_committed_offsets_of_topics_that_do_not_move() -
 
 
 def test_a_target_that_returned_with_less_is_an_error_until_the_loss_is_accepted() -> None:
-    # Given a topic whose older records lie in the target, as many as were known
+    # Given a topic whose older records are in the target, as many as were known
     east = append(identity("west"), "east", 1000, 0, known_end=80)
     mapped = Topic(name="orders", writer="east", partitions={0: east, 1: identity("east")})
     whole = replace(HERE, ends={0: 80, 1: 0})
@@ -503,9 +503,9 @@ def test_errors_are_listed_before_warnings() -> None:
 
 
 def test_every_code_is_that_of_a_verdict() -> None:
-    said = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
+    source = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
 
-    assert [code for code in get_args(Code) if f'"{code}",' not in said] == []
+    assert [code for code in get_args(Code) if f'"{code}",' not in source] == []
 
 
 def consumer(software: str | None, *how: str) -> Case:
@@ -527,7 +527,7 @@ def consumer(software: str | None, *how: str) -> Case:
         (None, ("join", "commit"), ""),
     ],
 )
-def test_clients_whose_version_may_stop_behind_a_move_are_named(
+def test_clients_with_a_version_that_may_stop_after_a_move_are_named(
     software: str | None, how: tuple[str, ...], issue: str
 ) -> None:
     found = [verdict for verdict in consumer(software, *how).judge() if verdict.code == "client-version"]

@@ -20,7 +20,7 @@ LEVEL = CopyLag("copying", 0, 0, 4.0, reached=10)
 
 
 def mirrored(*lags: CopyLag, forced: bool = False, **request: Any) -> Case:
-    """Alice's `orders`, of which west has a copy."""
+    """Alice's `orders`, with a copy in west."""
     case = replace(
         SOUND.forced if forced else SOUND,
         topics=(PINNED,),
@@ -61,7 +61,7 @@ def test_a_copy_that_has_grown_since_its_dead_source_was_last_seen_holds_up_no_f
     assert of(mirrored(LEVEL, LEVEL).with_topic("west", grown), "partition-count").level == "error"
 
 
-def test_the_lag_of_all_partitions_is_told_with_its_number_and_unit() -> None:
+def test_the_lag_of_all_partitions_is_reported_with_number_and_unit() -> None:
     case = mirrored(CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0))
 
     found = of(case, "goes-to-copy")
@@ -93,7 +93,7 @@ def test_a_lag_above_a_bound_that_was_asked_for_warns_or_refuses(
     assert "copy-lags" not in codes(mirrored(*lags, forced=forced, **{bound: request_[bound] + 1}))
 
 
-def test_a_lag_that_nobody_reports_is_refused_by_who_has_set_a_bound() -> None:
+def test_an_unreported_lag_is_refused_if_a_bound_is_set() -> None:
     assert of(mirrored(), "copy-unknown").level == "warning"
     assert of(mirrored(refuse_lag_records=10), "copy-unknown").level == "error"
     assert of(mirrored(forced=True, refuse_lag_ms=10), "copy-unknown").level == "error"
@@ -109,7 +109,7 @@ HALTED = {
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("halted", HALTED.values(), ids=HALTED)
 @pytest.mark.parametrize("bound", ["refuse_lag_records", "refuse_lag_ms"])
-def test_a_copy_of_which_one_partition_is_not_copied_passes_no_bound(
+def test_a_copy_with_one_partition_that_is_not_copied_passes_no_bound(
     halted: CopyLag | None, bound: str, forced: bool
 ) -> None:
     lags = (LEVEL,) if halted is None else (LEVEL, halted)
@@ -122,16 +122,16 @@ def test_a_copy_of_which_one_partition_is_not_copied_passes_no_bound(
 
 
 @pytest.mark.parametrize("halted", [one for one in HALTED.values() if one], ids=["stopped", "waiting"])
-def test_a_copy_that_is_not_copied_is_never_said_to_have_lacked_nothing(halted: CopyLag) -> None:
+def test_a_copy_that_is_not_copied_is_never_reported_without_lag(halted: CopyLag) -> None:
     every = of(mirrored(halted, halted, forced=True), "copy-unknown")
     assert every.number is None
-    assert f"Nobody knows how far that is ({halted.state}: {halted.reason})" in every.text
+    assert f"Its lag is unknown ({halted.state}: {halted.reason})" in every.text
     one = of(mirrored(LEVEL, halted, forced=True), "copy-unknown")
-    assert f"of partition 1 ({halted.state}: {halted.reason}) nobody knows it" in one.text
+    assert f"unknown for partition 1 ({halted.state}: {halted.reason})" in one.text
 
 
-def test_a_dead_source_that_was_seen_further_than_its_copier_knew_is_lagged_behind_by_that_much() -> None:
-    # Given copiers that lost their source at offset 10 of both partitions, and a later look that saw it end at 20
+def test_recorded_ends_of_a_dead_source_above_its_copiers_report_count_as_lag() -> None:
+    # Given copiers that lost their source at offset 10 of both partitions, and a later reading of its end at 20
     case = mirrored(LEVEL, LEVEL, forced=True).with_topic("east", replace(HERE, age_s=5.0))
 
     assert of(case, "goes-to-copy").number == 10
@@ -147,7 +147,7 @@ def test_records_of_unknown_age_pass_no_bound_of_time() -> None:
     assert "lacked 40 records of unknown age" in found.text
 
 
-def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_was_last_seen() -> None:
+def test_losses_without_a_copier_are_reported_as_of_the_last_recorded_facts_of_the_dead_cluster() -> None:
     # Given ends of 10 and 20, and copies that had all of the one and 13 of the other
     stands = replace(mirrored(forced=True), noted={("orders", 0): 12, ("orders", 1): 13})
     seen = stands.with_topic("east", replace(HERE, age_s=40.0))
@@ -156,12 +156,12 @@ def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_wa
 
     assert (found.level, found.number, found.unit) == ("warning", 7, "records")
     assert (
-        "east was last seen 40 s ago, and by the notes of its copiers the copy lacked at most 7 records of what it had"
+        "east was last seen 40 s ago, and by its copiers' notes the copy lacked at most 7 records that it had"
         ": that, and what east got since, is lost for readers."
     ) in found.text
     level = replace(seen, noted={("orders", 0): 10, ("orders", 1): 20})
-    assert "the copy lacked nothing of what it had: what east got since is lost" in of(level, "copy-unknown").text
-    # Where a cluster only hangs, it tells its ends itself
+    assert "the copy lacked none of its records: what east got since is lost" in of(level, "copy-unknown").text
+    # A cluster that only hangs reports its ends itself
     assert "east answers now, and" in of(stands.with_topic("east", HERE), "copy-unknown").text
     # And nothing is guessed where not all of both is known
     nothing = replace(seen, noted={("orders", 0): 10})
@@ -171,20 +171,20 @@ def test_what_is_lost_while_nobody_copies_is_told_as_of_when_the_dead_cluster_wa
         assert (found.number, "what east acknowledged beyond it is lost" in found.text) == (None, True)
 
 
-def test_a_planned_switch_to_a_copy_that_nobody_reports_says_how_much_it_will_copy() -> None:
+def test_a_planned_switch_to_an_unreported_copy_reports_how_much_it_will_copy() -> None:
     found = of(replace(mirrored(), noted={("orders", 0): 9, ("orders", 1): 0}), "copy-unknown")
 
     assert found.number == 21
-    assert "the copy lacks at most 21 records of what it had: the switch copies what is missing" in found.text
+    assert "the copy lacks at most 21 records that it had: the switch copies missing records" in found.text
 
 
-def test_who_has_set_a_bound_is_told_how_to_go_without() -> None:
+def test_a_refusal_by_a_bound_names_the_option_to_leave_out() -> None:
     remedy = of(mirrored(forced=True, refuse_lag_records=10), "copy-unknown").remedy
 
-    assert remedy == "Start the job that copies mirrors, or ask without --refuse-lag-records and --refuse-lag-ms."
+    assert remedy == "Start the mirror job, or leave out --refuse-lag-records and --refuse-lag-ms."
 
 
-def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_forced_one_goes_on_without() -> None:
+def test_a_stopped_copy_refuses_a_planned_switch_with_its_reason_but_not_a_forced_one() -> None:
     stopped = CopyLag("stopped", None, None, 4.0, "the source was truncated")
 
     planned = of(mirrored(LEVEL, stopped), "copy-stopped")
@@ -196,7 +196,7 @@ def test_a_copy_that_has_stopped_refuses_a_planned_switch_with_its_reason_and_a_
     assert (waiting.level, "waiting" in waiting.text) == ("warning", True)
 
 
-def test_a_group_that_has_read_what_no_copy_has_is_named_with_how_much_that_is() -> None:
+def test_a_group_that_has_read_beyond_all_copies_is_named_with_the_number_of_offsets() -> None:
     committed = GroupFacts("", offsets={("orders", 0): 15, ("orders", 1): 9}, age_s=3.0)
     case = mirrored(LEVEL, LEVEL, forced=True).with_group("east", committed)
 
@@ -221,7 +221,7 @@ def test_the_end_of_a_copy_is_compared_in_offsets_of_clients() -> None:
     assert found.number == 2
 
 
-def test_what_could_not_be_brought_over_is_told_with_its_reason_for_what_moves() -> None:
+def test_sync_findings_of_moving_topics_and_groups_are_reported_with_their_reason() -> None:
     looks = (
         SyncFinding(what="offsets", about="group billing", reason="it has members in west (Stable)"),
         SyncFinding(what="settings", about="topic orders", reason="west does not know x.y", stop=True),
@@ -237,7 +237,7 @@ def test_what_could_not_be_brought_over_is_told_with_its_reason_for_what_moves()
         "topic orders": "warning",
     }
     assert "it has members in west (Stable)" in planned["group billing"].text
-    # Nobody looks at groups of topics that have no mirror any more
+    # Groups of topics without a mirror are not judged
     assert "not-brought-over" not in [one.code for one in replace(SOUND, findings=looks).judge()]
 
 
@@ -275,7 +275,7 @@ def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_swi
     # Then the records of the three oldest are counted
     assert (found.level, found.number, found.unit) == ("warning", 30, "records")
     assert ("cannot be read before that is back" in found.text) == forced
-    # Where there is room nothing is said
+    # With enough room there is no verdict
     monkeypatch.setattr("ha_core.plan.preflight.mirrors.MAX_EXTENTS_AT_ONCE", 5)
     assert "no-room-in-map" not in codes(replace(mirrored(LEVEL, forced=forced), copies=copies))
 
@@ -300,10 +300,10 @@ def test_records_that_a_copy_has_deleted_and_its_source_still_has_are_counted_be
     case = case.asking(**request_).with_topic("west", there).with_topic("east", here)
     # When the pre-flight check judges the switch
     found = of(case, "copy-begins-later")
-    # Then a warning counts these records, and says what readers get
+    # Then a warning counts these records, and names the effect on readers
     assert (found.level, found.number, found.unit) == ("warning", 6, "records")
     assert words in found.text
-    # And if the runs are unreadable, the warning says that their number is unknown
+    # And if the runs are unreadable, their number in the warning is unknown
     for unread in (replace(case, copies={}, noted={}), replace(case, copies={}, later=(("orders", 1),))):
         unknown = of(unread, "copy-begins-later")
         assert (unknown.level, unknown.number) == ("warning", None)
@@ -315,7 +315,7 @@ def test_records_that_a_copy_has_deleted_and_its_source_still_has_are_counted_be
 
 
 @pytest.mark.parametrize(("forced", "level"), [(False, "error"), (True, "warning")])
-def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topic_is_made_anew(
+def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topic_is_created_again(
     forced: bool, level: str
 ) -> None:
     # Given a copy that was the log, with five records of partition 1 that were never mirrored
@@ -343,11 +343,11 @@ def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topi
     compacted = replace(log, config={"cleanup.policy": "compact,delete"})
     for here, there in ((log, compacted), (compacted, log)):
         cleaned = case.with_topic("east", here).with_topic("west", there)
-        # Then it is told how many they are, and how to get rid of them
+        # Then the verdict has their number and the way out
         found = of(cleaned, "tail-in-copy")
         assert (found.level, found.number, found.unit) == (level, 5, "records")
-        assert "delete the topic there, and link it anew" in found.remedy
-        # And nothing is said when others lie in their place, or nothing does: it is another topic
+        assert "delete the topic there, and link it again" in found.remedy
+        # And there is no verdict if other records, or none, are in their place: it is another topic
         anew = {("orders", 1): CopyFacts(20, (Run(0, 0, 7),), whole=True)}
         assert "tail-in-copy" not in codes(replace(cleaned, copies=anew))
         fresh = replace(there, ends={0: 0, 1: 4})
@@ -367,7 +367,7 @@ def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:
     assert "mirror unlink orders --to north" in found.remedy
 
 
-def test_a_forced_switch_says_which_other_mirrors_it_ends_how_far_they_are_and_how_to_make_them_anew() -> None:
+def test_a_forced_switch_reports_the_other_mirrors_that_it_ends_with_lag_and_way_out() -> None:
     # Given a second mirror, which is further than the one whose copy is to be gone on with
     third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
     case = mirrored(CopyLag("copying", 4_000, 2_000, 1.0), forced=True)
@@ -375,7 +375,7 @@ def test_a_forced_switch_says_which_other_mirrors_it_ends_how_far_they_are_and_h
     case = replace(case, lags={**case.lags, (third.key, 0): CopyLag("copying", 25, 10, 1.0)})
     # When the topic is to go on at its copy in the west
     found = of(case, "third-cluster")
-    # Then nobody has to do anything first
+    # Then it needs no preparation
     assert found.level == "warning"
     assert "ends with the switch, and leaves its copy, which lacked 25 records" in found.text
     assert "mirror link orders --from west --to north" in found.remedy

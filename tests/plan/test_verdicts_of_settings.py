@@ -1,4 +1,4 @@
-"""What the target's brokers make of topics is told before anything is changed."""
+"""Effects of the target's settings on topics are reported before anything is changed."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def found(case: Case, code: str) -> Verdict:
 
 
 @pytest.mark.parametrize("rules", ["moves", "links"])
-def test_a_default_that_differs_is_told_with_both_values_and_what_the_topic_gets(rules: str) -> None:
+def test_a_differing_default_is_reported_with_both_values_and_the_topics_value(rules: str) -> None:
     verdicts = BETWEEN.judge(LINK_RULES) if rules == "links" else BETWEEN.judge()
 
     (one,) = verdicts
     assert (one.level, one.code, one.about) == ("info", "default-differs", "setting max.message.bytes")
     assert (one.number, one.unit) == (1, "topics")
-    for word in ("orders", "8000000", "west by 1048588", "--leave-setting max.message.bytes"):
+    for word in ("orders", "8000000", "that of west is 1048588", "--leave-setting max.message.bytes"):
         assert word in one.text + one.remedy
 
 
-def test_a_default_that_is_to_be_left_alone_is_not_told() -> None:
+def test_an_excluded_default_is_not_reported() -> None:
     assert BETWEEN.asking(settings_left_alone=("max.*",)).judge() == []
 
 
-def test_defaults_of_the_target_that_nobody_may_read_are_told_as_unknown() -> None:
+def test_unreadable_defaults_of_the_target_are_reported_as_unknown() -> None:
     unknown = BETWEEN.with_reach("west", topic_defaults={})
 
     assert {one.about for one in unknown.judge()} == {f"setting {key}" for key in EAST}
     assert all("not known" in one.text for one in unknown.judge())
 
 
-def test_a_topic_that_would_refuse_in_the_target_what_it_takes_here_stops_a_planned_move() -> None:
+def test_a_topic_that_would_refuse_records_in_the_target_refuses_a_planned_move() -> None:
     refusing = found(there(), "setting-differs")
 
     assert refusing.level == "error"
@@ -73,7 +73,7 @@ def test_a_copy_is_not_compared_because_it_gets_the_settings_of_its_source() -> 
     assert "setting-differs" not in {one.code for one in case.judge()}
 
 
-def test_what_the_target_refuses_is_an_error_with_setting_value_and_a_way_out() -> None:
+def test_a_refusal_by_the_target_is_an_error_with_setting_value_and_way_out() -> None:
     why = "Invalid value 16384 for configuration segment.bytes: Value must be at least 1048576"
     refusing = replace(SOUND, trials={"orders": Trial(refused={"segment.bytes": ("16384", why)})})
 
@@ -97,18 +97,18 @@ def test_a_setting_that_the_target_does_not_know_is_a_warning_unless_newer_broke
     unknown = {"remote.storage.enable": "true", "message.format.version": "2.8"}
     some = replace(SOUND, trials={"orders": Trial(unknown=unknown)})
 
-    told = {one.text.split(" know ")[1].split(",")[0]: one.level for one in some.judge()}
+    levels = {one.text.split(" know ")[1].split(",")[0]: one.level for one in some.judge()}
 
-    assert told == {"remote.storage.enable": "warning", "message.format.version": "info"}
+    assert levels == {"remote.storage.enable": "warning", "message.format.version": "info"}
 
 
 def test_an_origin_that_may_lose_records_by_itself_is_named_before_a_crossing() -> None:
     unsafe = replace(HERE, defaults={"unclean.leader.election.enable": "true"}, default_min_in_sync=1)
     crossing = SOUND.with_topic("east", unsafe).asking(cut="predicted")
 
-    told = [(one.level, one.about) for one in crossing.judge() if one.code == "unsafe-origin"]
+    verdicts = [(one.level, one.about) for one in crossing.judge() if one.code == "unsafe-origin"]
 
-    assert told == [("warning", "cluster east"), ("info", "cluster east")]
+    assert verdicts == [("warning", "cluster east"), ("info", "cluster east")]
     safe = replace(HERE, defaults={"unclean.leader.election.enable": "false"}, default_min_in_sync=2)
     with_two = SOUND.with_reach("west", brokers=(1, 2)).with_topic("east", safe).asking(cut="predicted")
     assert [one for one in with_two.judge() if one.code == "unsafe-origin"] == []

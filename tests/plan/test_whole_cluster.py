@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Cluster, MoveRequest, Scope, Usage, Use, UserBindings, View
 from ha_core.plan.move.closure import closure
-from ha_core.plan.move.whole_cluster import led_there, parts
+from ha_core.plan.move.whole_cluster import identities_at, parts
 
 SINCE = "2026-11-01T00:00:00Z"
 REQUEST = MoveRequest(scope=Scope(topics=("-",)), origin="east", target="west", reason="leave")
@@ -31,13 +31,13 @@ def view(*bindings: UserBindings, default: bool = True) -> View:
 def test_parts_share_nothing_and_are_all_there_is(
     used: dict[str, tuple[set[str], set[str]]], unused: set[str], most: int
 ) -> None:
-    # Given users of a cluster, what they use, and topics that nobody is known to use
+    # Given users of a cluster, their usage, and topics without known users
     known = {user: usage(user, topics, groups) for user, (topics, groups) in used.items()}
     there = {name for topics, _ in used.values() for name in topics} | unused
-    # When it is cut into parts
+    # When it is split into parts
     found = list(parts(view(), known, REQUEST, there, most))
     moves = [closure(view(), known, REQUEST.changed(scope=scope, include_other_users=True)) for scope in found]
-    # Then no two move the same, nobody is left behind, and everything moves
+    # Then no two parts move one thing, and every user and topic moves
     keys = [key for one in moves for key in one.moves.reasons]
     assert len(keys) == len(set(keys))
     assert {key[6:] for key in keys if key.startswith("topic:")} == there
@@ -64,10 +64,10 @@ def test_finer_bindings_move_with_their_users() -> None:
         user="u", cluster="west", instances={"i": "east"}, topics={"t": "east", "w": "west"}, groups={"g": "east"}
     )
 
-    assert led_there(view(bound), {}, "east") == Scope(
+    assert identities_at(view(bound), {}, "east") == Scope(
         instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),)
     )
-    assert led_there(view(bound), {}, "west").users == ("u",)
+    assert identities_at(view(bound), {}, "west").users == ("u",)
 
 
 def test_super_users_are_left_where_they_are() -> None:
@@ -75,10 +75,10 @@ def test_super_users_are_left_where_they_are() -> None:
     state = view(UserBindings(user="root", cluster="east", groups={"g": "east"}))
     clusters = {**state.clusters, "east": state.clusters["east"].changed(super_users=("root",))}
 
-    assert led_there(replace(state, clusters=clusters), known, "east") == Scope(users=("u",))
+    assert identities_at(replace(state, clusters=clusters), known, "east") == Scope(users=("u",))
 
 
-def test_what_has_moved_is_no_part_any_more() -> None:
+def test_moved_users_and_topics_are_not_in_any_part() -> None:
     known = {"u": usage("u", {"a"}, set()), "v": usage("v", {"b"}, set())}
     moved = UserBindings(user="u", cluster="west")
 

@@ -1,4 +1,4 @@
-"""Users whose switch would take along what belongs to others are found by what they use."""
+"""Users whose switch would take along topics of many others are found by their usage."""
 
 from __future__ import annotations
 

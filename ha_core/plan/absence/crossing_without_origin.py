@@ -1,15 +1,15 @@
-"""The end of a crossing whose origin has died: the target is ordered from the cut on, without a word of the origin.
+"""Ends a crossing whose origin has died: the target becomes the writer from the cut on, without the origin.
 
-While a crossing is *open*, nothing was acknowledged at or above its cut that is not in the target, so the cut stands:
-the origin's extent keeps it as its end, and the target is the writer from there on. What the origin alone held lies
-below the cut, and is waited for, or skipped, as after any forced move. What its log holds above the cut is surplus,
-which is neither lost nor doubled when it comes back: the extent says so (`Extent.surplus`).
+While a crossing is *open*, the target has every acknowledged record at or above the cut. So the cut stands: the
+origin's extent ends there, and the target is the writer from there on. Records that only the origin held are below the
+cut; readers wait for them or skip them, as after any forced move. Records in the origin's log above the cut are
+surplus, neither lost nor doubled when the origin comes back (`Extent.surplus`).
 
-While it is only *proposed*, gateways that did not know the cut may have acknowledged what lies above it. Nothing is in
-the target then, so it is a forced cut like any other, above all that the origin can have given out.
+While it is only *proposed*, gateways without the cut may have acknowledged records above it. The target is empty then,
+so it gets a forced cut like any other, above every offset that the origin can have assigned.
 
-Both happen behind a fence that every gateway has drained: no answer of the origin is on its way any more, and whoever
-follows writes to the target alone.
+Both happen behind a fence that every gateway has drained: no answer of the origin is in flight any more, and later
+batches go to the target alone.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ha_core.plan.move.partitions import written_in
 
 
 def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
-    """The operation whose crossing out of the request's origin a forced move ends first, where that is all that is left
-    of the topic there. None: there is no such crossing, or single partitions are named, which do not end one."""
+    """The operation whose crossing a forced move ends first, if nothing else of the topic is left in the origin. None:
+    no such crossing, or the request names single partitions, which never end one."""
     if request.mode != "forced" or topic is None or topic.crossing is None or topic.name in request.scope.partitions:
         return None
     left = any(live(extents).cluster == request.origin for extents in topic.partitions.values())
@@ -56,10 +56,10 @@ def end_change(
 ) -> Documents:
     """The revision that ends the crossing of `topics` behind their fence.
 
-    :param ends: the target's, and what is known of the origin's.
-    :param producers: what is known of last sequences below cuts (`crossed_with`), asked at `read_ms`.
+    :param ends: the target's, and the last known ones of the origin.
+    :param producers: known last sequences below the cuts (`crossed_with`), read at `read_ms`.
     :param unread: what readers below the cuts do.
-    :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
+    :raises MoveDamagedError: there is no fence, ends were not read, or a map would be wrong.
     """
     require_state(operation, "fenced")
     request = operation.request
@@ -79,7 +79,7 @@ def end_change(
             else:
                 before = uncut(request, topic, partition)
                 at, known_end = forced_cut(live(before), found, fastest_per_s=request.max_rate_records_s)
-                # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
+                # Gateways acknowledge whatever the origin appended below the proposed cut, even in late answers.
                 after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":
                 after = skipping(after, request.origin)
@@ -88,13 +88,13 @@ def end_change(
 
 
 def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[ProducerFacts, ...] | None:
-    """Last sequences below a cut, told by the target alone: the one before the first that each producer wrote there.
-    None: its first batches are gone.
+    """Last sequences below a cut, derived from the target alone: one less than each producer's first sequence there.
+    None: the target's first batches are gone.
 
-    The target takes what the origin's log has from the cut on, in its order. Without this, a batch of which it has the
-    rest already would be out of order when it comes again.
+    The target has the origin's log from the cut on, in order. Without these sequences, a retry of a batch whose rest
+    the target already has would be out of order.
 
-    :param surplus: the headers of the target's batches from its base on.
+    :param surplus: headers of the target's batches from its base on.
     """
     if not surplus.whole:
         return None
@@ -106,9 +106,9 @@ def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[Prod
 
 
 def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
-    """Up to which client offset the origin is known to have given out; the cut at most."""
+    """Client offset up to which the origin is known to have assigned offsets; the cut at most."""
     assert origin.end is not None
     if found.target > target.base:
-        return origin.end  # what is in the target came to lie above the cut in the origin's log first
+        return origin.end  # a record in the target landed above the cut in the origin's log first
     committed = [found.known] if found.known is not None and found.known <= origin.end else []
     return min(origin.end, max([origin.start, *known_ends(origin, found), *committed]))

@@ -1,13 +1,13 @@
-"""What is lost with a cluster that never comes back, and the maps without it.
+"""Giving up a cluster that never comes back: the records lost with it, and the maps without it.
 
-Only an operator can say that a cluster is gone for good. It cannot be taken back: the maps then no longer know where
-its records were. So what it costs is counted before, as exactly as it is known.
+Only an operator can decide that a cluster is gone for good. There is no undo: the maps no longer know where its records
+were. So the loss is counted before, as exactly as it is known.
 
-Invariant: giving up takes closed extents of the named cluster out of the maps, names it in them (`Topic.given_up`, so
-that gateways abort transactions that were open there), and changes nothing else. The writer
-stays, no cut moves, no record of another cluster changes its place, a term that was used up stays used up, and so no
-client offset ever comes to mean a second record, not even when the cluster returns and is written again. Broken off
-after any topic and begun again, it comes to the same maps.
+Invariant: giving up removes closed extents of the named cluster from the maps, names it in them (`Topic.given_up`, so
+that gateways abort transactions that were open there), and changes nothing else. The writer stays, no cut moves, no
+record of another cluster changes its place, and used writer epochs stay used. So no client offset ever gets a second
+record, even if the cluster returns and is written again. Interrupted after any topic and repeated, it ends with the
+same maps.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ class Loss(NamedTuple):
     term: int
     start: int
     end: int
-    """True, or above anything that the cluster can have held: see `known_end`."""
+    """Exact, or above every offset that the cluster can have held: see `known_end`."""
     known_end: int | None
-    """The cluster was dead at the cut: up to here it was known to have given offsets out. None: `end` is true."""
+    """The cluster was dead at the cut, and is known to have assigned offsets up to here. None: `end` is exact."""
     skipped: bool
     """Readers skip it already."""
     next: int
-    """Where a reader of it goes on."""
+    """Offset at which its readers continue."""
 
     @property
     def known(self) -> int:
-        """Offsets that are known to be lost. Retention or compaction may have taken some of their records before."""
+        """Offsets known to be lost. Retention or compaction may have deleted some of their records before."""
         return (self.end if self.known_end is None else self.known_end) - self.start
 
     @property
     def most(self) -> int:
-        """Offsets that can be lost at most: what lies between `known_end` and the cut nobody has ever seen."""
+        """Upper bound of lost offsets, including those from `known_end` to the cut, which may never have existed."""
         return self.end - self.start
 
 
 class UnreadGroup(NamedTuple):
-    """A group that has not read all of what is given up. Offsets are client offsets."""
+    """A group that has not read all that is given up. Offsets are client offsets."""
 
     topic: str
     partition: int
     group: str
     cluster: str
-    """Whose coordinator holds the commit."""
+    """Cluster of the coordinator that holds the commit."""
     offset: int
-    """Committed."""
+    """The committed offset."""
     live: bool
     """The group has members."""
     next: int
-    """Where it goes on: `offset` itself, where that lies in another cluster."""
+    """Offset at which it continues: `offset` itself, if another cluster holds that."""
     known: int
-    """Offsets after its commit that are known to be lost."""
+    """Offsets from its commit on that are known to be lost."""
     most: int
     """See `Loss.most`."""
 
@@ -113,7 +113,7 @@ def still_written(topic: Topic, cluster: str, only: Collection[int] = ()) -> boo
 def unread(
     topic: Topic, cluster: str, commits: Mapping[int, Iterable[CommittedOffset]], only: Collection[int] = ()
 ) -> Iterator[UnreadGroup]:
-    """Groups that would have got something of what is given up, by partition and name.
+    """Groups that would have read a part of what is given up, by partition and name.
 
     :param commits: partition → committed offsets, of all clusters.
     :raises ValueError: as of `losses`.
@@ -126,7 +126,7 @@ def unread(
             most = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
             if most:
                 known = sum(max(0, loss.start + loss.known - max(loss.start, commit.offset)) for loss in here)
-                # A commit's fields are in the order of these.
+                # The fields of a commit come in this order.
                 yield UnreadGroup(topic.name, partition, *commit, _next(left[partition], commit.offset), known, most)
 
 

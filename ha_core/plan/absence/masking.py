@@ -1,4 +1,4 @@
-"""Who depends on a cluster: what stops when it is masked, by the state, by use, and by where topics are."""
+"""Effects of masking a cluster: topics, groups and users that stop, by the state, by usage, and by existing topics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ha_core.plan.routing.resolve import cluster_for_group, cluster_for_topic
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What a masked cluster takes with it. A topic has one writer, so what is written there is written nowhere else."""
+    """Topics, groups and users that stop with a masked cluster. A topic has one writer, so no other one takes over."""
 
     written: tuple[str, ...] = ()
-    """Topics that cannot be written, nor read from there on."""
+    """Topics that can be neither written nor read at their end."""
     older: tuple[str, ...] = ()
-    """Topics written elsewhere whose older records lie there: readers who are that far back wait."""
+    """Topics written elsewhere whose older records are there: readers of these records wait."""
     groups: tuple[str, ...] = ()
     """Groups that cannot join or commit."""
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """User → `topic NAME` and `group NAME` that stop for it; empty: it is bound there, and no use of it is known."""
+    """User → `topic NAME` and `group NAME` that stop for it; empty: bound there, without known usage."""
 
     @property
     def anything(self) -> bool:
@@ -43,7 +43,7 @@ def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
 
 
 def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:
-    """:param holders: topic → clusters in which it exists, as far as that is known."""
+    """:param holders: topic → clusters where it is known to exist."""
 
     def existing(topic: str) -> Collection[str]:
         return holders.get(topic, ())
@@ -80,7 +80,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
 def _stopped(view: View, used: Usage, cluster: str, existing: Callable[[str], Collection[str]]) -> Iterator[str]:
     for name, uses in used.topics.items():
         identities = [Identity(used.user, use.instance) for use in uses]
-        # Where it would be created does not count: it does not exist yet.
+        # The cluster where a missing topic would be created does not count.
         known = existing(name) or name in view.topics
         if known and any(cluster_for_topic(view, one, name, existing).cluster == cluster for one in identities):
             yield f"topic {name}"

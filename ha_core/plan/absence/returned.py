@@ -1,8 +1,8 @@
-"""What becomes of an extent whose cluster was dead at the cut, once that cluster answers again.
+"""Closes extents whose cluster was dead at the cut, once that cluster answers again.
 
-Its log says where it truly ends, and the extent is closed there. A log that ends below what was known, or goes on above
-the cut, concludes nothing: readers keep waiting, the extent is marked, and an operator decides. (Above a cut that lay
-ahead it is surplus, and nothing to tell.) Why: docs/design/client-offsets-and-extents.md.
+The extent is closed at the end of its log. If that is below the known end, or above the cut, nothing is concluded:
+readers keep waiting, the extent is marked, and an operator decides. (Above a cut that lay ahead the log is surplus,
+which is not reported.) Why: docs/design/client-offsets-and-extents.md.
 """
 
 from __future__ import annotations
@@ -23,42 +23,41 @@ class Return(NamedTuple):
     partition: int
     cluster: str
     known_end: int
-    """Exclusive: what it was known to hold when it died."""
+    """Exclusive end known when it died."""
     found_end: int
-    """Exclusive: what it holds now."""
+    """Exclusive end now."""
     cut: int
-    """Where its extent ends at most: what lies above has no place."""
+    """Upper bound of its extent: no client offset above it can belong to it."""
     outcome: Outcome
-    """`less`: than was known. `more`: than there is room for below the cut. Nobody has accepted that. `accepted`:
-    somebody has."""
+    """`less`: it ends below the known end. `more`: it ends above the cut. `accepted`: an operator accepts either."""
     skipped: bool
-    """Readers skip it, so nothing of it is served."""
+    """Readers skip it, so none of it is served."""
 
     @property
     def beyond(self) -> int:
-        """Records, at most, that it had taken after it was last seen: nobody knew of them, or had read them."""
+        """Upper bound of records appended after it was last seen: unknown until now, and never read."""
         return max(0, min(self.found_end, self.cut) - self.known_end)
 
     @property
     def above(self) -> int:
-        """Offsets above the cut, in no extent: nobody reads them, though producers may have been told of them."""
+        """Offsets above the cut, in no extent: never read, although they may have been acknowledged."""
         return max(0, self.found_end - self.cut)
 
     @property
     def missing(self) -> int:
-        """Offsets that it was known to hold and no longer has."""
+        """Known offsets that it no longer has."""
         return max(0, self.known_end - self.found_end)
 
 
 def gone_for_good(cluster: str) -> str:
-    """The way out where `cluster` never comes back: the end of a text about what waits for it."""
+    """The way out if `cluster` never comes back, as the end of a text."""
     return f"if it is gone for good: `switchyard origins give-up {cluster}`"
 
 
 def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]:
-    """What to do about each cluster whose extents in the map are not confirmed, for people.
+    """The way out, for people, for each cluster with unconfirmed extents in the map.
 
-    :param masked: clusters that are out of service: whether they are dead, nobody has asked.
+    :param masked: clusters out of service, which were not asked whether they are alive.
     """
     clusters = {extent.cluster for _, extent in topic.stays() if extent.known_end is not None}
     for cluster in sorted(clusters):
@@ -70,15 +69,15 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
 
 
 def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:
-    """(topic, partition, extent) whose end is only an upper bound."""
+    """(topic, partition, extent) of all extents whose end is only an upper bound."""
     for name, topic in sorted(view.topics.items()):
         yield from ((name, partition, extent) for partition, extent in topic.stays() if extent.known_end is not None)
 
 
 def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, accept_loss: bool = False) -> Return:
-    """What the log of the returned cluster says about `extent`.
+    """Compare `extent` with the log of its returned cluster.
 
-    :param log_end: as its cluster counts; None: the cluster answers, and does not have the topic.
+    :param log_end: physical; None: the cluster answers, and does not have the topic.
     """
     known = extent.known_end
     assert known is not None
@@ -102,6 +101,6 @@ def confirmed(extents: Sequence[Extent], found: Return) -> Extents:
 
 
 def read_again(topic: Topic, cluster: str) -> Topic:
-    """The topic with the extents of `cluster` that readers skipped served again."""
+    """The topic with skipped extents of `cluster` served again."""
     served = {partition: skipping(extents, cluster, False) for partition, extents in topic.partitions.items()}
     return topic.changed(partitions=served)

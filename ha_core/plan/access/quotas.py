@@ -1,4 +1,4 @@
-"""Which quota counts for a client: of those that fit the most specific one alone, as a broker decides it."""
+"""Picks a client's quota as brokers do: only the most specific one that matches applies."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LEVELS = (
     (None, _OWN),
     (None, DEFAULT),
 )
-"""Kafka's order (KIP-55): user and instance of each level."""
+"""User and instance of each level, in Kafka's order (KIP-55)."""
 
 
 class QuotaScope(NamedTuple):
-    """Whose use is counted together. A default counts for each user or instance by itself."""
+    """Clients whose use is counted together. A default quota counts each user or instance separately."""
 
     kind: QuotaKind
     user: str | None
@@ -36,18 +36,18 @@ class QuotaScope(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The same as one text, among gateways."""
+        """The scope as one text, which gateways exchange."""
         return json.dumps([self.kind.label, self.user, self.instance, self.topic], separators=(",", ":"))
 
 
 class AppliedQuota(NamedTuple):
     scope: QuotaScope
     bound: float
-    """Bytes a second, or percents of one thread's time."""
+    """Bytes per second, or percent of one thread's time."""
 
 
 class Quotas:
-    """All that are in force. Never changed."""
+    """All quotas in force; immutable."""
 
     def __init__(self, limits: Mapping[QuotaEntity, Limits]) -> None:
         self.limits = limits
@@ -60,7 +60,7 @@ class Quotas:
         return len(self.limits)
 
     def of(self, kind: QuotaKind, user: str, instance: str) -> AppliedQuota | None:
-        """What counts for what this instance of a user does, but in topics that have a quota of their own."""
+        """The quota of a user's instance, except in topics with a quota of their own."""
         for of_user, of_instance in _LEVELS:
             entity = QuotaEntity(
                 user if of_user is _OWN else DEFAULT if of_user is DEFAULT else None,
@@ -68,15 +68,15 @@ class Quotas:
             )
             bound = self.limits.get(entity, _NONE).get(kind)
             if bound is not None:
-                # A client makes up its id, of 32 kB if it likes, and a default has a scope for each. No quota is for
-                # a name that long: those that begin alike count together.
+                # Clients choose their ids, of up to 32 kB, and a default quota has a scope for each. No quota names
+                # one that long, so ids with the same beginning share a scope.
                 id_ = None if of_instance is None else instance[:MAX_NAME]
                 scope = QuotaScope(kind, None if of_user is None else user, id_)
                 return AppliedQuota(scope, bound)
         return None
 
     def of_topics(self, kind: QuotaKind, user: str) -> dict[str, AppliedQuota]:
-        """The topics in which what the user does counts for a quota of its own, and for no other."""
+        """Topics in which the user has a separate quota, which replaces all others there."""
         return {
             topic: AppliedQuota(QuotaScope(kind, user, None, topic), limits[kind])
             for topic, limits in self._topics.get(user, {}).items()

@@ -1,13 +1,13 @@
-"""Who may do what, by the rules: the semantics of Kafka's StandardAuthorizer.
+"""Authorization by access rules, with the semantics of Kafka's StandardAuthorizer.
 
-- A rule counts that names one of the principals of whoever asks, and his address or all.
-- It matches a name that it names literally, one that begins with its prefix, or all (`*`, literally).
-- One that denies wins over all that allow; what none allows is denied. Super users are asked nothing.
-- To be allowed to READ, WRITE, DELETE or ALTER is to be allowed to DESCRIBE; ALTER_CONFIGS allows DESCRIBE_CONFIGS.
-  Nothing follows from a denial: who may not READ may yet DESCRIBE.
+- A rule applies if it names one of the client's principals, and the client's address or all addresses.
+- It matches a literal name, names with its prefix, or every name (literal `*`).
+- A denial wins over all that allow; an operation that no rule allows is denied. Rules do not apply to super users.
+- READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS. Denials imply nothing: a user
+  without READ may still have DESCRIBE.
 
-Rules lie packed by principal, two words each and their names once: a million of them is usual. What is asked of a
-principal for the first time is compiled; what is asked of a name is kept with whoever asked.
+Rules are packed by principal, two words each, with names interned: a million is usual. The first request of a principal
+compiles its rules; decisions by name are cached per user and address.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _IMPLY_DESCRIBE = sum(
 )
 _IMPLIES_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
 _PROBE = "hardcode"
-"""The name by which Kafka finds out whether somebody may do something to whatever there is."""
+"""The name with which Kafka tests whether a user may do something to any resource of a type."""
 
 MAX_ASKING = 20_000
-"""Users and addresses of whom anything is kept."""
+"""Cached pairs of user and address."""
 
 _Masks = tuple[int, int]
 """(allowed, denied)"""
 PackedRule = tuple[str, str, int, str]
-"""Principal, name, `bits` of the rest, host. Of equal names, and numbers, there is one object."""
+"""Principal, name, `bits` of the rest, host. Equal names, and equal numbers, share one object."""
 _Packed = tuple[int | str, ...]
-"""Code and name in turn, of each rule of one principal. The code: host · 2^12, and `bits`."""
+"""Code and name of each rule of one principal, in turn. The code: host · 2^12, and `bits`."""
 _NOTHING: _Masks = (0, 0)
 
 
@@ -67,9 +67,9 @@ def packed(rule: AccessRule) -> PackedRule:
 
 
 class Verdicts:
-    """What one user may do who comes from one address.
+    """Rights of one user from one address.
 
-    :ivar everything: he is asked nothing.
+    :ivar everything: a super user.
     """
 
     __slots__ = ("_anything", "_asked", "_indexes", "_room", "everything")
@@ -86,7 +86,7 @@ class Verdicts:
         return bool(self.operations(resource, name) >> operation & 1)
 
     def operations(self, resource: int, name: str = CLUSTER_NAME) -> int:
-        """All that is allowed, as a bit field."""
+        """All allowed operations, as a bit field."""
         if self.everything:
             return EVERYTHING
         key = (resource, name)
@@ -111,7 +111,7 @@ class Verdicts:
         return 0 if denied & _OF_ALL else allowed & ~denied
 
     def allows_any(self, operation: int, resource: int) -> bool:
-        """Whether there may be a resource of the type of which it is allowed (`authorizeByResourceType`)."""
+        """Whether the operation is allowed for some possible resource of the type (`authorizeByResourceType`)."""
         key = (operation, resource)
         found = self._anything.get(key)
         if found is None:
@@ -119,21 +119,21 @@ class Verdicts:
         return found
 
     def _any(self, operation: int, resource: int) -> bool:
-        """Here nothing is implied: Kafka looks for rules of this operation, or of all."""
-        asked = 1 << operation | _OF_ALL
+        """No implied operations here: Kafka looks only for rules of this operation, or of ALL."""
+        wanted = 1 << operation | _OF_ALL
         kinds = [index.kinds[resource] for index in self._indexes if resource in index.kinds]
-        if any(kind.all[1] & asked for kind in kinds):
+        if any(kind.all[1] & wanted for kind in kinds):
             return False
-        if any(kind.all[0] & asked for kind in kinds):
+        if any(kind.all[0] & wanted for kind in kinds):
             return True
-        denied_names = {name for kind in kinds for name, (_, less) in kind.names.items() if less & asked}
-        denied_prefixes = {prefix for kind in kinds for prefix, (_, less) in kind.prefixes.items() if less & asked}
+        denied_names = {name for kind in kinds for name, (_, less) in kind.names.items() if less & wanted}
+        denied_prefixes = {prefix for kind in kinds for prefix, (_, less) in kind.prefixes.items() if less & wanted}
 
         def dominated(text: str) -> bool:
             return any(text[:length] in denied_prefixes for length in range(1, len(text) + 1))
 
         return any(
-            more & asked and not (literal and text in denied_names) and not (denied_prefixes and dominated(text))
+            more & wanted and not (literal and text in denied_names) and not (denied_prefixes and dominated(text))
             for kind in kinds
             for literal, rules in ((True, kind.names), (False, kind.prefixes))
             for text, (more, _) in rules.items()
@@ -150,7 +150,7 @@ class _TypeRules:
         self.names: dict[str, _Masks] = {}
         self.prefixes: dict[str, _Masks] = {}
         self.lengths: tuple[int, ...] = ()
-        """Of prefixes, in order."""
+        """Lengths of the prefixes, ascending."""
 
     def add(self, code: int, name: str) -> None:
         allows = code >> 10 & 3 == Permission.ALLOW
@@ -177,7 +177,7 @@ class _TypeRules:
 
 
 class _Index:
-    """The rules of one principal that hold for one address, or for all."""
+    """The rules of one principal for one address, or for all."""
 
     __slots__ = ("kinds",)
 
@@ -195,13 +195,13 @@ class _Index:
 
 
 class Rights:
-    """All users and rules at one time. It never changes: `changed` makes another one of it."""
+    """All users and rules at one time; immutable, `changed` makes a new one."""
 
     __slots__ = ("_codes", "_hosts", "_indexes", "_room", "_rules", "_users", "_verdicts")
 
     def __init__(self, users: Iterable[User] = (), rules: Iterable[AccessRule] = ()) -> None:
-        self._users = Layered({user.name: user for user in users if _says_something(user)})
-        """Of the others nothing need be known."""
+        self._users = Layered({user.name: user for user in users if _matters(user)})
+        """Only users with groups, and super users."""
         self._hosts: dict[str, int] = {ANY_HOST: 0}
         self._codes: dict[int, int] = {}
         self._indexes: dict[tuple[str, str], _Index] = {}
@@ -210,11 +210,11 @@ class Rights:
         self._rules = Layered(self._by_principal(map(packed, rules)))
 
     def __len__(self) -> int:
-        """How many rules there are."""
+        """Number of rules."""
         return sum(map(len, self._rules.values())) // 2
 
     def of(self, user: str, host: str) -> Verdicts:
-        """:param host: the address that he comes from, as `model.access.address` writes it."""
+        """:param host: the client's address, as `model.access.address` writes it."""
         key = (user, host)
         found = self._verdicts.get(key)
         if found is None:
@@ -228,11 +228,11 @@ class Rights:
         return known is not None and known.super_user
 
     def names(self, user: str) -> bool:
-        """Whether something is said of this user."""
+        """Whether the user is registered or has a rule."""
         return user in self._users or f"User:{user}" in self._rules
 
     def rules(self, principal: str | None = None) -> Iterator[AccessRule]:
-        """Those of one principal, or all; what is said twice, once."""
+        """Rules of one principal, or all; duplicates once."""
         hosts = {number: host for host, number in self._hosts.items()}
         for name in self._rules if principal is None else [principal] if principal in self._rules else ():
             for code, resource in dict.fromkeys(_pairs(self._rules[name])):
@@ -247,7 +247,7 @@ class Rights:
                 )
 
     def about(self, user: str, host: str, resource: ResourceType, name: str) -> Iterator[AccessRule]:
-        """The rules that count for this user from this address and match the name: for who wants to know why."""
+        """The rules that apply to this user from this address and match the name, to explain a decision."""
         for principal in self._principals(user):
             for rule in self.rules(principal):
                 prefixed = rule.pattern is PatternType.PREFIXED
@@ -262,17 +262,17 @@ class Rights:
         removed: Iterable[AccessRule] = (),
         packed_rules: Iterable[PackedRule] = (),
     ) -> Rights:
-        """The same after changes: what they do not touch is shared.
+        """A copy with these changes, which shares everything else.
 
-        :param users: by name; None: he is no more.
-        :param removed: first; what is said twice stays, if it is removed once.
-        :param packed_rules: are added, too.
+        :param users: by name; None: removed.
+        :param removed: applied first; a duplicate rule that is removed once stays.
+        :param packed_rules: also added.
         """
         new = Rights()
         new._users = self._users
         if users:
             new._users = new._users.changed(
-                {name: user if user and _says_something(user) else None for name, user in users.items()}
+                {name: user if user and _matters(user) else None for name, user in users.items()}
             )
         new._hosts, new._codes = dict(self._hosts), dict(self._codes)
         fewer = new._by_principal(map(packed, removed))
@@ -315,7 +315,7 @@ class Rights:
         return Verdicts(indexes, self._room)
 
     def _principals(self, user: str) -> Iterable[str]:
-        """As whom the user may be named in rules, each once."""
+        """The user's principals in rules, each once."""
         known = self._users.get(user)
         groups = () if known is None else sorted(known.groups)
         return dict.fromkeys((f"User:{user}", ANYBODY, *(f"Group:{group}" for group in groups)))
@@ -330,12 +330,12 @@ class Rights:
         return found
 
 
-def _says_something(user: User) -> bool:
+def _matters(user: User) -> bool:
     return bool(user.groups) or user.super_user
 
 
 def _without(rules: _Packed, fewer: _Packed) -> _Packed:
-    """Each of `fewer` takes away one that is equal, if there is one."""
+    """`rules` without one equal rule for each of `fewer`, if there is one."""
     if not fewer:
         return rules
     gone = Counter(_pairs(fewer))

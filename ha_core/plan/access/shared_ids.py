@@ -1,6 +1,6 @@
-"""Client ids that clients in several places use at once: a binding of an instance moves all of them, or none.
+"""Client ids in use at several addresses at once: a binding of an instance moves all its clients, or none.
 
-Places are addresses, so two clients on one machine, or behind one NAT, count as one.
+Clients on one machine, or behind one NAT, share an address and count as one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 IDLE_MS = 15_000
-"""A connection that is idle this long is not in use: consumers poll, and members of groups send heartbeats."""
+"""A connection idle this long is not in use: consumers poll, and group members send heartbeats."""
 
 
 class SharedId(NamedTuple):
@@ -19,12 +19,12 @@ class SharedId(NamedTuple):
 
 
 def in_use(row: Mapping[str, Any]) -> bool:
-    """Whether a connection is in use: clients keep connections to brokers that they have left."""
+    """Whether a connection is in use: clients also keep connections to brokers that they have left."""
     return bool(row["in_flight"] > 0 or row["idle_ms"] < IDLE_MS)
 
 
 def shared_ids(connections: Iterable[Mapping[str, Any]]) -> Iterator[SharedId]:
-    """:param connections: of clients, only those in use: a client that has moved leaves idle ones behind."""
+    """:param connections: only those in use, since a client that has moved leaves idle ones behind."""
     places: dict[tuple[str, str], set[str]] = {}
     for row in connections:
         if row["user"] and row["client_id"]:

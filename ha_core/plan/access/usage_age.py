@@ -1,7 +1,7 @@
-"""Which uses count, and which are too old to: one request of last year says nothing about who uses a topic now.
+"""Splits usage into uses that count and dormant ones: a single request of last year is no sign of a current user.
 
-Live clients are seen again every few hours (`ha_core.model.usage`). What is declared always counts, and so does what
-was noted before times were kept: unknown is not old.
+Gateways record live clients again every few hours (`ha_core.model.usage`). Declared uses always count, and so do uses
+recorded without a time: unknown is not old.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ COUNTS_DAYS = 100
 """A job that runs once a quarter is live."""
 MAX_COUNTS_DAYS = 365
 KEPT_DAYS = 400
-"""A job that runs once a year is told, and does not count."""
+"""A job that runs once a year is reported as dormant, and does not count."""
 
 
 class Split(NamedTuple):
-    """Usage by user: what counts, and what does not."""
+    """Usage by user: uses that count, and dormant ones."""
 
     counts: dict[str, Usage]
     dormant: dict[str, Usage]
@@ -29,7 +29,7 @@ class Split(NamedTuple):
 
 def split(usage: Mapping[str, Usage], now: str, days: int = COUNTS_DAYS) -> Split:
     """:param now: UTC, ISO 8601.
-    :param days: for how many a use counts behind the last time that it was seen.
+    :param days: days that a use counts after it was last seen.
     """
     at, most = datetime.fromisoformat(now), timedelta(days=days)
 
@@ -53,7 +53,7 @@ def split(usage: Mapping[str, Usage], now: str, days: int = COUNTS_DAYS) -> Spli
 
 
 class Churn(NamedTuple):
-    """Client ids of a user that are made anew at each start: `family` is what they have in common."""
+    """A user's client ids that change at each start: `family` is their common pattern."""
 
     user: str
     thing: str
@@ -62,7 +62,7 @@ class Churn(NamedTuple):
 
 
 def churning(usage: Mapping[str, Usage], now: str) -> Iterator[Churn]:
-    """By topic and group. A pool of clients with numbered ids is none: its members are seen again."""
+    """Churn by topic and group. A pool of clients with numbered ids is not churn: its members are seen again."""
     at = datetime.fromisoformat(now)
     for user, one in usage.items():
         for kind, table in (("topic", one.topics), ("group", one.groups)):
@@ -71,7 +71,7 @@ def churning(usage: Mapping[str, Usage], now: str) -> Iterator[Churn]:
 
 
 def by_instance(usage: Mapping[str, Usage], bindings: Mapping[str, UserBindings]) -> dict[str, Usage]:
-    """`usage` with the instances of client ids, by the forms of their users, in place of the client ids."""
+    """`usage` with client ids replaced by their instances, by the forms of their users."""
 
     def named(table: Mapping[str, tuple[Use, ...]], bound: UserBindings) -> dict[str, tuple[Use, ...]]:
         return {

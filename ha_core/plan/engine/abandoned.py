@@ -1,10 +1,10 @@
-"""Operations that nobody works on any more: how long that may last before whoever lives goes on with them.
+"""Orphans: how long an operation may be without an executor before orphan recovery continues it.
 
-An executor holds its operation while it works (`holder`, ephemeral), so the end of its session tells that it has died.
-What clients wait for must not wait for anybody: a fence, a cut that was proposed and not opened, the way back of both.
-Nor must mirrors that it has taken from the job, for they grow old.
-An operation that is about to begin or between two tasks stands in nobody's way, however long; whether it is continued
-is for those who began it, or for an operator to say.
+An executor holds its operation while it works (`holder`, ephemeral), so the end of its session shows its death.
+Clients wait for a fence, for a cut that was proposed and not opened, and for the undoing of both, so these are
+continued at once. Mirrors that the operation has taken from the job are continued soon, because their copies lag.
+An operation that is about to begin, or between two tasks, blocks no client; its executor or an operator decides
+whether it continues.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ha_core.model import Operation, SingleOperation, SwitchOperation, Topic
 from ha_core.plan.engine.revision import FINAL
 
 AT_ONCE_S = 0.5
-"""Longer than between taking an operation over and holding it."""
+"""Longer than from taking an operation over to holding it."""
 SOON_S = 5.0
-"""Nobody waits but the next operation, for locks."""
+"""For operations that only others' locks wait for."""
 NEXT_TASK_S = 60.0
-"""Until the next task of a run begins, after which nobody waits but for locks."""
+"""Time for the next task of a run to begin; only others' locks wait for it."""
 
 
 def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | None:
-    """How long the operation may be without an executor before it is resumed; None: as long as it likes.
+    """Seconds that the operation may be without an executor before it is resumed; None: unlimited.
 
-    :param topics: its topics, where it is `crossing`; others are not looked at.
+    :param topics: its topics, needed only if it is `crossing`.
     """
     if isinstance(operation, SingleOperation) or operation.state in FINAL:
         return SOON_S
@@ -34,7 +34,7 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
     if operation.state == "cut":
         return NEXT_TASK_S if operation.driver == "run" else AT_ONCE_S
     if operation.state == "running" and isinstance(operation, SwitchOperation) and operation.evidence.mirrored:
-        return SOON_S  # nobody copies what it holds
+        return SOON_S  # no copier copies the mirrors that it holds
     if operation.state == "crossing":
         crossings = [topic.crossing for topic in topics.values() if topic.crossing is not None]
         if any(one.operation == operation.id and one.state == "proposed" for one in crossings):

@@ -1,4 +1,4 @@
-"""What every revision of a move is made of: what was asked for, what is written, what keeps it from being written."""
+"""Parts shared by all revisions of moves: documents to write, required states, cuts, and the error that stops them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FINAL = frozenset({"succeeded", "undone", "failed"})
 
 
 class Documents(NamedTuple):
-    """What one revision writes. Every put and delete is of a document that the operation `writes`."""
+    """Documents of one revision. The operation's `writes` lists every put and delete."""
 
     puts: tuple[Document, ...]
     deletes: tuple[tuple[type[Document], str], ...] = ()
 
 
 class MoveDamagedError(ValueError):
-    """The state is not what the operation left: publishing now could break the invariant, so nothing is published."""
+    """The state is not what the operation left: publishing could break the invariant, so nothing is published."""
 
 
 def entering(operation: AnyOperation, state: OperationState) -> AnyOperation:
-    """The operation in another state. :raises MoveDamagedError: no way leads there from where it is."""
+    """The operation in another state. :raises MoveDamagedError: its state has no such successor."""
     if state != operation.state and state not in operation.SUCCESSORS.get(operation.state, ()):
         raise MoveDamagedError(f"{_words(operation)}: it cannot become {state}")
     return operation.changed(state=state)
@@ -44,19 +44,19 @@ def _words(operation: Operation) -> str:
 
 
 def fenced(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> list[Topic | Group]:
-    """What of all that moves a fence of the operation stands on, of either kind."""
-    found = [*map(topics.get, operation.moves.topics), *map(groups.get, operation.moves.groups)]
-    return [one for one in found if one is not None and one.fenced_by == operation.id]
+    """The topics and groups that the operation has fenced, by either kind of fence."""
+    moved = [*map(topics.get, operation.moves.topics), *map(groups.get, operation.moves.groups)]
+    return [document for document in moved if document is not None and document.fenced_by == operation.id]
 
 
 def require_free(operation: MoveOperation, what: str, document: Topic | Group | None) -> None:
-    """:raises MoveDamagedError: a fence of another operation stands on it."""
+    """:raises MoveDamagedError: another operation has fenced it."""
     if document is not None and document.fenced_by not in {None, operation.id}:
         raise MoveDamagedError(f"{what} is fenced by operation {document.fenced_by}: resume or undo that one first")
 
 
 def require_fenced(operation: MoveOperation, what: str, document: Fenced | None) -> Fenced:
-    """:raises MoveDamagedError: the operation's fence does not stand on it. One for transactions does not count."""
+    """:raises MoveDamagedError: the operation has not fenced it; a transaction fence does not count."""
     if document is None or document.fence is None or document.fence.operation != operation.id:
         raise MoveDamagedError(f"the fence of operation {operation.id} on {what} does not stand any more")
     return document
@@ -65,13 +65,13 @@ def require_fenced(operation: MoveOperation, what: str, document: Fenced | None)
 def all_partitions(topic: Topic, ends: Ends) -> list[int]:
     """The partitions of a topic whose ends were read.
 
-    :raises MoveDamagedError: some of its map are missing, or they have gaps.
+    :raises MoveDamagedError: partitions of its map are missing, or their numbers have gaps.
     """
     found = sorted(partition for name, partition in ends if name == topic.name)
     if not found or set(topic.partitions) - set(found) or found != list(range(len(found))):
         raise MoveDamagedError(
             f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
-            "a cut without all of them would leave the others behind"
+            "a cut has to include all of them"
         )
     return found
 
@@ -81,7 +81,7 @@ def cut_at(
 ) -> Extents:
     """`before` with a cut at client offset `at`; the target's log ends at `base`.
 
-    :param known_end: of a forced cut, see `Extent.known_end`.
+    :param known_end: forced cuts only, see `Extent.known_end`.
     :raises MoveDamagedError: the partition is not written in the origin, or the map would be wrong.
     """
     if live(before).cluster != request.origin:

@@ -1,4 +1,4 @@
-"""What was learnt of clusters before a move, as frozen values: the planners judge these, and never ask themselves."""
+"""Facts read from clusters before a move, as frozen values: planners judge these, and do no I/O."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class ClusterFacts:
     name: str
     reachable: bool
     error: str = ""
-    """Why it is not usable, in words; empty when it is."""
+    """Why it is not usable, in words; empty: it is."""
     refused: bool = False
-    """It answered, but does not take the service account or lacks a right: not the same as dead."""
+    """It answered, but refuses the service account or one of its rights; it is not dead."""
     answers: bool = False
-    """Something of it is alive where it is not reachable, as with one broker of three: not the same as dead either."""
+    """It is not reachable, but a part of it is alive, such as one broker of three; it is not dead."""
     brokers: tuple[int, ...] = ()
     """Ids of the live brokers."""
     describe_producers: bool = True
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
-    """What its brokers go by where a topic is silent, of the settings that matter; empty: not known."""
+    """Brokers' defaults of relevant topic settings; empty: not known."""
     limits: Mapping[str, str] = field(default_factory=dict)
     """Values of the settings in `plan/facts/limits`; empty: not known."""
 
 
 class Replicas(NamedTuple):
-    """Of one partition, as its cluster tells them."""
+    """Replicas of one partition, as its cluster reports them."""
 
     in_sync: int
     assigned: int
@@ -44,50 +44,50 @@ class Replicas(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One that has written to a partition and has not ended there."""
+    """A transaction that has written to a partition and has not ended there."""
 
     partition: int
     offset: int
-    """The first that it wrote there."""
+    """Its first offset there."""
     age_s: float
-    """Since it last wrote there, by the clock of its producer."""
+    """Time since its last write there, by its producer's clock."""
     transactional_id: str = ""
     """Empty: no coordinator knows it."""
     hanging: bool = False
-    """No coordinator knows of it any more, and it is too old to be on its way: it never ends by itself (KIP-664)."""
+    """No coordinator knows it any more, and it is too old to be in flight: it never ends by itself (KIP-664)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic in one cluster. Offsets are that cluster's own; partitions that could not be asked are missing."""
+    """One topic in one cluster. Offsets are that cluster's own; partitions that did not answer are missing."""
 
     exists: bool
     partitions: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
-    """Only what is set for the topic itself."""
+    """Only the topic's own settings."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """What its brokers go by where it is silent, of the settings that matter."""
+    """Brokers' defaults of relevant settings that the topic does not set."""
     starts: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
-    """Log ends: everything that was appended counts."""
+    """Log ends, including records above the high watermark."""
     replication: int = 0
     transactional: bool = False
     """Its leaders remember transactional producers."""
     transactional_ids: tuple[str, ...] = ()
-    """Of the transactional producers that its leaders remember, as far as coordinators tell them."""
+    """Ids of these producers, as far as coordinators report them."""
     open_transactions: tuple[OpenTransaction, ...] = ()
     producers: int = 0
-    """Producers that its leaders remember, counted in each partition."""
+    """Producers that its leaders remember, summed over partitions."""
     replicas: Mapping[int, Replicas] = field(default_factory=dict)
     default_min_in_sync: int = 1
-    """What its brokers demand where the topic is silent (`min.insync.replicas`)."""
+    """Brokers' default of `min.insync.replicas`."""
     age_s: float | None = None
-    """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
+    """None: read just now. Else the cluster does not answer, and these facts were recorded so long ago."""
     fastest: float | None = None
-    """As of `KnownTopic`."""
+    """See `KnownTopic`."""
     leaderless: Mapping[int, int | None] = field(default_factory=dict)
-    """Partitions that no live broker can lead without data loss → last known log end; None: unknown. Only filled if the
-    cluster answers."""
+    """Partitions that no live broker can lead without data loss → last known log end; None: unknown. Filled only if
+    the cluster answers."""
     leaderless_age_s: float | None = None
     """Age of these log ends."""
 
@@ -97,18 +97,18 @@ class TopicFacts:
 
     @property
     def own_min_in_sync(self) -> int | None:
-        """As it is set for the topic itself."""
+        """The topic's own setting."""
         value = self.config.get("min.insync.replicas", "")
         return int(value) if value.isdecimal() else None
 
     @property
     def min_in_sync(self) -> int:
-        """How many replicas have to be in sync for a record with acks=all to be taken."""
+        """Replicas that have to be in sync for produce with acks=all."""
         return self.default_min_in_sync if self.own_min_in_sync is None else self.own_min_in_sync
 
 
 def is_live(state: str, members: Collection[str] = ()) -> bool:
-    """Whether a group has members, is getting some, or may have: a state that nobody has told says nothing."""
+    """Whether a group has members, is getting some, or may have some: an unknown state counts as live."""
     return bool(members) or state not in {"Empty", "Dead"}
 
 
@@ -123,7 +123,7 @@ class GroupFacts:
     offsets: Mapping[Partition, int] = field(default_factory=dict)
     """Committed offsets, which are client offsets."""
     age_s: float | None = None
-    """As of `TopicFacts`. Members of what was last seen are not known."""
+    """See `TopicFacts`. Recorded facts have no members."""
 
     @property
     def live(self) -> bool:
@@ -138,7 +138,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a pre-flight looks at. What was not, or could not be, asked is missing."""
+    """All facts of a pre-flight. Those that were not, or could not be, read are missing."""
 
     clusters: dict[str, ClusterFacts] = field(default_factory=dict)
     topics: dict[tuple[str, str], TopicFacts] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Facts:
     """By (cluster, group)."""
 
     def also(self, more: Facts) -> Facts:
-        """These, and `more`, which count where both know something."""
+        """Both facts; `more` wins."""
         return Facts(self.clusters | more.clusters, self.topics | more.topics, self.groups | more.groups)
 
     def topic(self, cluster: str, topic: str) -> TopicFacts | None:
@@ -159,9 +159,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ProducerFacts:
-    """What a partition's leader remembers of one producer (DESCRIBE_PRODUCERS). Ids are that cluster's own.
+    """A producer in the memory of a partition's leader (DESCRIBE_PRODUCERS). Ids are that cluster's own.
 
-    The last two are known where the leader was asked, and not where only the sequence is.
+    The last two fields are -1 unless the leader itself was asked.
     """
 
     producer_id: int
@@ -184,12 +184,12 @@ class ProducerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """What the headers of an origin's batches at and above a cut say. Ids are the origin's own."""
+    """Producers in the headers of an origin's batches at and above a cut. Ids are the origin's own."""
 
     first: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id → (epoch, first sequence) of its first batch there, that through which the cut runs included."""
+    """Producer id → (epoch, first sequence) of its first batch there, including a batch that contains the cut."""
     whole: bool = True
-    """False: offsets are missing, by compaction or deletion. Whose first record was among them is not known."""
+    """False: offsets are missing by compaction or deletion, so a producer's first record may be among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,84 +198,84 @@ class PartitionEnds:
 
     target: int
     origin: int | None = None
-    """None: the origin cannot be asked."""
+    """None: the origin does not answer."""
     _: KW_ONLY
     seen: int | None = None
-    """Log end of the origin when it was last looked at."""
+    """Log end of the origin when it was last read."""
     seen_age_s: float | None = 0.0
-    """None: nobody can say how long ago that was."""
+    """Age of `seen`; None: not known."""
     known: int | None = None
     """Highest *client* offset that groups have committed, here or in another cluster."""
     origin_start: int = 0
-    """Where the origin's log starts, now or when it was last looked at: what lies below was deleted."""
+    """Log start of the origin, now or when it was last read."""
     deleted_below: int = 0
-    """*Client* offset below which clients were told that all is deleted (`DeletedRecords`)."""
+    """*Client* offset below which a deletion was confirmed to clients (`DeletedRecords`)."""
     target_start: int = 0
-    """Log start of the target. A copy has deleted the records that were copied to it below this."""
+    """Log start of the target. A copy has deleted copied records below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLag:
-    """How far the copy of a partition was behind its source when its copier reported last."""
+    """Lag of a partition's copy in its copier's last report."""
 
     state: Literal["copying", "waiting", "stopped"]
-    """`waiting`: it is taken over again in a moment. `stopped`: somebody has to look."""
+    """`waiting`: a takeover follows in a moment. `stopped`: an operator has to act."""
     records: int | None
-    """Of what the source had acknowledged then; None: not known."""
+    """Acknowledged in the source then, and missing in the copy; None: not known."""
     ms: int | None
-    """How long ago the oldest of them was written; None: not known."""
+    """Age of the oldest of them; None: not known."""
     age_s: float
-    """How long ago the source said its end, as far as the report knows."""
+    """Time since the source reported its end, as far as the report knows."""
     reason: str = ""
     """Why it is not copying."""
     reached: int | None = None
-    """The first offset of the source that was not in it; None: not known."""
+    """The first source offset that was not in the copy; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFacts:
-    """How far a copy was when it was taken over. Offsets are those of its two clusters."""
+    """State of a copy at its takeover. Offsets are those of its two clusters."""
 
     mirrored: int
-    """The first offset of the source that is not in it."""
+    """The first source offset that is not in the copy."""
     runs: tuple[Run, ...] = ()
     producers: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id in the source → (epoch, last sequence), of what is in the copy; those that wrote last come last."""
+    """Producer id in the source → (epoch, last sequence) in the copy; the last writers come last."""
     whole: bool = False
-    """The runs are all that the mirror ever had. Else what lies below the first one is left to the source."""
+    """The runs are all that the mirror ever had. Else the source keeps what is below the first one."""
 
 
 Ends = Mapping[Partition, PartitionEnds]
 Producers = Mapping[Partition, Sequence[ProducerFacts] | None]
-"""None, or missing: nobody can say."""
+"""None, or missing: not known."""
 
 
 class TopicSetting(NamedTuple):
-    """One setting of a topic, as the brokers that have it go by it."""
+    """The effective value of one topic setting in its brokers."""
 
     value: str | None
-    """None: they keep it secret."""
+    """None: brokers do not reveal it."""
     own: bool
     """Set for the topic itself; else a default."""
     default: str | None = None
-    """Where it is the topic's own: what its brokers would go by without. None: not known."""
+    """If it is the topic's own: the brokers' default. None: not known."""
 
     @property
     def beneath(self) -> str | None:
-        """What the brokers go by where the topic is silent; None: not known."""
+        """The brokers' default; None: not known."""
         return self.default if self.own else self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a cluster says to a topic that is to be created there. Nothing was created."""
+    """Result of validating a topic's creation in a cluster. Nothing was created."""
 
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Settings that it does not know, with their values: the topic is created without."""
+    """Settings that it does not know, with their values: the topic is created without them."""
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Setting → its value, and why that is refused."""
     why: str = ""
-    """Why the topic is refused, whatever its settings; empty: it is not."""
+    """Why the topic is refused with any settings; empty: it is not."""
 
 
 class TopicAcl(NamedTuple):
@@ -283,7 +283,7 @@ class TopicAcl(NamedTuple):
 
     pattern: Literal["literal", "prefixed"]
     name: str
-    """Of a topic, `*` for all, or what names begin with."""
+    """Name of a topic, `*` for all, or a prefix."""
     principal: str
     host: str
     operation: int

@@ -1,7 +1,7 @@
-"""How far behind groups are, in client offsets, over all the clusters that hold the records of a partition.
+"""Lag of groups in client offsets, over all clusters that hold records of a partition.
 
-A coordinator that is away has not forgotten anything, so nobody may read here that a group has committed nothing: what
-was last seen of it is shown instead, with its age.
+A coordinator that does not answer still has its commits, so its groups are never shown as without commits: the last
+recorded ones are shown instead, with their age.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ha_core.plan.routing.resolve import at_home
 
 
 class LogRange(NamedTuple):
-    """A partition's log in one cluster, in that cluster's own offsets: what readers can be given."""
+    """The readable range of a partition's log in one cluster, in that cluster's own offsets."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ Logs = Mapping[str, Mapping[str, Mapping[int, LogRange | None]]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Client offsets."""
+    """Lag of a group on one partition. Offsets are client offsets."""
 
     topic: str
     partition: int
@@ -37,11 +37,11 @@ class PartitionLag:
     end: int | None
     lag_records: int | None
     next: str
-    """Cluster of the record to be read next."""
+    """Cluster of the next record to read."""
     coordinator: str
     """Cluster that holds the commit."""
     age_s: float | None = None
-    """As of `GroupFacts`."""
+    """See `GroupFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class GroupLag:
     """Cluster → the group's state there."""
     partitions: tuple[PartitionLag, ...]
     left_over: tuple[str, ...] = ()
-    """Clusters that still hold commits of it from before it moved away; nobody reads them."""
+    """Clusters that still hold commits from before it moved away, which no client uses."""
     unasked: Mapping[str, str] = field(default_factory=dict)
-    """Cluster → why it could not be asked, and whether anything is known of the group there."""
+    """Cluster → why it did not answer, and whether facts of the group are recorded there."""
 
     @property
     def lag_records(self) -> int | None:
@@ -62,7 +62,7 @@ class GroupLag:
 
     @property
     def age_s(self) -> float | None:
-        """The age of the oldest commit that was not said just now."""
+        """Age of the oldest recorded commit; None: all were read just now."""
         return max((one.age_s for one in self.partitions if one.age_s is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
@@ -76,18 +76,18 @@ class TopicRow:
     topic: str
     partitions: int
     written_in: tuple[str, ...]
-    """For a topic that was never moved: where it exists."""
+    """Clusters of its writers; for a topic that was never moved, those where it exists."""
     older_in: tuple[str, ...]
-    """Other clusters whose records of it readers are still led to."""
+    """Other clusters that still serve records of it to readers."""
     moved: bool
     records: int | None
-    """Offsets that readers can be given; None: a cluster that would know does not answer."""
+    """Readable offsets; None: a cluster that holds some does not answer."""
     groups: int
-    """That have committed offsets of it."""
+    """Groups that have committed offsets of it."""
     lag_records: int | None
-    """The lag of the group that is furthest behind; None if that of any group is not known."""
+    """The highest lag of a group; None if that of any group is not known."""
     furthest: str
-    """That group."""
+    """The group with that lag."""
 
 
 def group_lag(
@@ -100,9 +100,9 @@ def group_lag(
 ) -> GroupLag | None:
     """The lag of a group; None: no cluster knows it.
 
-    :param homes: as of `group_homes`.
-    :param seen: cluster → group.
-    :param unasked: cluster → why its coordinators could not be asked.
+    :param homes: see `group_homes`.
+    :param seen: cluster → group → its facts.
+    :param unasked: cluster → why its coordinators did not answer.
     """
     states: dict[str, str] = {}
     rows: list[PartitionLag] = []
@@ -158,13 +158,13 @@ def by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int | None]]:
 
 
 def total(counts: Iterable[int | None]) -> int | None:
-    """Their sum; None where one is not known."""
+    """The sum; None if a count is not known."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
 
 
 def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -> GroupPosition:
-    """:param home: where a topic without a map is, as far as that can be said without knowing who asks."""
+    """:param home: assumed cluster of a topic without a map, since the reader's bindings are not known."""
     topic, number = key
     if (document := view.mapped(topic)) is not None:
         extents = document.extents(number)
@@ -178,30 +178,30 @@ def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -
         there = logs[cluster].get(topic)
         return LogRange(0, 0) if there is None else there.get(number)
 
-    return behind(extents, committed, held)
+    return group_position(extents, committed, held)
 
 
 class GroupPosition(NamedTuple):
-    """Client offsets."""
+    """Position of a group in a partition, in client offsets."""
 
     end: int | None
-    """Where the records end; None: the cluster that would know does not answer."""
+    """End of the records; None: the cluster that holds it does not answer."""
     lag_records: int | None
-    """Offsets from the committed one to the end, without what no cluster holds. None: as above."""
+    """Offsets from the committed one to the end, without holes. None: a cluster with some of them does not answer."""
     next: str
-    """The cluster that holds the record to be read next, or gets it where there is none yet."""
+    """The cluster that holds the next record to read, or will get it."""
 
 
-def behind(extents: Sequence[Extent], committed: int, log: Callable[[str], LogRange | None]) -> GroupPosition:
-    """Where a group that has committed `committed` goes on, and how much there is to read.
+def group_position(extents: Sequence[Extent], committed: int, log: Callable[[str], LogRange | None]) -> GroupPosition:
+    """Where a group with commit `committed` continues, and its lag.
 
-    :param extents: of one partition; the last one is open.
-    :param log: cluster → the partition there; None: it does not answer.
+    :param extents: all of one partition; the last one is open.
+    :param log: cluster → the partition's log there; None: it does not answer.
     """
     end: int | None = None
     lag: int | None = 0
     following = ""
-    full = True  # Of what lies before: while a cut lies ahead, the records end in the extent before the last.
+    full = True  # the extent before ends at its cut; while a cut lies ahead, records end in the last but one extent
     for extent in extents:
         if extent.ignored:
             continue

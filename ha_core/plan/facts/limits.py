@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 class BrokerLimit(NamedTuple):
     """:ivar upper: whether a lower value allows less.
-    :ivar otherwise: what happens to clients that need more than the target allows.
+    :ivar otherwise: effect on clients that need more than the target allows.
     """
 
     upper: bool

@@ -1,14 +1,14 @@
-"""What the settings of a topic have to be in another cluster, for it to be there what it is here. No effects.
+"""Settings that a topic needs in another cluster to behave there as it does here. No effects.
 
-Where a topic is silent its brokers' defaults rule, and two clusters differ in them. So settings are compared as brokers
-go by them, whether they were set for the topic or not: where a default of the other cluster does not do, the topic gets
-a value of its own there. A topic keeps its contract that way, however often it moves: what it takes, how long it keeps
-it, and how safely.
+Brokers' defaults apply to settings that a topic does not set, and two clusters differ in their defaults. So effective
+values are compared, whether they are the topic's own or not: if a default of the other cluster does not fit, the topic
+gets its own value there. So a topic keeps its contract in every move: the records that it accepts, how long it keeps
+them, and how safely.
 
-A copy obeys fewer rules than its source while it is one, because it takes what its source *holds*, not what its source
-would take today: a lower limit, another compression or a cleanup policy that was set later refuses nothing that lies in
-the source already. A switch that makes the copy the writer gives it all rules of its source (`as_writer`). What names
-brokers, or trades records for uptime, is the target's own affair as long as the topic is a copy.
+A copy has looser settings than its source, because it has to accept the records that its source *holds*, not those that
+its source would accept today: a lower limit, another compression or a cleanup policy that was set later does not affect
+records that are already in the source. A switch that makes the copy the writer gives it all settings of its source
+(`as_writer`). Settings that name brokers, or trade records for uptime, are the target's own while the topic is a copy.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.
 NEVER_CARRIED = ("*.replication.throttled.replicas",)
 """They name brokers by id."""
 NOT_CARRIED = (UNCLEAN,)
-"""To a copy. One that loses records by an unclean election is stopped, and has to be made again."""
+"""Not carried to a copy. A copy that loses records by an unclean election stops, and has to be made again."""
 OUTDATED = frozenset({"message.format.version", "message.downconversion.enable"})
-"""Newer brokers do not know them, and miss nothing without."""
+"""Newer brokers do not know them, and do not need them."""
 TOGETHER = frozenset({POLICY, RETENTION_MS, RETENTION_BYTES})
-"""Of one topic these change in one request or not at all: a policy without its retention would delete records."""
+"""A topic's changes of these go in one request or not at all: a policy without its retention would delete records."""
 _FOREVER = str((1 << 63) - 1)
 _LARGEST = str((1 << 31) - 1)
 _TIMES: Mapping[str, str] = {STAMPS: "CreateTime", DIFFERENCE: _FOREVER, BEFORE: _FOREVER, AFTER: _FOREVER}
-"""A LogAppendTime would stamp records anew, and a bound of the brokers' own (an hour ahead, from Kafka 4.0 on) would
-refuse what the source has taken. No operator can leave these alone: the copy would have other records."""
+"""LogAppendTime would give records new timestamps, and a default bound of the brokers (an hour ahead, from Kafka 4.0
+on) would refuse records that the source has. Operators cannot exclude these: the copy would have other records."""
 _TAKES_ALL: Mapping[str, str] = {"max.message.bytes": _LARGEST, "compression.type": "producer", UNCLEAN: "false"}
 OF_A_COPY: Mapping[str, str] = {**_TIMES, **_TAKES_ALL}
-"""As long as a topic is a copy, as far as its brokers know these."""
+"""Settings of a copy, as far as its brokers know them."""
 _KEEPS_ALL: Mapping[str, str] = {POLICY: "delete", RETENTION_MS: "-1", RETENTION_BYTES: "-1"}
 
 Settings = Mapping[str, TopicSetting]
 
 
 class Matter(NamedTuple):
-    """A setting that changes what clients can write, what they read, or how safe it is.
+    """A setting that changes which records clients can write or read, or how safe these are.
 
-    :ivar does: whether the second value does where the first one is asked for, with so many replicas.
-    :ivar otherwise: what happens where it does not.
+    :ivar does: whether the second value is good enough in place of the first, with so many replicas.
+    :ivar otherwise: effect if it is not.
     :ivar loses: whether producers or readers would lose records by the second value.
     """
 
@@ -70,7 +70,7 @@ def _same_policy(wanted: str, there: str, _replicas: int) -> bool:
 
 
 def _safe_enough(wanted: str, there: str, replicas: int) -> bool:
-    """More replicas in sync than asked for do no harm."""
+    """More in-sync replicas than required do no harm."""
     if wanted.isdecimal() and there.isdecimal():
         return int(there) >= min(int(wanted), replicas)
     return wanted == there
@@ -110,11 +110,10 @@ _OF_COMPACTION = frozenset({"delete.retention.ms", "min.compaction.lag.ms", "max
 
 @dataclass(frozen=True, slots=True)
 class SettingsDue:
-    """:ivar changes: setting → its value; None: to be taken away.
+    """:ivar changes: setting → its value; None: to be removed.
     :ivar unknown: settings of the source that the target's brokers do not know.
-    :ivar explicit: those of the changes for which the source has no value of its own, with what the target's brokers
-        go by; "": nobody knows.
-    :ivar instead: those that a copy can do without, where the target refuses them: with the changes in their place.
+    :ivar explicit: changes for which the source has no value of its own → default of the target's brokers; "": unknown.
+    :ivar instead: changes that a copy can do without if the target refuses them → the changes in their place.
     """
 
     changes: Mapping[str, str | None]
@@ -142,25 +141,25 @@ class Differing:
 
 def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, TopicSetting]:
     """:param own: set for the topic itself.
-    :param defaults: what its brokers go by where it is silent.
+    :param defaults: of its brokers.
     """
-    silent = {key: TopicSetting(value, own=False) for key, value in defaults.items()}
-    return silent | {key: TopicSetting(value, own=True, default=defaults.get(key)) for key, value in own.items()}
+    inherited = {key: TopicSetting(value, own=False) for key, value in defaults.items()}
+    return inherited | {key: TopicSetting(value, own=True, default=defaults.get(key)) for key, value in own.items()}
 
 
 def mattering(defaults: Mapping[str, str]) -> dict[str, str]:
-    """What is worth keeping of a cluster's defaults."""
+    """The defaults that are worth recording."""
     return {key: value for key, value in defaults.items() if key in MATTERS}
 
 
 def to_create(
     source: Settings, defaults: Mapping[str, str], replication: int, excluded: Collection[str] = ()
 ) -> SettingsDue:
-    """What a topic that is missing in the target has to be created with, to be what the source's is. What the target
-    does not know of it, the target says (`kafka/creation`).
+    """Settings with which to create a topic in the target so that it behaves as in the source. The target itself
+    reports those that it does not know (`kafka/creation`).
 
-    :param defaults: what the target's brokers go by where a topic is silent, as far as is known; empty: nothing is.
-    :param replication: of the topic in the target: no more replicas can be in sync.
+    :param defaults: known defaults of the target's brokers; empty: unknown.
+    :param replication: replicas of the topic in the target, the most that can be in sync.
     :param excluded: patterns of settings that are left alone.
     """
     there = {key: TopicSetting(value, own=False) for key, value in defaults.items()} or None
@@ -168,7 +167,7 @@ def to_create(
 
 
 def as_writer(source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()) -> SettingsDue:
-    """What makes the target's topic what the source's is, for those who write to it. Parameters as of `to_create`."""
+    """Changes after which producers find the source's settings in the target. Parameters as in `to_create`."""
     return _due(source, target, replication, (*NEVER_CARRIED, *excluded))
 
 
@@ -180,10 +179,10 @@ def as_copy(
     *,
     keyless: bool = False,
 ) -> SettingsDue:
-    """What makes the target's topic a copy of the source's.
+    """Changes that the target's topic needs as a copy of the source's.
 
-    :param keyless: the source may hold records without a key although it is compacted: they were there before. A
-        compacted topic would refuse them, so the copy compacts nothing yet, and keeps all.
+    :param keyless: the source is compacted but may hold older records without a key. A compacted copy would refuse
+        them, so it is not compacted yet, and keeps everything.
     """
     ours = {key: value for key, value in _loosened(source, keyless).items() if key in target}
     ours = {key: value for key, value in ours.items() if key in _TIMES or not named(key, excluded)}
@@ -196,7 +195,7 @@ def as_copy(
 
 
 def _loosened(source: Settings, keyless: bool) -> dict[str, str]:
-    """Segments of the copy begin and end elsewhere, so a bound of bytes may take from it what the source keeps: it gets
+    """The copy has other segment boundaries, so a bound of bytes might delete records that the source keeps: it gets
     one segment more."""
     if keyless and compacts(source):
         return {**OF_A_COPY, **_KEEPS_ALL}
@@ -211,14 +210,14 @@ def compacts(settings: Settings) -> bool:
 
 
 def keeps_all(settings: Settings) -> bool:
-    """Whether a copy is as `keyless` has made it."""
+    """Whether a copy has the settings of `keyless`."""
     return all(key in settings and settings[key].value == value for key, value in _KEEPS_ALL.items())
 
 
 def differing(
     source: Settings, target: Settings, replication: int, excluded: Collection[str] = ()
 ) -> Iterator[Differing]:
-    """Settings that matter and do not do in the target, as brokers on both sides go by them."""
+    """Relevant settings whose effective value in the target is not good enough."""
     for key, (value, _, _) in sorted(_translated(source, target).items()):
         there = target[key].value if key in target else None
         if value is None or there is None or not _counts(key, source) or named(key, excluded):
@@ -234,7 +233,7 @@ def named(key: str, patterns: Collection[str]) -> bool:
 def _due(
     source: Settings, target: Settings | None, replication: int, excluded: Collection[str], *, complete: bool = True
 ) -> SettingsDue:
-    """:param complete: the target's settings are all that its brokers know."""
+    """:param complete: `target` has all settings that its brokers know."""
     changes: dict[str, str | None] = {}
     explicit: dict[str, str] = {}
     unknown: list[str] = []
@@ -254,8 +253,8 @@ def _due(
             elif not _does(key, value, there.value, replication):
                 changes[key], explicit[key] = wanted, there.beneath or ""
     for key, one in sorted((target or {}).items()):
-        # Without a value of its own the copy would get the brokers' default of in-sync replicas, which may be more
-        # than it has replicas.
+        # Without its own value the copy would get the brokers' default of in-sync replicas, which may exceed its
+        # number of replicas.
         here = source.get(key)
         goes = here is None or not (here.own or (_counts(key, source) and here.value is not None))
         if one.own and goes and key != MIN_IN_SYNC and not named(key, excluded):
@@ -271,7 +270,7 @@ def _does(key: str, wanted: str, there: str | None, replication: int) -> bool:
 
 
 def _counts(key: str, source: Settings) -> bool:
-    """Whether the setting matters for a topic that is cleaned up as the source is."""
+    """Whether the setting matters with the source's cleanup policy."""
     policies = _policies((POLICY in source and source[POLICY].value) or "delete")
     if key in _OF_DELETION:
         return "delete" in policies
@@ -279,8 +278,8 @@ def _counts(key: str, source: Settings) -> bool:
 
 
 def _translated(source: Settings, target: Settings | None) -> dict[str, TopicSetting]:
-    """The source's bounds of times by the names that the target's brokers know. One bound for both directions became
-    two with Kafka 3.6, which go by the one where they have no value; Kafka 4.0 dropped it."""
+    """The source's timestamp bounds under the names that the target's brokers know. Kafka 3.6 split one bound for both
+    directions into two, which default to it; Kafka 4.0 dropped it."""
     found = dict(source)
     if target is None:
         return found

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 Level = Literal["error", "warning", "info"]
 Cause = Literal["asked", "busy", "away"]
-"""Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
+"""Cause of an error: the request has to change, another operation has to end, or a cluster has to come back."""
 Code = Literal[
     # clusters and what is known of them
     "groups-of-nobody", "internal-topic", "default-stays",
@@ -42,19 +42,19 @@ Code = Literal[
     "old-gateways", "migrating", "less-safe", "compacted-above-cut", "no-predicted-cut", "cut-below-end",
     "idle-partitions", "takes-barrier", "too-large",
 ]  # fmt: skip
-"""What the verdict says, for programs: its text is for people alone."""
+"""Identifies the finding for programs; the text is for people only."""
 Unit = Literal[
     "", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses", "topics", "settings"
 ]
-"""Of the number of a verdict; empty: it has none."""
+"""Unit of a verdict's number; empty: it has none."""
 _MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`error` refuses the move. `about` is the thing, `text` what is the matter, `remedy` what to do.
+    """`error` refuses the move. `about` is the thing, `text` the finding, `remedy` the way out.
 
-    `number` is how much of it there is, in `unit`: programs compare it, where `text` says it in words.
+    `number` is its size in `unit`, for programs; `text` has it in words.
     """
 
     level: Level
@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def amount(self) -> str:
-        """The number with its unit; empty: it has none."""
+        """The number with its unit; empty: none."""
         return "" if self.number is None else f"{self.number:,} {self.unit}"
 
     @property
@@ -88,18 +88,17 @@ def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def refused(verdicts: Iterable[Verdict]) -> bool:
-    """Whether one of them is an error."""
+    """Whether there is an error."""
     return any(verdict.level == "error" for verdict in verdicts)
 
 
 def stands(verdicts: Iterable[Verdict]) -> bool:
-    """Whether one of them refuses the same again, however often it is tried: neither another operation nor a cluster is
-    what is waited for."""
+    """Whether a retry would be refused again: an error waits for neither another operation nor a cluster."""
     return any(verdict.level == "error" and verdict.cause == "asked" for verdict in verdicts)
 
 
 def listed(items: Iterable[str]) -> str:
-    """The first few of `items`, and how many more there are."""
+    """The first few of `items`, and the number of the rest."""
     names = list(items)
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
@@ -111,7 +110,7 @@ def amount(count: int, thing: str, one: str = "", many: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in the largest unit that it fills twice."""
+    """A duration in the largest unit that fits twice."""
     for unit, length_s in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:,.0f} {unit}"

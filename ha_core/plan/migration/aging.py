@@ -1,20 +1,20 @@
-"""When an old extent may go: nothing of it can still be read, and nobody needs it.
+"""Aging: an old extent may be dropped once none of it can be read and no group needs it.
 
-What the rules are given is chosen here as well (`candidates`, `log_of`, `comparable`, `counts`), so that a command that
-asks brokers and a job over recorded rows come to the same verdict.
-Where that is in doubt the extent stays. It may be dropped when no rule speaks against it:
+The inputs of the rules are chosen here as well (`candidates`, `log_of`, `comparable`, `counts`), so that a command that
+queries brokers and a job over recorded rows reach the same verdict.
+In doubt the extent stays. It may be dropped if no rule blocks it:
 
-1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
-2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it. If it never
-   comes back, an operator gives it up (`ha_core.plan.absence.given_up`). *masked*: nobody asked it, because
-   operators have taken it out of service: the way out is to unmask it, and never to give it up.
+1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. Its records are not known.
+2. *unasked*: its cluster, or one that coordinates groups, did not answer, and no facts of it are recorded. If it never
+   comes back, an operator gives it up (`ha_core.plan.absence.given_up`). *masked*: it was not queried, because
+   operators have taken it out of service: the way out is to unmask it, never to give it up.
 3. *held*: its log still has records below its end.
-4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
-   wrong address, so an operator has to say that it is accepted.
-5. *written*: its log grows behind what the map knows of it: somebody writes there past the gateways.
+4. *lost*: its log ends below the extent's end, or the topic is missing, so records are missing. The reason may be a
+   wrong address, so an operator has to accept it.
+5. *written*: its log grows above the extent: a producer writes there past the gateways.
 6. *lagging* and *dead*: a group has committed an offset below the extent's end. A group with members will get there;
-   one without never will, and waits for somebody to reset or delete it. Of an `ignored` extent nobody waits for
-   anything, so groups do not count there. Of a cluster that cannot be asked its groups count as they were last seen.
+   one without never will, and has to be reset or deleted. No group reads an `ignored` extent, so groups do not count
+   there. For a cluster that does not answer, the last recorded commits count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ha_core.plan.facts.verdict import listed
 from ha_core.plan.routing.resolve import at_home
 
 RESTLESS_MS = 3_600_000
-"""A log that was appended to this recently may be again."""
+"""A log with a write this recent may grow again."""
 
 Reason = Literal["unconfirmed", "unasked", "masked", "held", "lost", "written", "lagging", "dead"]
 
@@ -43,22 +43,22 @@ class LogFacts:
     end: int
     """Log end, exclusive."""
     earlier_end: int | None = None
-    """The same at an earlier look; None: there was none."""
+    """Log end at an earlier reading; None: there was none."""
     last_write_ms: int | None = None
-    """When an idempotent producer last appended (milliseconds since 1970); None: not known."""
+    """Last append of an idempotent producer (milliseconds since 1970); None: not known."""
     config: Mapping[str, str] = field(default_factory=dict)
-    """What is set for the topic itself."""
+    """The topic's own settings."""
     exists: bool = True
 
 
 GONE = LogFacts(0, 0, exists=False)
-"""The cluster answers, and does not have the topic, or no longer."""
+"""The cluster answers, and does not have the topic."""
 
 
 def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:
-    """(cluster, topic) → when its last crossing out of that cluster ended, in milliseconds since 1970.
+    """(cluster, topic) → end of its last crossing out of that cluster, in milliseconds since 1970.
 
-    :param operations: the newest first.
+    :param operations: newest first.
     """
     found: dict[tuple[str, str], int] = {}
     for operation in operations:
@@ -77,16 +77,16 @@ def locked_topics(locks: Iterable[Lock]) -> dict[str, str]:
 
 
 def worked_on(topic: Topic, locked: Mapping[str, str]) -> str | None:
-    """The operation that works on the topic, whose map is about to change; None: there is none.
+    """The operation that works on the topic and may change its map; None: there is none.
 
-    :param locked: as of `locked_topics`. A fence or a crossing may stand without a lock.
+    :param locked: see `locked_topics`. A fence or a crossing may exist without a lock.
     """
     crossing = topic.crossing
     return locked.get(topic.name) or topic.fenced_by or (None if crossing is None else crossing.operation)
 
 
 def candidates(topics: Iterable[Topic], locked: Mapping[str, str]) -> tuple[dict[str, Topic], dict[str, str]]:
-    """Those of `topics` that have a map and may be judged now, by name; and of the others what has to end before."""
+    """Topics with a map that may be judged now, by name; and for the others with a map, what has to end before."""
     free: dict[str, Topic] = {}
     put_off: dict[str, str] = {}
     for topic in topics:
@@ -98,20 +98,20 @@ def candidates(topics: Iterable[Topic], locked: Mapping[str, str]) -> tuple[dict
 
 
 def passed(extents: Sequence[Extent], cluster: str, log_end: int) -> int | None:
-    """Where the partition's last extent in `cluster` ends there, if the log goes on above it.
+    """Physical end of the partition's last extent in `cluster`, if the log has grown above it.
 
-    None: it does not, or the cluster is the writer, whose log has to grow.
+    None: it has not, or the cluster is the writer, whose log has to grow.
     """
     end = next((one.physical_end for one in reversed(extents) if one.cluster == cluster), None)
     return end if end is not None and log_end > end else None
 
 
 def comparable(looks: Iterable[tuple[int, int]], now_ms: int, crossed_ms: int) -> int | None:
-    """The earlier log end that growth counts from: of the newest look that is as old as a log has to rest, else of the
-    oldest. None: there is none.
+    """The earlier log end to measure growth from: the newest one that is at least `RESTLESS_MS` old, else the oldest.
+    None: there is none.
 
-    Until a crossing out of the cluster has ended the gateways themselves wrote there above the cut: what was seen
-    before is no sign of somebody past them.
+    Until a crossing out of the cluster has ended, gateways themselves write there above the cut, so earlier growth is
+    no sign of producers that bypass them.
 
     :param looks: (milliseconds since 1970, log end then).
     """
@@ -130,13 +130,13 @@ def log_of(
     now_ms: int,
     crossed_ms: int,
 ) -> LogFacts | None:
-    """What is known of a partition's log in one cluster; None: nothing is.
+    """Facts of a partition's log in one cluster; None: none are known.
 
-    :param partitions: how many the topic has there; 0: it is not there. None: the cluster does not say.
-    :param ends: its start and end. None: its leader does not say, or not who writes to what lies above the map.
-    :param looks: as of `comparable`.
-    :param last_write_ms: as the leader says it; 0: it does not know.
-    :param crossed_ms: when the last crossing out of the cluster ended (`crossed`); 0: there was none.
+    :param partitions: partitions of the topic there; 0: no topic. None: the cluster does not answer.
+    :param ends: start and end of the log. None: its leader reports neither, or not the producers above the map's end.
+    :param looks: see `comparable`.
+    :param last_write_ms: as the leader reports it; 0: it does not know.
+    :param crossed_ms: end of the last crossing out of the cluster (`crossed`); 0: there was none.
     """
     if partitions is not None and partition >= partitions:
         return GONE
@@ -147,20 +147,20 @@ def log_of(
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset, which is a client offset, of one partition."""
+    """A group's commit of one partition; the offset is a client offset."""
 
     group: str
     cluster: str
-    """Whose coordinator holds it."""
+    """Cluster of the coordinator that holds it."""
     offset: int
     live: bool
     """The group has members, or may have: see `is_live`."""
 
 
 def counts(commit: CommittedOffset, homes: Mapping[str, Collection[str]]) -> bool:
-    """Whether somebody may go on from it: a group that has moved leaves its old offsets where it was.
+    """Whether members may continue from it: a group that has moved leaves its old commits in the origin.
 
-    :param homes: as of `group_homes`.
+    :param homes: see `group_homes`.
     """
     return commit.live or at_home(homes, commit.group, commit.cluster)
 
@@ -183,15 +183,15 @@ def blocks(
     masked: Mapping[str, str] | None = None,
     last_seen: Collection[str] = (),
 ) -> tuple[Block, ...]:
-    """What speaks against dropping `extent`, a closed one of the partition's `extents`; nothing: it is aged.
+    """Reasons not to drop `extent`, a closed one of the partition's `extents`; empty: it is aged.
 
     :param log: its partition in `extent.cluster`; None: that cluster did not answer.
-    :param commits: of the same partition, in all clusters.
-    :param unasked: clusters of whose groups nothing is known.
-    :param accept_loss: the operator does without what was lost.
-    :param masked: cluster → why it was taken out of service; nobody asks these.
-    :param last_seen: clusters that could not be asked, and whose commits are those of the last look.
-    :raises ValueError: the extent is open, so it is written.
+    :param commits: of this partition, in all clusters.
+    :param unasked: clusters whose groups are not known.
+    :param accept_loss: the operator accepts that records are lost.
+    :param masked: cluster → why it is masked; these are not queried.
+    :param last_seen: clusters that did not answer, whose commits are the last recorded ones.
+    :raises ValueError: the extent is open: it is the writer's.
     """
     if extent.end is None:
         raise ValueError(f"the extent of {extent.cluster} is open: it is the writer's and never ages")
@@ -203,8 +203,8 @@ def blocks(
     if log is None:
         found.append(_silent(extent.cluster, masked))
     else:
-        said = _log_blocks(extents, extent, log, now_ms)
-        found += [one for one in said if not (accept_loss and one.reason == "lost")]
+        of_log = _log_blocks(extents, extent, log, now_ms)
+        found += [block for block in of_log if not (accept_loss and block.reason == "lost")]
     if not extent.ignored:
         found += [_silent(name, masked, f"nothing is known of the groups of {name}: ") for name in sorted(unasked)]
         away = {name: _silent(name, masked).text for name in last_seen}
@@ -229,11 +229,11 @@ def drop(extents: Sequence[Extent], starts: Collection[int]) -> tuple[Extent, ..
 
 
 def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups: Collection[str] = ()) -> str:
-    """Why the topic in `cluster` may not be deleted; empty: it is what an aged migration has left behind.
+    """Why the topic in `cluster` may not be deleted; empty: it may, as a leftover of an aged migration.
 
-    :param topic: the map as it is once aged extents are dropped.
+    :param topic: its map once aged extents are dropped.
     :param logs: every partition of the topic in that cluster.
-    :param groups: those that have committed offsets of it there.
+    :param groups: groups that have committed offsets of it there.
     """
     if topic.writer == cluster:
         return f"{cluster} is its writer"
@@ -245,9 +245,9 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
         if log.start < log.end:
             return f"partition {partition} holds offsets {log.start} to {log.end} that are in no map"
     if all(log.end == 0 for log in logs.values()):
-        return "it was never used, so it is not what was left behind: it may be the beginning of another move"
+        return "it was never used, so it is no leftover: it may be the beginning of another move"
     if groups:
-        # A coordinator forgets the offsets of a topic that is deleted beside it, and takes no further ones.
+        # A coordinator drops the commits of a topic that its cluster deletes, and refuses further ones.
         names = listed(f"group {group}" for group in sorted(groups))
         return f"{names} commits offsets of it there, and would lose them: switch it to another cluster, or delete it"
     return ""
@@ -264,10 +264,10 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
     end = extent.physical_end
     assert end is not None
     if not log.exists:
-        yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
+        yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or give --accept-loss")
     elif log.end < end and extent.known_end is None:
         ends = f"its log in {extent.cluster} ends at {log.end}, below {end}"
-        yield Block("lost", f"{ends}, so records were lost there: restore them, or say --accept-loss")
+        yield Block("lost", f"{ends}, so records were lost there: restore them, or give --accept-loss")
     first, last = extent.clip(log.start), extent.clip(log.end)
     if first < last:
         yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
@@ -276,13 +276,15 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
         if grown or recent:
-            text = f"somebody writes to {extent.cluster} past the gateways: it goes on from {mapped_end} to {log.end}"
+            text = (
+                f"a producer writes to {extent.cluster} past the gateways: its log went from {mapped_end} to {log.end}"
+            )
             yield Block("written", text)
 
 
 def _retention(config: Mapping[str, str]) -> str:
     if "delete" not in config.get("cleanup.policy", "delete"):
-        return "a compacted log keeps the newest record of each key for ever, so it does not age by itself"
+        return "a compacted log keeps the newest record of each key, so it does not age by itself"
     time = config.get("retention.ms")
     if time == "-1" and config.get("retention.bytes", "-1") == "-1":
         return "its retention is unlimited, so it ages only when that is changed"
@@ -292,9 +294,9 @@ def _retention(config: Mapping[str, str]) -> str:
 def _group_blocks(
     extent: Extent, end: int, commits: Iterable[CommittedOffset], away: bool, last_seen: Mapping[str, str]
 ) -> Iterator[Block]:
-    """Who has not read all of it. Of a cluster that is away nobody can, and nobody is told to do without it.
+    """Groups that have not read all of it. If its cluster does not answer none can, and no way out skips its records.
 
-    :param last_seen: cluster → how to learn more of its groups.
+    :param last_seen: cluster → way to learn more about its groups.
     """
     most = "" if extent.known_end is None else "at most "
     for commit in sorted(commits):

@@ -1,22 +1,22 @@
-"""A crossing: what each revision of a migration without a fence writes, and how to go on after an interruption.
+"""A crossing: the revisions of a migration without a fence, and how to resume it after an interruption.
 
-The cut `c` of each partition lies ahead of the origin's log end; the log runs into it by itself
+The cut `c` of each partition lies ahead of the origin's log end; the log reaches it by itself
 (docs/design/crossing.md).
-The invariant, at every point, however often it is interrupted:
+The invariant, at every point, after any number of interruptions:
 
-1. No record that a gateway acknowledged at or above c lies in the origin only. Who does not know c acknowledges what
-   the origin takes, so a crossing is `open`ed only when every live gateway follows `proposed`, has nothing in flight
-   from before, and the origin's end, read after that, is still below c in every partition. Else a higher cut is
-   proposed: what lies between the two was not acknowledged, and never written elsewhere.
-2. The target is written only from `open` on. So before it nothing can be lost by a way back; after it, a crossing is
-   made `proposed` again, every gateway is waited for, and the map is withdrawn only where the target's end is still
-   its base. If it is not, the crossing is opened again: since it was open first, nobody has acknowledged anything at
-   or above c that is not in the target.
-3. A crossing ends only when every partition of the topic has reached its cut, or behind a fence, where a cut that was
-   not reached is lowered to the origin's end: nothing was given out there, and the target is still at its base.
+1. No record that a gateway acknowledged at or above c is in the origin only. A gateway without c acknowledges whatever
+   the origin appends. So a crossing is `open`ed only when every live gateway applies `proposed`, has no request in
+   flight from before, and the origin's end, read after that, is still below c in every partition. Else a higher cut
+   is proposed: records between the two were not acknowledged, and never written elsewhere.
+2. The target is written only from `open` on. So undoing before it loses nothing. After it, a crossing is made
+   `proposed` again, every gateway is waited for, and the map is withdrawn only if the target's end is still its base.
+   If it is not, the crossing is opened again: since it was first open, gateways have acknowledged no record at or
+   above c that is not in the target.
+3. A crossing ends only when every partition of the topic has reached its cut, or behind a fence. There a cut that was
+   not reached is lowered to the origin's end: no offset was assigned above it, and the target is still at its base.
 
-The topics of an operation are independent of each other: each revision moves some of them one stage on, and whoever
-finds the operation interrupted sees from the documents alone where each one stands.
+The topics of an operation are independent: each revision takes some of them one stage further, and the documents alone
+show the stage of each one to an executor that resumes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ha_core.plan.move.identity_maps import require_unused
 from ha_core.plan.move.partitions import cuts_of, extents_of, holes_of, moving, writer_after
 
 Maps = dict[str, dict[int, Extents]]
-"""Topic → its map once it has crossed over."""
+"""Topic → its map after the crossing."""
 
 
 def propose_change(
@@ -57,9 +57,9 @@ def propose_change(
 ) -> Documents:
     """Propose cuts for `topics`, or higher ones.
 
-    :param ends: of all partitions; a new map takes the target's as its base.
-    :param cuts: client offsets. May lack partitions whose cut stays.
-    :raises MoveDamagedError: a cut is not above the end, or below the one before; the new copy is not empty.
+    :param ends: of all partitions; the target's become the bases of a new map.
+    :param cuts: client offsets; partitions whose cut stays may be missing.
+    :raises MoveDamagedError: a cut is not above the end, or below the previous one; the new copy is not empty.
     """
     request = operation.request
     require_state(operation, "planned", "running", "crossing")
@@ -89,20 +89,20 @@ def open_change(
     ends: Ends,
     counts: Mapping[str, int],
 ) -> Documents:
-    """Let `topics` cross over. `ends` and `counts`, the origin's partitions, were read after every live gateway
-    followed the proposed cuts.
+    """Open the crossings of `topics`. `ends` and `counts`, the origin's partitions, were read after every live gateway
+    applied the proposed cuts.
 
-    :raises MoveDamagedError: a cut was passed, partitions were added, or somebody wrote to the target.
+    :raises MoveDamagedError: a log passed its cut, partitions were added, or the target was written to.
     """
     require_state(operation, "crossing")
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed")
-        # Before every gateway served the cuts, clients were led to whatever the topic has got: it has to come along.
+        # Until every gateway served the cuts, clients were routed to added partitions too, so these have to move.
         if new := added(operation.request, topic, counts):
             raise MoveDamagedError(
-                f"topic {name} has got partitions {list(new)} since its cuts were proposed, which have none. "
-                "Go back, and migrate it again"
+                f"topic {name} has got partitions {list(new)} since its cuts were proposed, which have no cut. "
+                "Roll it back, and migrate it again"
             )
         if beyond := passed(topic, ends):
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
@@ -120,11 +120,11 @@ def settle_change(
     producers: Producers,
     read_ms: int | None = None,
 ) -> Documents:
-    """The end of the crossing of `topics`, all of whose partitions have reached their cuts.
+    """End the crossings of `topics`, whose partitions have all reached their cuts.
 
-    :param ends: the origin's high watermarks: what could be lost again has not reached a cut.
-    :param counts: topic → how many partitions the origin has; those without a cut stay its own.
-    :param producers: last sequences below the cuts, where they are known, asked at `read_ms`.
+    :param ends: the origin's high watermarks: records above them could still be lost, and do not count.
+    :param counts: topic → partitions of the origin; those without a cut stay its own.
+    :param producers: known last sequences below the cuts, read at `read_ms`.
     :raises MoveDamagedError: a partition has not reached its cut, or is missing.
     """
     require_state(operation, "crossing")
@@ -140,7 +140,7 @@ def settle_change(
 
 
 def retreat_change(operation: MigrateOperation, view: View) -> Documents:
-    """Make what is open `proposed` again, and mark the operation as being undone. May be repeated.
+    """Make open crossings `proposed` again, and mark the operation as being undone. May be repeated.
 
     :raises MoveDamagedError: a topic has crossed over already.
     """
@@ -155,21 +155,21 @@ def retreat_change(operation: MigrateOperation, view: View) -> Documents:
 
 
 def reopen_change(operation: MigrateOperation, view: View) -> Documents:
-    """Give up the way back: what was open is open again. Needs no look at ends, see the invariant."""
+    """Stop undoing: open the retreated crossings again. By the invariant this needs no log ends."""
     puts = [
         _in_state(at_stage(operation, view, name, "proposed"), "open")
         for name in operation.evidence.retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
-    # Cuts that were withdrawn are proposed anew, by the steps from the beginning on.
+    # Withdrawn cuts are proposed again by the steps from the beginning.
     withdrawn = all(one == "before" for one in stages(operation, view.topics).values())
     return Documents((*puts, entering(operation.noting(retreated=()), "running" if withdrawn else "crossing")))
 
 
 def withdraw_change(operation: MigrateOperation, view: View, ends: Ends) -> Documents:
-    """Take the proposed cuts back: the maps end in the origin again. May be repeated.
+    """Withdraw the proposed cuts: the maps end in the origin again. May be repeated.
 
-    :param ends: the target's, read after every live gateway followed `proposed`, of topics that were open.
+    :param ends: the target's for topics that were open, read after every live gateway applied `proposed`.
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
     puts: list[Document] = []
@@ -187,9 +187,9 @@ def withdraw_change(operation: MigrateOperation, view: View, ends: Ends) -> Docu
 def hold_change(
     operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage, dead: str | None = None
 ) -> Documents:
-    """Fence `topics`, which stand where it is `wanted`, to end their crossing. May be repeated.
+    """Fence `topics`, which are at a `wanted` stage, to end their crossing. May be repeated.
 
-    :param dead: the origin, where it is taken for dead.
+    :param dead: the origin, if it is taken for dead.
     """
     require_state(operation, "crossing", "fenced")
     fence = Fence(operation=operation.id, taken_for_dead=dead)
@@ -198,7 +198,7 @@ def hold_change(
 
 
 def lift_change(operation: MigrateOperation, view: View) -> Documents:
-    """Lift the fences: the crossing goes on as before. May be repeated."""
+    """Lift the fences, so the crossing continues. May be repeated."""
     puts = [topic.unfenced for topic in fenced(operation, view.topics, {})]
     return Documents((*puts, entering(operation, "crossing" if operation.state == "fenced" else operation.state)))
 
@@ -212,10 +212,10 @@ def finish_change(
     producers: Producers,
     read_ms: int | None = None,
 ) -> Documents:
-    """The end of the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
+    """End the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
 
-    :param ends: of both sides, read behind the fence. The others as for `settle_change`.
-    :raises MoveDamagedError: the fence does not stand, or the target was written below a cut that was not reached.
+    :param ends: of both sides, read behind the fence. Other parameters as in `settle_change`.
+    :raises MoveDamagedError: there is no fence, or the target was written below a cut that was not reached.
     """
     require_state(operation, "fenced")
     request = operation.request
@@ -239,7 +239,7 @@ def finish_change(
 
 
 def at_stage(operation: MigrateOperation, view: View, name: str, *wanted: Stage) -> Topic:
-    """The topic. :raises MoveDamagedError: it stands at another stage."""
+    """The topic. :raises MoveDamagedError: it is at another stage."""
     topic = view.topics.get(name)
     found = stage(operation, topic)
     if topic is None or found not in wanted:
@@ -264,11 +264,11 @@ def ended(
     read_ms: int | None,
     complete: bool = True,
 ) -> Documents:
-    """The revision that ends the crossing of the topics of `maps`; the operation has `cut` with the last of them.
+    """The revision that ends the crossing of the topics of `maps`. With the last of them the operation is `cut`.
 
-    Its evidence gets the cuts, since later moves change the maps, and the partitions that had none.
+    Its evidence keeps the cuts, since later moves change the maps, and the partitions that had none.
 
-    :param complete: `producers` has all that wrote below the cuts; else others may have written, too.
+    :param complete: `producers` has every producer below the cuts; else others may have written, too.
     """
     puts: list[Document] = []
     now = dict(view.topics)
@@ -293,7 +293,7 @@ def ended(
 
 
 def uncut(request: MoveRequest, topic: Topic, partition: int) -> Extents:
-    """The extents without the cut that lies ahead. Older extents of the target keep the end that was found with it."""
+    """The extents without the cut ahead. Older extents of the target keep the end that was read for it."""
     if partition not in topic.partitions:
         return identity(request.origin)
     origin = topic.written(partition)
@@ -309,8 +309,8 @@ def proposed_map(
 ) -> Extents:
     """The extents of a partition with its cut.
 
-    :param cuts: client offsets; one that is missing stays what was proposed before.
-    :raises MoveDamagedError: the cut is not above the log's end, or below the one before; or the map would be wrong.
+    :param cuts: client offsets; a missing one stays as proposed before.
+    :raises MoveDamagedError: the cut is not above the log end, or below the previous one; or the map would be wrong.
     """
     name, where = topic.name, f"topic {topic.name} partition {partition}"
     before = topic.partitions.get(partition) if topic.crossing else None
@@ -318,7 +318,7 @@ def proposed_map(
     if at is None:
         raise MoveDamagedError(f"{where}: there is no cut to propose")
     if before and at < before[-1].start:
-        raise MoveDamagedError(f"{where}: the cut {at} lies below {before[-1].start}, below which is acknowledged")
+        raise MoveDamagedError(f"{where}: the cut {at} is below {before[-1].start}, the previous one")
     origin = uncut(request, topic, partition) if topic.crossing else extents_of(request, topic, partition)
     base = before[-1].base if before else ends[name, partition].target
     try:
@@ -326,28 +326,28 @@ def proposed_map(
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     if (name, partition) in cuts and at <= end:
-        raise MoveDamagedError(f"{where}: the cut {at} does not lie above the log's end {end}")
+        raise MoveDamagedError(f"{where}: the cut {at} is not above the log end {end}")
     return cut_at(request, where, origin, at, base)
 
 
 def added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> tuple[int, ...]:
-    """Partitions that the origin has and the map does not list, where its writer is to change.
+    """Partitions of the origin that the map does not list, if the topic's `writer` is to change.
 
-    While the crossing stands gateways lead nobody to them (`Topic.withheld`). They stay where they are: in a map of
-    their own, or they would be the next writer's.
+    During the crossing gateways route no client to them (`Topic.withheld`). They stay in the origin, and need their own
+    extents for that: otherwise they would get the new writer.
     """
     if topic.writer != request.origin or writer_after(request, topic, topic.partitions) == request.origin:
-        return ()  # whose they are does not change
+        return ()  # their writer does not change
     return tuple(partition for partition in range(counts[topic.name]) if partition not in topic.partitions)
 
 
 def with_added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> dict[int, Extents]:
-    """The map, with the partitions that were added meanwhile as the origin's own."""
+    """The map, with partitions added meanwhile as the origin's own."""
     return {**topic.partitions, **dict.fromkeys(added(request, topic, counts), identity(request.origin))}
 
 
 def require_base(topic: Topic, ends: Ends) -> None:
-    """:raises MoveDamagedError: somebody has written to the target."""
+    """:raises MoveDamagedError: the target was written to."""
     for partition, _, target in crossings(topic):
         found = ends[topic.name, partition].target
         if found != target.base:

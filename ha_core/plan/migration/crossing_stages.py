@@ -1,4 +1,4 @@
-"""Where each topic of a crossing stands, and what is to be done next: read from the documents, never remembered."""
+"""Stages of a crossing's topics, and its next steps: read from the documents, never remembered."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from ha_core.plan.facts.clusters import Ends, Partition
 from ha_core.plan.move.partitions import places
 
 Stage = Literal["before", "proposed", "open", "settled"]
-"""`before`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
+"""`before`: the origin is the only writer, as before. `settled`: the target is the writer; nothing is left to do."""
 BeforeOpen = Literal["pin", "prepare", "propose", "serve", "ends", "open"]
 Back = Literal["lift", "retreat", "withdraw", "reopen", "discard", "unpin", "undone"]
 Step = Literal[BeforeOpen, "settle", "end", "verify", "groups", "record", "end_without_origin", Back, "release"]
 # propose: cuts above the logs' ends, in one revision
-# serve: every gateway follows them, with nothing in flight from before
-# ends: read where the logs end, after that
-# open: the ends are below the cuts; where a log was faster, a higher cut is proposed, and served before the next look
-# settle: end the crossing of topics all of whose partitions have reached their cuts
-# end: end that of the others at their logs' ends, behind a fence
-# lift: take away a fence of an executor that wanted to end the crossing behind it
-# retreat: what is open is proposed again, and the operation on its way back
-# withdraw: every gateway follows what is proposed again, and the target is empty: take the cuts back
-# reopen: give the way back up, what was open is open again
-# end_without_origin: end what is proposed or open behind a fence, although the origin is dead; asked for by operators
+# serve: every gateway applies them, with no request in flight from before
+# ends: read the log ends after that
+# open: the ends are below the cuts; if a log was faster, propose a higher cut, and serve it before the next reading
+# settle: end the crossing of topics whose partitions have all reached their cuts
+# end: end the crossing of the others at their log ends, behind a fence
+# lift: remove the fence of an executor that died while ending the crossing
+# retreat: open crossings are proposed again, and the operation is being undone
+# withdraw: every gateway applies the proposed state again, and the target is empty: withdraw the cuts
+# reopen: stop undoing, and open again the crossings that were open
+# end_without_origin: end proposed and open crossings behind a fence although the origin is dead, at operators' request
 BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
-"""The way back: no fence, and nothing is lost as long as the target was not written."""
+"""Steps of the undo: no fence, and nothing is lost as long as the target was not written."""
 BEFORE_OPEN = frozenset[Step](get_args(BeforeOpen))
-"""What fails here is taken back at once: a proposed cut that the log reaches holds producers up."""
+"""A failure in these steps is undone at once: a proposed cut that the log reaches blocks producers."""
 BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
 BEHIND_FENCE: tuple[BehindFence, ...] = get_args(BehindFence)
-"""The parts of `end`: the fence, gateways drained, ends that rest, last sequences below the cuts, the last revision."""
+"""Parts of `end`: the fence, gateways drained, stable log ends, last sequences below the cuts, the last revision."""
 Look = Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]
-"""The documents as they are now."""
+"""Reads the current documents."""
 WithoutOrigin = Literal["hold", "drain", "written", "conclude"]
 WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = get_args(WithoutOrigin)
-"""The parts of `end_without_origin`: the fence, gateways drained, what the target has, the last revision."""
+"""Parts of `end_without_origin`: the fence, gateways drained, the target's log, the last revision."""
 
 
 def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
-    """Where a topic of the operation stands.
+    """The stage of a topic of the operation.
 
-    :raises MoveDamagedError: somebody else has moved it, or moves it.
+    :raises MoveDamagedError: another operation has moved it, or moves it now.
     """
     request = operation.request
     if topic is None:
@@ -57,7 +57,7 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
         return topic.crossing.state
     if not topic.mapped:
         return "before"
-    # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
+    # Partitions added meanwhile remain in the origin, so only those with a cut count.
     cuts = operation.evidence.cuts.get(topic.name)
     found = frozenset(live(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
     if request.origin in found:
@@ -65,16 +65,16 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
     if request.target in found:
         return "settled"
     there = ", ".join(sorted(found))
-    raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} never said")
+    raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} does not name")
 
 
 def stages(operation: MigrateOperation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
-    """Where each topic of the operation stands."""
+    """The stage of each topic of the operation."""
     return {name: stage(operation, topics.get(name)) for name in operation.moves.topics}
 
 
 def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
-    """What to do next with the operation, by what stands in the state. Each step may be repeated."""
+    """The next steps of the operation, from its documents. Each step may be repeated."""
     if fenced(operation, topics, {}):
         return ("lift",)
     if operation.state in FINAL:
@@ -92,7 +92,7 @@ def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[St
 def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
     """The steps of a crossing, until it has ended or has to wait for its logs.
 
-    :param at_once: whether what has not reached its cut is to be ended behind a fence.
+    :param at_once: whether to end topics that have not reached their cuts behind a fence.
     """
     while True:
         some = resume(*look())
@@ -106,9 +106,9 @@ def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
 
 
 def plan_without_origin(look: Look) -> Iterator[Step]:
-    """The steps that end a crossing whose origin is dead, up to its cut; from there on `plan` goes on.
+    """The steps that end a crossing whose origin is dead, up to its cut; `plan` has those after it.
 
-    A way back whose target was never written is gone to its end: the origin has nothing to say to it.
+    An undo whose target was never written is completed, because it does not need the origin.
     """
     while True:
         operation, topics = look()
@@ -133,12 +133,12 @@ def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
 
 
 def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> list[Partition]:
-    """What crosses over of these topics."""
+    """Partitions of these topics that cross."""
     return [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
 
 
 def passed(topic: Topic, ends: Ends) -> tuple[int, ...]:
-    """Partitions of a topic that crosses over whose log end is not below its cut any more."""
+    """Crossing partitions whose log end is no longer below the cut."""
     return tuple(
         partition
         for partition, origin, target in crossings(topic)
@@ -149,11 +149,11 @@ def passed(topic: Topic, ends: Ends) -> tuple[int, ...]:
 def went_back(topic: Topic, ends: Ends, kept: Collection[int] = ()) -> tuple[int, ...]:
     """Partitions of an open crossing whose log had reached its cut, and ends below it now.
 
-    Only an unclean election, or a broker that lost its disk, truncates a log there. Records that are appended now would
-    lie below offsets that readers have passed, and readers never go back.
+    Only an unclean election, or a broker that lost its disk, truncates a log there. New records would be below offsets
+    that readers have passed, and readers never go back.
 
-    :param ends: of everything that was appended, the target's read before the origin's.
-    :param kept: partitions whose log was seen at its cut, with every in-sync replica.
+    :param ends: log ends, the target's read before the origin's.
+    :param kept: partitions whose log has been at its cut on every in-sync replica.
     """
     return tuple(
         partition

@@ -1,9 +1,9 @@
-"""Where cuts lie that are not read behind a fence.
+"""Cuts that are chosen, not read behind a fence.
 
-*Predicted*: at the log's end when the preparation is over, by the rate at which it grows.
+*Predicted*: the log end expected after the preparation, by the log's rate.
 
-*Forced*, where the origin is dead: fixed once, above the last known end by more than the log can have grown since, and
-never changed. The hole that this leaves makes it final: whatever the origin holds when it returns has its place below.
+*Forced*, if the origin is dead: fixed once, above the last known end by more than the log can have grown since, and
+never changed. The hole that this leaves makes it final: all records that the origin has when it returns fit below.
 """
 
 from __future__ import annotations
@@ -18,58 +18,57 @@ from ha_core.plan.facts.clusters import Partition, PartitionEnds
 from ha_core.plan.facts.verdict import duration
 
 SERVED_WITHIN_S = 1.0
-"""In which gateways serve a new cut, nearly always."""
+"""Time within which gateways nearly always serve a new cut."""
 RESERVE = 1_000_000
-"""Offsets between the last known end of a dead origin and the forced cut, at least."""
+"""Minimum number of offsets between the last known end of a dead origin and the forced cut."""
 FASTEST_PER_S = 10_000_000
-"""Records per second that no partition's leader can append: what is known ages by as many offsets."""
+"""Records per second, more than any partition's leader can append. A known end ages by so many offsets per second."""
 LEAST_RATE = 1_000
-"""Records per second: an operator who says that a partition takes fewer cannot say it of the next minute."""
+"""Records per second: an operator cannot rule out that a partition reaches this rate in the next minute."""
 BURST = 10
-"""A leader may append so many times faster than it was ever seen to between two looks, which are a minute apart."""
+"""Bound on a leader's rate, as a multiple of the highest rate measured between two readings a minute apart."""
 RESERVE_S = 100
-"""Where an operator has said how fast a partition grows at most, the reserve is what it gets in so many seconds."""
+"""With an operator's bound on the rate, the reserve is the records of so many seconds at that rate."""
 MIN_AGE_S = 300.0
-"""However fresh it is said to be, what is known counts as so old: this is how far two clocks may be wrong together, and
-a leader that still answers may have been replaced. More would only make the hole longer, over which jobs go portion by
-portion."""
+"""Minimum age of a known end: two clocks may differ by as much, and a leader that still answers may have been replaced.
+A higher value would only lengthen the hole, which jobs cross portion by portion."""
 UNKNOWN_RESERVE = 1 << 40
-"""The reserve where no end is known at all, or nobody can say how long ago it was: years of records."""
+"""The reserve if no end is known, or its age is not: years of records."""
 
 
 class Rate(NamedTuple):
     """Records per second of a partition."""
 
     highest: float = 0.0
-    """Which its log hardly exceeds: cuts are chosen by it."""
+    """Rate that its log hardly exceeds; used to choose cuts."""
     expected: float = 0.0
-    """At which it is expected to go on: when a cut is reached is told by it."""
+    """Rate at which it is expected to grow; used to predict when it reaches its cut."""
     source: str = ""
-    """Where that is known from, in a word or two."""
+    """Source of the rate, in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Of partitions, in the origin. One that is missing counts as idle."""
+    """Rates of partitions in the origin. A missing one counts as idle."""
 
     known: Mapping[Partition, Rate]
     words: str
-    """Where they come from, for people."""
+    """Source of the rates, for people."""
 
     def of(self, partition: Partition) -> Rate:
         return self.known.get(partition, Rate())
 
 
 def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
-    """The client offset that a log at `end` reaches in `preparation_s` seconds; above the end, whatever the rate.
+    """The client offset that a log at `end` reaches in `preparation_s` seconds, at least one above the end.
 
-    A cut at the end itself would leave nothing to the origin to decide, so it is always one record ahead.
+    With a cut at the end itself, the origin's log could not decide which record comes first above the cut.
     """
     return end + max(1, math.ceil(rate_per_s * preparation_s))
 
 
 def reached_words(records: int, rate_per_s: float, source: str = "") -> str:
-    """When a log that lies `records` before its cut will get there, for people."""
+    """When a log that ends `records` below its cut will reach it, for people."""
     if rate_per_s <= 0:
         return f"with its next {records} records; it is idle now" if records > 1 else "with its next record"
     by = f" ({source})" if source else ""
@@ -77,13 +76,13 @@ def reached_words(records: int, rate_per_s: float, source: str = "") -> str:
 
 
 def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int) -> int:
-    """Records that a cut of a topic has to lie ahead at least, after one of its logs has passed its cut.
+    """Minimum distance in records from log end to cut, after a log of the topic has passed its cut.
 
-    Producers spread records over partitions at random, so what the mean partition gets until gateways serve a cut
-    counts for each, with three standard deviations.
+    Producers spread records over partitions at random. So each partition gets the records that the mean one receives
+    until gateways serve a cut, plus three standard deviations.
 
-    :param grown: what each partition has got since the last cuts were chosen.
-    :param attempt: how many proposals have failed.
+    :param grown: records that each partition has received since the last cuts were chosen.
+    :param attempt: number of failed proposals.
     """
     partitions = max(1, len(grown))
     mean = max(sum(grown) / partitions, sum(rates) / partitions * SERVED_WITHIN_S, 1.0)
@@ -92,10 +91,10 @@ def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int
 
 
 def doubled_records(logs: Collection[tuple[int, float]]) -> float | None:
-    """Records of a topic that will be written to both clusters: what comes to busy partitions that have reached their
-    cut, until the last one has. None: a partition is idle, so nobody knows.
+    """Records of a topic that will be written to both clusters: those of busy partitions from reaching their cut until
+    the last partition has. None: a partition is idle, so the number is unknown.
 
-    :param logs: of each partition the records between its end and its cut, and its rate.
+    :param logs: for each partition the records between its end and its cut, and its rate.
     """
     busy = [(ahead / rate, rate) for ahead, rate in logs if rate > 0]
     if len(busy) < len(logs):
@@ -105,16 +104,16 @@ def doubled_records(logs: Collection[tuple[int, float]]) -> float | None:
 
 
 def known_ends(extent: Extent, found: PartitionEnds) -> list[int]:
-    """Where the origin is known to have ended, in client offsets of its `extent`."""
+    """Known log ends of the origin, as client offsets of its `extent`."""
     return [extent.clip(end) for end in (found.origin, found.seen) if end is not None]
 
 
 def hole(age_s: float | None, fastest_per_s: int | None = None) -> int:
     """Offsets between a known end of a dead origin and the forced cut.
 
-    :param age_s: how long ago the end was seen; None: nobody can say.
-    :param fastest_per_s: records that a partition gets in a second at most, by an operator's word; None: nobody has
-        said, so it is what no leader can append.
+    :param age_s: age of the end; None: not known.
+    :param fastest_per_s: the operator's bound on records per second and partition; None: more than any leader can
+        append.
     """
     if age_s is None:
         return UNKNOWN_RESERVE
@@ -123,7 +122,7 @@ def hole(age_s: float | None, fastest_per_s: int | None = None) -> int:
 
 
 def least_rate(measured_per_s: float) -> int:
-    """The smallest number that an operator may say, of a topic whose partitions were seen to get so many at most."""
+    """The lowest bound that an operator may give for a topic with this highest measured rate of a partition."""
     return max(LEAST_RATE, math.ceil(measured_per_s * BURST))
 
 
@@ -133,15 +132,15 @@ def forced_cut(
     """The cut and the extent's known end, both client offsets.
 
     :param current: the writer's extent, in the origin.
-    :param mirrored: up to where its copy has the origin's log. It says that the log was as long once, not when.
-    :param fastest_per_s: as of `hole`.
+    :param mirrored: end of its copy, in the origin's offsets. The log once was that long, at an unknown time.
+    :param fastest_per_s: see `hole`.
     """
     ends = known_ends(current, found)
     age_s = found.seen_age_s if found.seen is not None else 0.0
     room = hole(age_s if ends else None, fastest_per_s)
     copied = [] if mirrored is None else [current.clip(mirrored)]
     known = max([current.start, *ends, *copied])
-    # Anybody can commit anything: a commit beyond what the log can hold says nothing.
+    # Clients can commit any offset: one beyond all that the log can hold means nothing.
     if found.known is not None and known < found.known <= known + room:
         known = found.known
     return known + room, known

@@ -1,4 +1,4 @@
-"""The status of a topic's last migration, derived from its map and its logs; nothing of it is stored."""
+"""The status of a topic's last migration, derived from its map and its logs, never stored."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class PartitionStatus:
 
     partition: int
     origin: str
-    """Empty once nothing of the origin is left in the map, as where all of it is read from the target's copy."""
+    """Empty once the map has no extent of the origin, for example if all of it is read from the target's copy."""
     target: str
     end_offset: int
-    """Exclusive: where the origin's records end, or will end."""
+    """Exclusive end of the origin's records, now or after the crossing."""
     ignore_origin: bool
     crosses: bool = False
     """Its cut lies ahead."""
     end: int | None = None
-    """The origin's log end while its topic crosses over; None: not known, or not asked for any more."""
+    """The origin's log end during a crossing; None: not known, or not needed any more."""
 
     @property
     def missing(self) -> int | None:
@@ -59,10 +59,10 @@ class TopicStatus:
 def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatus | None:
     """The status of a topic; None if it was never moved.
 
-    *Migrating*: its cuts lie ahead, and not all partitions are known to have reached them. *Aged*: the map holds
-    nothing of the origin any more. Else *Migrated*.
+    *Migrating*: its cuts lie ahead, and not all partitions are known to have reached them. *Aged*: the map has no
+    extent of the origin any more. Else *Migrated*.
 
-    :param ends: partition → client offset of the origin's log end, of a topic that crosses over.
+    :param ends: partition → client offset of the origin's log end, for a topic that crosses.
     """
     found = tuple(_partitions(topic, ends or {}))
     if not found:

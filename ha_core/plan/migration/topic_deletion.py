@@ -1,4 +1,4 @@
-"""What speaks against deleting topics in all clusters, and what is worth knowing before. Pure."""
+"""Verdicts on deleting topics in all clusters: obstacles, and warnings. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ha_core.plan.mirror.mirrored_topics import internal_topics
 class TopicInCluster:
     """A topic in one cluster.
 
-    :ivar topic_id: empty where brokers have no ids.
-    :ivar records: offsets between log starts and ends; None: a leader did not say.
+    :ivar topic_id: empty if brokers have no ids.
+    :ivar records: offsets between log starts and ends; None: a leader did not answer.
     """
 
     topic_id: str = ""
@@ -24,9 +24,9 @@ class TopicInCluster:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFacts:
-    """What the clusters say.
+    """Facts from the clusters.
 
-    :ivar held: topic → cluster → what it has of it.
+    :ivar held: topic → cluster → the topic there.
     :ivar unasked: registered cluster that did not answer, or is masked → why.
     :ivar readers: topic → groups with members that have committed offsets of it.
     :ivar locked: topic → operation that works on it.
@@ -73,13 +73,13 @@ def _of_topic(view: View, name: str, facts: DeletionFacts) -> Verdicts:
 
 def _of_clusters(facts: DeletionFacts, accept_away: bool) -> Verdicts:
     for cluster, why in sorted(facts.unasked.items()):
-        say = warning if accept_away else error
+        level = warning if accept_away else error
         remedy = (
-            "The name stays taken until it answers and the command is said again, or until it is no cluster of this "
-            "installation any more (`switchyard clusters remove`)."
+            "The name stays taken until it answers and the command is repeated, or until it is removed from this "
+            "installation (`switchyard clusters remove`)."
         )
         if accept_away:
-            yield say("unreachable-cluster", f"cluster {cluster}", f"{why} It may keep them.", remedy)
+            yield level("unreachable-cluster", f"cluster {cluster}", f"{why} It may keep them.", remedy)
         else:
             text = f"{why} It may have the topics, and they would be back with it."
-            yield say("unreachable-cluster", f"cluster {cluster}", text, "Or say --accept-away.", cause="away")
+            yield level("unreachable-cluster", f"cluster {cluster}", text, "Or give --accept-away.", cause="away")

@@ -1,8 +1,9 @@
-"""Copies of mirrored topics that a move goes to: held by it, then read in place of the origin; and what they lack.
+"""Copies of mirrored topics that a move uses: the move holds them, then readers use them in place of the origin; and
+the records that they lack.
 
-From the hold on nobody but the operation takes the copies over: the job drops them, and whoever fences one all the
-same, because he stood still since he was told that it is his, asks once more before he appends anything. So what a
-take-over behind the hold has found of a copy is true until the cut, which ends the mirror in the same revision.
+From the hold on only the operation takes the copies over: the job drops them. A stalled copier that still fences one,
+from a stale assignment, checks its assignment again before it appends. So the result of a takeover after the hold is
+true until the cut, which ends the mirror in the same revision.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from ha_core.plan.migration.cuts import forced_cut
 from ha_core.plan.mirror.standby import switched
 
 MAX_EXTENTS_BELOW = 2_000
-"""Extents of the lost cluster that are kept with the tails of a topic, of all its partitions together."""
+"""Extents of the lost cluster kept with the tails of a topic, over all its partitions."""
 MAX_EXTENTS_AT_ONCE = 30_000
-"""Of all copies of a move together: what a revision takes, beside all that it writes anyway."""
+"""Extents over all copies of a move that fit in a revision with its other documents."""
 
 
 def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, ...]:
-    """Topics that move to where their copies are."""
+    """Topics that move to their copies."""
     request, moving = operation.request, set(operation.moves.topics)
     route = request.origin, request.target
     return tuple(sorted(one.topic for one in mirrors if one.topic in moving and (one.source, one.target) == route))
@@ -34,8 +35,8 @@ def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, .
 def also_mirrored(
     operation: MoveOperation, topics: Collection[str], mirrors: Iterable[Mirror]
 ) -> dict[str, tuple[Mirror, ...]]:
-    """Topic → its mirrors in other clusters, where a dead origin is done without: nobody writes there any more, and
-    they may have more or less than the new writer. A planned move is refused until they are ended."""
+    """Topic → its mirrors in other clusters, for a forced move: their source gets no more records, and their copies may
+    have more or less than the new writer. A planned move is refused until they are ended."""
     request, found = operation.request, dict[str, tuple[Mirror, ...]]()
     for one in sorted(mirrors, key=lambda one: one.key):
         if one.topic in topics and one.source == request.origin and one.target != request.target:
@@ -44,7 +45,7 @@ def also_mirrored(
 
 
 def hold_change(operation: MoveOperation, view: View) -> Documents:
-    """The copies of its mirrored topics are the operation's.
+    """Hold the copies of the operation's mirrored topics.
 
     :raises MoveDamagedError: a mirror is gone, or another operation holds its copy.
     """
@@ -54,7 +55,7 @@ def hold_change(operation: MoveOperation, view: View) -> Documents:
 
 
 def let_go(operation: MoveOperation, view: View) -> Iterable[Mirror]:
-    """The mirrors that the operation holds, as they are copied again."""
+    """The mirrors that the operation holds, without the hold: the job copies them again."""
     return (one.changed(held=None) for one in view.mirrors.values() if one.held == operation.id)
 
 
@@ -85,13 +86,13 @@ def planned_to_copy(
     copy: CopyFacts | None,
     most: int,
 ) -> Extents:
-    """The map of a partition whose copy has all of it: nothing is read in the origin any more but what `most` leaves.
+    """The map of a partition whose copy is complete: readers use the origin only for extents beyond `most`.
 
     :param at: client offset of the cut, the origin's log end.
-    :raises MoveDamagedError: nobody says what the copy has, or the map would be wrong.
+    :raises MoveDamagedError: the copy's records are not known, or the map would be wrong.
     """
     if copy is None:
-        raise MoveDamagedError(f"{where}: nobody says what its copy in {operation.request.target} has")
+        raise MoveDamagedError(f"{where}: the records of its copy in {operation.request.target} are not known")
     try:
         after = _switched(operation, before, copy, at, found, most)
     except ValueError as error:
@@ -100,7 +101,7 @@ def planned_to_copy(
 
 
 def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
-    """Topic → the mirror that ended at its cut, of those that have none the other way yet."""
+    """Topic → the mirror that ended at its cut, for topics without a reversal yet."""
     origin = operation.request.origin
     ended = sorted(operation.evidence.ended.items())
     return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
@@ -109,9 +110,9 @@ def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
 def forced_to_copy(
     operation: MoveOperation, where: str, before: Extents, found: PartitionEnds, copy: CopyFacts, most: int
 ) -> Extents:
-    """The map of a partition whose origin is dead: what the copy has is read there, and its writer goes on in it.
+    """The map of a partition whose origin is dead: readers use the copy, and its cluster becomes the writer.
 
-    :param most: extents of the copy that go into the map.
+    :param most: maximum number of the copy's extents in the map.
     :raises MoveDamagedError: the map would be wrong.
     """
     at, _ = forced_cut(live(before), found, copy.mirrored, operation.request.max_rate_records_s)
@@ -140,7 +141,7 @@ def _switched(
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
-    """What producers have in the copies, in place of what the origin's leaders would say."""
+    """Producers of the copies, in place of those that the origin's leaders would report."""
     return {
         (topic, partition): tuple(
             ProducerFacts(producer, epoch, last, written) for written, (producer, (epoch, last)) in enumerate(known)
@@ -152,9 +153,9 @@ def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
 def lost_tail(
     operation: MoveOperation, mirror: Mirror, before: Mapping[int, Extents], copies: Mapping[int, CopyFacts]
 ) -> LostTail:
-    """What the origin may hold beyond its copy: nobody ever reads it, and it is counted when the origin is back.
+    """The records that the origin may have beyond its copy: never read, and counted when the origin is back.
 
-    :param before: the maps of the partitions up to the cut.
+    :param before: the partitions' maps below the cut.
     """
     origin, target = operation.route
     most = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
@@ -197,8 +198,8 @@ def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int
 class LeftToOrigin(NamedTuple):
     """Copied records that readers still get from the origin.
 
-    :ivar no_room: the copy has them, and the map has no room for their runs.
-    :ivar gone: the copy has deleted them, and the origin has not.
+    :ivar no_room: the copy has them, but the map has no room for their runs.
+    :ivar gone: the copy has deleted them, the origin has not.
     """
 
     no_room: int
@@ -209,7 +210,7 @@ def left_to_origin(
     after: Extents, origin: str, runs: Sequence[Run], origin_start: int = 0, copy_start: int = 0
 ) -> LeftToOrigin:
     """
-    :param after: the map behind the cut.
+    :param after: the map after the cut.
     :param runs: ascending. There may be millions, and clients may wait for this.
     :param origin_start: log start of the origin; `copy_start`: of the copy.
     """
@@ -222,7 +223,7 @@ def left_to_origin(
 
 
 def fitting(copies: Mapping[Partition, CopyFacts], most: int) -> int:
-    """How many extents of each copy can be kept, if all of them together may be `most`; one at least."""
+    """Number of extents to keep of each copy, so that they add up to `most`; one at least."""
     sizes = sorted(len(copy.runs) for copy in copies.values())
     left = most
     for index, size in enumerate(sizes):

@@ -1,5 +1,4 @@
-"""Copies that cannot be gone on with, or are not what their sources are: what is said of them before anybody is led
-there."""
+"""Verdicts on copies that are damaged or differ from their sources, given before clients are routed to them."""
 
 from __future__ import annotations
 
@@ -10,13 +9,13 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import Verdict, error, listed
 
 MAX_TOPICS = 20
-"""In the history of an operation."""
+"""Per entry of an operation's history."""
 
 
 def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[int, str]]) -> tuple[Verdict, ...]:
     """A verdict for each topic.
 
-    :param differing: partition → the first offset in the origin at which it differs, and what does.
+    :param differing: partition → the first offset in the origin at which it differs, and the difference.
     """
     by_topic: dict[str, list[str]] = {}
     for (topic, partition), (offset, what) in sorted(differing.items()):
@@ -25,10 +24,10 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
         error(
             "copy-differs",
             f"topic {topic}",
-            f"The copy of topic {topic} in {target} is not what {origin} has: {listed(places)}.",
+            f"The copy of topic {topic} in {target} differs from {origin}: {listed(places)}.",
             f"`switchyard mirror verify {topic} --to {target}` compares all of it. For a new copy end the mirror "
-            f"(`switchyard mirror unlink {topic} --to {target}`), delete the topic in {target}, and link it anew. To "
-            "go to the copy as it is: --verify none.",
+            f"(`switchyard mirror unlink {topic} --to {target}`), delete the topic in {target}, and link it again. To "
+            "use the copy as it is: --verify none.",
             number=len(places),
             unit="partitions",
         )
@@ -39,27 +38,27 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
 def copies_damaged(
     request: MoveRequest, damaged: Mapping[str, str], partly: Collection[str], others: bool
 ) -> tuple[Verdict, ...]:
-    """A verdict for each topic. None tells to delete a copy: its source is taken for dead, so it may be the last log.
+    """A verdict for each topic. None advises to delete a copy: its source is taken for dead, so it may be the last log.
 
-    :param damaged: topic → why its copy cannot be gone on with.
-    :param partly: those of which a part is known to be good.
+    :param damaged: topic → why its copy cannot be used.
+    :param partly: topics whose copies have a part known to be good.
     :param others: whether anything else is to move.
     """
     origin, target = request.origin, request.target
-    leave = "With --damaged-copies leave the others go, and this one stays where it is. "
+    leave = "With --damaged-copies leave the others move, and this one stays where it is. "
     way = leave if others and request.damaged_copies != "leave" else ""
     good = (
-        "With --damaged-copies good-part it goes on at its copy: what is known to be its source's is read there, and "
-        "the rest by nobody. "
+        "With --damaged-copies good-part it moves to its copy: readers get the part that is known to be its source's, "
+        "and the rest is never read. "
     )
     alone = "" if others else " Nothing else is to move."
     return tuple(
         error(
             "copy-damaged",
             f"topic {topic}",
-            f"Its copy in {target} cannot be gone on with: {why}.{alone}",
-            f"{good if topic in partly else ''}{way}Where the log of copies is missing, let all brokers of {target} "
-            f"come up. Delete nothing there while {origin} may not come back: it may be the last log of this topic.",
+            f"Its copy in {target} cannot be used: {why}.{alone}",
+            f"{good if topic in partly else ''}{way}If the copy log is missing, let all brokers of {target} come up. "
+            f"Delete nothing there while {origin} may not come back: it may be the last log of this topic.",
         )
         for topic, why in sorted(damaged.items())[:MAX_TOPICS]
     )
@@ -70,6 +69,6 @@ def not_compared(origin: str, target: str, why: str) -> Verdict:
         "not-compared",
         f"cluster {target}",
         f"Its copies cannot be compared with {origin}: {why}",
-        "Mend that, or go without: --verify none.",
+        "Repair that, or move without comparing: --verify none.",
         cause="away",
     )

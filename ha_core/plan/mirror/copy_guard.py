@@ -1,12 +1,12 @@
-"""The access rules that keep ordinary writers out of a copy, where its cluster has an authoriser.
+"""Guards: access rules that keep other writers out of a copy, if its cluster has an authorizer.
 
-A rule that denies WRITE to everybody stands above all that allow it, and brokers ask none of a super user. So one rule
-for a copy is enough where the account that copies is a super user; any other account would be denied as well. Where it
-is none, whoever else may write is denied it by name (`sparing`).
+A rule that denies WRITE to all users wins over all that allow it, and does not apply to super users. So one rule for a
+copy is enough if the copier's account is a super user; any other account would be denied as well. If it is not, each
+other account that may write is denied by name (`sparing`).
 
-Beside each rule stands a marker, a rule for a user that nobody is, by which the rule is known for one of these: it is
-where the rule is, whoever has died or stood still. A rule that is left behind locks out writers, so whoever makes a
-copy the writer takes both away, and so does whoever finds them where there is no mirror.
+Next to each rule is a marker, a rule for a user that does not exist, which identifies the rule as a guard even after
+its creator has died or stalled. A guard left behind locks out writers. So the switch that makes a copy the writer
+removes both, and so does a sync that finds them without a mirror.
 """
 
 from __future__ import annotations
@@ -24,63 +24,63 @@ _USER = "User:"
 
 
 class Guard(NamedTuple):
-    """Placed in this order, and taken away in the other one."""
+    """Created in this order, and removed in the opposite one."""
 
     marker: TopicAcl
     rule: TopicAcl
 
 
 def guard(topic: str, principal: str = EVERYBODY) -> Guard:
-    """The marker says whom the rule denies to write."""
+    """A guard against one principal, which its marker names."""
     marker = MARKER if principal == EVERYBODY else f"{MARKER}/{principal.removeprefix(_USER)}"
     return Guard(_deny(topic, marker), _deny(topic, principal))
 
 
 def guards(topics: Iterable[str]) -> frozenset[TopicAcl]:
-    """The rules against everybody, with their markers."""
+    """The guards against all users: rules and markers."""
     return frozenset(rule for topic in topics for rule in guard(topic))
 
 
 def placed(rules: Collection[TopicAcl], topics: Collection[str] | None = None) -> list[Guard]:
-    """All that have a marker, with the rule or without.
+    """All guards that have a marker, even without the rule.
 
-    :param topics: None: of all.
+    :param topics: None: of all topics.
     """
     found = [one for rule in rules if (one := _marked_by(rule)) is not None]
     return sorted(one for one in found if topics is None or one.rule.name in topics)
 
 
 def marked(rules: Collection[TopicAcl]) -> frozenset[str]:
-    """Topics that have a marker, with the rule or without."""
+    """Topics that have a marker, even without the rule."""
     return frozenset(one.rule.name for one in placed(rules))
 
 
 def unguarded(rules: Collection[TopicAcl], topics: Iterable[str]) -> list[str]:
-    """Those that lack the rule against everybody, or its marker."""
+    """Topics that lack the guard against all users, or a part of it."""
     there = frozenset(rules)
     return sorted(topic for topic in topics if not there.issuperset(guard(topic)))
 
 
 def foreign(rules: Collection[TopicAcl], topics: Iterable[str]) -> list[str]:
-    """Topics to which somebody else lets nobody write."""
+    """Topics with a denial for all users that is not a guard."""
     there = frozenset(rules)
     elses = (topic for topic in topics if _deny(topic, EVERYBODY) in there and guard(topic).marker not in there)
     return sorted(elses)
 
 
 def others(rules: Collection[TopicAcl]) -> frozenset[TopicAcl]:
-    """All rules but these."""
+    """All rules but guards."""
     return frozenset(rules) - {rule for one in placed(rules) for rule in one}
 
 
 class Writers(NamedTuple):
-    """Who may write to a copy, or will when the rights of its source have come along.
+    """Principals that may write to a copy, or will once the rights of its source have been carried over.
 
-    :ivar named: users, by rules for each of them. Where a topic has a rule at all, brokers let nobody write whom none
-        allows; so these are all that there are, but for `open_to`.
-    :ivar denied: those of them whom guards deny it.
-    :ivar in_target: those of them who may write by the rules of the target alone.
-    :ivar open_to: others, who cannot be denied it by name.
+    :ivar named: users with rules of their own. If a topic has any rule, brokers deny all users without one that allows
+        them; so besides `open_to` there are no others.
+    :ivar denied: those of `named` that guards deny.
+    :ivar in_target: those of `named` that may write by the target's rules alone.
+    :ivar open_to: other principals, which cannot be denied by name.
     """
 
     named: frozenset[str]
@@ -90,18 +90,18 @@ class Writers(NamedTuple):
 
     @property
     def left(self) -> frozenset[str]:
-        """Whom no guard denies it."""
+        """Users that no guard denies."""
         return self.named - self.denied
 
     @property
     def closed(self) -> bool:
-        """Whether guards let one account write, which is in the target."""
+        """Whether guards leave exactly one writer, which has its right in the target."""
         return not self.open_to and len(self.left) == 1 and self.left <= self.in_target
 
 
 def writers_of(source: Collection[TopicAcl], target: Collection[TopicAcl], topic: str) -> Writers:
-    """Who is denied it by a rule that is no guard counts as one who may not: with a guard of his own that rule would go
-    when the guard goes."""
+    """A user denied by a rule that is not a guard does not count as a writer: a guard would be the same rule, and its
+    removal would remove that denial."""
     here, there = others(source), others(target)
     elsewise = {rule.principal for rule in (*here, *there) if _denies_writing(rule, topic)}
     in_target = writers(there, [topic]) - elsewise
@@ -113,7 +113,7 @@ def writers_of(source: Collection[TopicAcl], target: Collection[TopicAcl], topic
 
 
 def sparing(topic: str, writers: Writers, copier: str) -> list[Guard]:
-    """The guards that a copy lacks to which nobody but the copier is to write."""
+    """The missing guards of a copy that only the copier is to write to."""
     return [guard(topic, one) for one in sorted(writers.left - {copier})]
 
 

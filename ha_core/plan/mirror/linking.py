@@ -1,13 +1,14 @@
-"""Making mirrors: the steps, what their revisions write, and how to go on after an interruption.
+"""Linking: the steps that begin mirrors, their revisions, and how to resume after an interruption.
 
-A mirror is a document; who copies follows it. The invariant, at every point, however often it is interrupted:
+A mirror is a document that copiers follow. The invariant, at every point, after any number of interruptions:
 
-1. A topic is made in the target only when every gateway follows a map that leads everybody to the source (`pinning`).
-   So nobody writes to the copy but its copiers, and gateways lead nobody there.
-2. A mirror is written only when its topic is in the target, in the source's shape. Until then nobody copies.
-3. A topic that is mirrored has one source: the cluster that writes all of it. It is not moved while a mirror stands.
+1. A topic is created in the target only when every gateway applies a map that routes all clients to the source
+   (`identity_maps`). So only copiers write to the copy, and gateways route no client there.
+2. A mirror is written only when its topic is in the target with the source's number of partitions. Before, no copier
+   copies it.
+3. A mirrored topic has one source: the writer of all its partitions. It is not moved while the mirror exists.
 
-Before the last mirror is written everything can be taken back; after it there is `unlink`.
+Until the last mirror is written everything can be undone; after it there is `unlink`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from ha_core.plan.engine.revision import FINAL, Documents, entering, require_sta
 Forward = Literal["pin", "prepare", "link", "record"]
 Back = Literal["unlink", "discard", "unpin", "undone"]
 Step = Literal[Forward, Back, "release"]
-# pin: lead everybody to the source where nothing did so far, in revisions that every gateway serves
-# prepare: create the topics that are missing in the target, and remember which
+# pin: give topics without a map one that routes clients to the source, in revisions that every gateway serves
+# prepare: create the topics that are missing in the target, and note their names
 # link: write the mirrors; the last ones in the revision after which there is no undo
-# record: write the result, give the locks back
-# unlink: take the mirrors back that were written
+# record: write the result, release the locks
+# unlink: delete the written mirrors
 STEPS: tuple[Step, ...] = get_args(Forward)
 BACK: tuple[Step, ...] = get_args(Back)
-"""The way back: copiers first; the maps last, and only where no copy is left."""
+"""Steps of the undo: copiers first; maps last, and only of topics without a copy."""
 
 
 def resume(operation: LinkOperation) -> tuple[Step, ...]:
-    """The steps that are left, by what stands in the state. Each may be repeated."""
+    """The remaining steps, from the state of the operation. Each may be repeated."""
     if operation.state in FINAL:
         return ("release",)
     if operation.state == "undoing":
@@ -41,10 +42,10 @@ def resume(operation: LinkOperation) -> tuple[Step, ...]:
 
 
 def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
-    """Those that the operation makes."""
+    """The mirrors that the operation creates."""
     source, target = operation.route
     for name in operation.moves.topics:
-        asked = operation.request
+        request = operation.request
         yield Mirror.of(
             name,
             source,
@@ -52,18 +53,18 @@ def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
             operation.id,
             operation.started,
             operation.by,
-            settings_left_alone=asked.settings_left_alone,
-            max_bytes_s=asked.max_bytes_s,
+            settings_left_alone=request.settings_left_alone,
+            max_bytes_s=request.max_bytes_s,
         )
 
 
 def link_change(operation: LinkOperation, some: Iterable[Mirror], last: bool) -> Documents:
-    """Some of its mirrors; with the `last` of them the operation is `cut`."""
+    """Write some of its mirrors; with the `last` of them the operation is `cut`."""
     require_state(operation, "running")
     return Documents((*some, entering(operation, "cut" if last else "running")))
 
 
 def unlink_change(operation: LinkOperation, view: View) -> Documents:
-    """The end of the mirrors that the operation has made."""
+    """End the mirrors that the operation has created."""
     own = [(Mirror, key) for key, mirror in view.mirrors.items() if mirror.link == operation.id]
     return Documents((entering(operation, "undoing"),), tuple(own))

@@ -1,4 +1,4 @@
-"""Which mirrors somebody means who names topics, and whose copy a user reads."""
+"""Finds the mirrors of named topics, and the copy that a user reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ha_core.model.binding import NEAREST
 
 
 class NoSuchMirrorError(ValueError):
-    """A topic has no mirror, or several of which none is named. The text says which there are."""
+    """A topic has no mirror, or several without one being named. The text lists them."""
 
 
 def named(mirrors: Iterable[Mirror], topics: Collection[str], target: str = "") -> list[Mirror]:
-    """The mirrors of `topics`, which are names or patterns (`orders-*`); without any, all.
+    """The mirrors of `topics`, which are names or patterns (`orders-*`); empty: all mirrors.
 
-    :param target: the cluster that has the copy; empty: a name may have one mirror only.
-    :raises NoSuchMirrorError: names the topic and what there is.
+    :param target: the cluster of the copy; empty: any, but a name may have one mirror only.
+    :raises NoSuchMirrorError: with the topic and its mirrors.
     """
     there = sorted(mirrors, key=lambda one: one.key)
     fitting = [one for one in there if target in ("", one.target)]
@@ -40,14 +40,14 @@ _OF_BROKERS = frozenset({"__consumer_offsets", "__transaction_state", "__share_g
 
 
 def internal_topics(view: View) -> frozenset[str]:
-    """What every cluster has of its own: another cluster's would be taken for its own state."""
+    """Topics that each cluster has for itself: it would take another cluster's for its own state."""
     return _OF_BROKERS | view.copy_logs
 
 
 def read_from(view: View, user: str, topic: str, zone: str) -> Mirror | None:
-    """The mirror whose copy `user` reads in place of the topic; None: it is read where it is written.
+    """The mirror whose copy `user` reads in place of the topic; None: the user reads from the writer.
 
-    :param zone: where the gateway runs; empty: nobody has said.
+    :param zone: the gateway's zone; empty: not set.
     """
     bindings = view.bindings.get(user)
     if bindings is None or bindings.read is None:

@@ -1,22 +1,22 @@
-"""The map of a partition whose writer changes to the cluster of its copy: what was copied is read from the copy.
+"""The map of a partition whose writer changes to the cluster of its copy: readers get copied records from the copy.
 
-The origin's extents say which offset of the origin a client offset is, the runs of the mirror which offset of the copy
-that is. Composed they are extents of the target: *copied* ones, closed, of the terms in which their records were
-written. A gap between two runs is a hole, as it was in the origin.
+The origin's extents map client offsets to the origin's offsets, and the mirror's runs map these to the copy's. Composed
+they are extents of the target: closed *copied* ones, with the writer epochs in which their records were written. A gap
+between two runs is a hole, as in the origin.
 
 Invariants:
 
-- No client offset changes its record: each copied extent is the part of an extent and of a run that both have.
-- What the copy has and the map has no room for stays the origin's: at most so many copied extents are kept, the newest,
-  and below the first of them the origin's own extents stay, closed where it begins. A source with a million gaps makes
-  no map that ZooKeeper could not hold, and loses nothing by it. They stay as well unless the runs are known to be all
-  that there are.
-- Records that the copy has deleted stay the origin's in the same way: a run says what was copied, and not that it is
-  still there. Judged by the copy's log start alone, readers would skip records that the origin has.
-- What the origin has at and above the cut, or above the last run, is in no extent: nobody ever reads it.
-- What the origin has deleted, below its log's start, is in no copied extent, although the copy may have it: *earliest*
-  never moves back. For a dead origin the last known log start counts, or the offset below which clients were told
-  that all is deleted (`DeletedRecords`), whichever is higher.
+- No client offset changes its record: each copied extent is the intersection of an extent and a run.
+- The origin keeps copied records that the map has no room for: only a bounded number of copied extents is kept, the
+  newest, and below the first of them the origin's own extents stay, closed where it begins. So a source with a million
+  gaps makes no map that exceeds ZooKeeper's limit, and loses nothing. The origin's extents also stay unless the runs
+  are known to be complete.
+- The origin also keeps records that the copy has deleted: a run means that they were copied, not that they are still
+  there. By the copy's log start alone, readers would skip records that the origin has.
+- Records of the origin at and above the cut, or above the last run, are in no extent: they are never read.
+- Records that the origin has deleted, below its log start, are in no copied extent, although the copy may have them:
+  *earliest* never moves back. For a dead origin the last known log start counts, or the offset below which a deletion
+  was confirmed to clients (`DeletedRecords`), whichever is higher.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ha_core.model.extent import Extents, check, live, log_start
 from ha_core.model.producer import MAX_TERM
 
 MAX_COPIED_EXTENTS = 2000
-"""Of a partition. They compress to some ten bytes each."""
+"""Per partition. They compress to some ten bytes each."""
 
 
 def copied_extents(
@@ -39,19 +39,19 @@ def copied_extents(
     most: int | None = None,
     source_start: int = 0,
 ) -> Extents:
-    """What of `extents` the copy has, as extents of it.
+    """The copied part of `extents`, as extents of the copy.
 
-    :param extents: of a partition of the mirror's source; those of other clusters have no part in it.
+    :param extents: of a partition of the mirror's source; those of other clusters are ignored.
     :param runs: in offsets of `source` and `target`, ascending.
-    :param most: so many, the newest. Older runs are not looked at: clients may wait, and there may be millions.
-    :param source_start: where the source's log starts; the copy of what lies below it was deleted with it.
+    :param most: number of extents, the newest. Older runs are not read: clients may wait, and there may be millions.
+    :param source_start: log start of the source; copied records below it count as deleted.
     :raises ValueError: runs do not ascend.
     """
-    found = list[Extent]()  # the newest first
+    found = list[Extent]()  # newest first
     for part in _overlaps([one for one in extents if one.cluster == source], runs, target, source_start):
         later = found[-1] if found else None
-        # Two runs touch where a copier was taken over between them and compaction took the marker; extents, where an
-        # extent that was between them has aged.
+        # Two runs touch if a takeover came between them and compaction deleted its marker; two extents touch if an
+        # extent between them has aged.
         if later is not None and (part.end, part.physical_end, part.term) == (later.start, later.base, later.term):
             found[-1] = later.changed(start=part.start, base=part.base)
         elif len(found) == most:
@@ -75,31 +75,31 @@ def switched(
     copy_start: int = 0,
     deleted_below: int = 0,
 ) -> Extents:
-    """The map behind the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
+    """The map after the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
 
-    :param most: copied extents that are kept.
-    :param whole: `runs` are all that the mirror ever had, so the source has nothing below the first one.
-    :param source_start: where the log of `source` starts, as far as is known.
-    :param copy_start: where the log of `target` starts.
-    :param deleted_below: client offset below which clients were told that all is deleted, whatever the logs have.
-    :raises ValueError: `source` is not the writer; the cut lies below what is copied, or the copy's log ends below it;
-        terms are used up.
+    :param most: copied extents to keep.
+    :param whole: `runs` are all that the mirror ever had, so the source has no record below the first one.
+    :param source_start: known log start of `source`.
+    :param copy_start: log start of `target`.
+    :param deleted_below: client offset below which a deletion was confirmed to clients, even if logs still have more.
+    :raises ValueError: `source` is not the writer; the cut is below copied records, or the copy's log ends below them;
+        writer epochs are used up.
     """
     current = live(extents)
     if current.cluster != source:
-        raise ValueError(f"{current.cluster} is the writer, and no mirror of {source} has what it writes")
+        raise ValueError(f"{current.cluster} is the writer, and a mirror of {source} has none of its records")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
     deleted = log_start(extents, source, deleted_below)
     copied = copied_extents(extents, source, target, runs, most + 1, max(source_start, deleted))
     if copied and not (copied[-1].end or 0) <= at:
-        raise ValueError(f"the cut {at} lies below {copied[-1].end}, up to which records are copied")
+        raise ValueError(f"the cut {at} is below {copied[-1].end}, up to which records are copied")
     if copied and not (copied[-1].physical_end or 0) <= base:
-        raise ValueError(f"the copy ends at {base}, and its records are said to end at {copied[-1].physical_end}")
+        raise ValueError(f"the copy ends at {base}, but by its runs its records end at {copied[-1].physical_end}")
     kept = tuple(_above(copied[max(0, len(copied) - most) :], copy_start))
     if at < current.start:
-        raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {source} began")
-    # Of an earlier switch of a source with too many gaps: these lie in the target, and in its map, as they did.
+        raise ValueError(f"the cut {at} is below {current.start}, where the stay in {source} began")
+    # Other clusters' extents, such as the target's from an earlier switch of a source with too many gaps, stay.
     elsewhere = [one for one in extents if one.cluster != source]
     own = [one for one in extents if one.cluster == source] if not whole or kept != copied else []
     until = next((one.start for one in kept), (copied[-1].end or at) if copied else at)
@@ -109,14 +109,14 @@ def switched(
 
 
 def regained(before: Extents, tail: LostTail, partition: int, log_end: int, deleted_below: int = 0) -> Extents:
-    """The map of a partition that is to go on, by force, in the cluster that its writer had left by force, before
-    anybody turned its mirror round: what was mirrored is read where it came from, and no longer in the copy, which is
-    dead. What lies beyond, the lost tail, stays lost.
+    """The map of a partition that returns, by force, to the cluster that its writer had left by force, before its
+    mirror was reversed: readers get mirrored records from their source, no longer from the copy, which is dead. Records
+    beyond, the lost tail, stay lost.
 
-    :param tail: of that cluster, left by the move that led the partition to its copy.
-    :param log_end: of the cluster's log.
-    :param deleted_below: client offset: records below it were deleted in the copy, and this log may still have them.
-    :return: `before`, where the map has changed since that move, or the log is not known to have what was mirrored.
+    :param tail: of that cluster, left by the move of the partition to its copy.
+    :param log_end: log end in that cluster.
+    :param deleted_below: client offset below which records were deleted in the copy; this log may still have them.
+    :return: `before`, if the map has changed since that move, or the log may lack mirrored records.
     """
     part, opened = tail.partitions.get(partition), live(before)
     if part is None or not part.below or opened.cluster != tail.target:
@@ -130,7 +130,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
     at = copied[0].start
     own = [_from(one, at) for one in part.below if one.end is not None and one.end > at]
     others = [one for one in before if one not in copied]
-    # The beginning of the first stay may have been left to the cluster: join both, since a stay is one extent.
+    # The cluster may have kept the beginning of the first stay: join both, since a stay is one extent.
     for older in others:
         if own and _goes_on(older, own[0]):
             others.remove(older)
@@ -144,7 +144,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
 
 
 def _goes_on(older: Extent, extent: Extent) -> bool:
-    """Whether both belong to one stay, and the older one ends where the other begins."""
+    """Whether both are of one stay, and the older one ends where the other begins."""
     ends = older.cluster, older.term, older.end, older.physical_end
     return ends == (extent.cluster, extent.term, extent.start, extent.base)
 
@@ -154,7 +154,7 @@ def _from(extent: Extent, at: int) -> Extent:
 
 
 def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, source_start: int) -> Iterator[Extent]:
-    """From the newest on. Both ascend by the source's offsets, so both are gone through once, backwards."""
+    """Overlaps of extents and runs, newest first. Both ascend by source offsets, so one pass backwards finds them."""
     at = len(runs) - 1
     for extent in reversed(extents):
         end = extent.physical_end
@@ -180,14 +180,14 @@ def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, sourc
 
 
 def _above(copied: Iterable[Extent], start: int) -> Iterator[Extent]:
-    """The parts of `copied` that a copy has whose log starts at `start`."""
+    """The parts of `copied` at and above the copy's log start `start`."""
     for extent in copied:
         if (extent.physical_end or 0) > start:
             yield _from(extent, max(extent.start, extent.extrapolate(start)))
 
 
 def _below(extents: Iterable[Extent], at: int) -> Iterator[Extent]:
-    """What of them lies below client offset `at`, closed there."""
+    """The parts of `extents` below client offset `at`, closed there."""
     for extent in extents:
         if extent.start < at:
             yield extent if extent.end is not None and extent.end <= at else extent.changed(end=at)
@@ -203,4 +203,4 @@ def _starting_at(extents: Iterable[Extent], start: int) -> Iterator[Extent]:
 
 def _require_ascending(before: Run, run: Run) -> None:
     if run.source < before.after or run.target < before.target + before.records:
-        raise ValueError(f"the run from {run.source} on lies below the end of the one before it, {before.after}")
+        raise ValueError(f"the run from {run.source} on begins below {before.after}, the end of the run before it")

@@ -1,8 +1,8 @@
-"""What a copy lacks of its source besides records and settings (`plan/facts/settings`): access rules, groups' offsets.
-Differences, no effects.
+"""Differences of a copy to its source other than records and settings (`plan/facts/settings`): access rules and groups'
+offsets. No effects.
 
-Nobody may write to a copy: rights are carried over topic by topic, so that a rule for a prefix opens nothing else in
-the target, and those to write only under a guard that lets nobody use them (`copy_guard`).
+Only copiers may write to a copy: rights are carried over topic by topic, so that a rule for a prefix opens nothing else
+in the target, and rights to write only under a guard that disables them (`copy_guard`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL_TOPICS = "*"
 @dataclass(frozen=True, slots=True)
 class RulesDue:
     """:ivar missing: to be added in the target.
-    :ivar alone: rules of the target only, of those that come along: they may have gone in the source since.
+    :ivar alone: rules of a carried kind that only the target has: the source may have removed them since.
     """
 
     missing: frozenset[TopicAcl]
@@ -36,10 +36,10 @@ def rules_due(
     topics: Collection[str],
     guarded: Collection[str] = (),
 ) -> RulesDue:
-    """What the target lacks of the rules of these topics. Rules are added and never taken away: nobody can tell which
-    of the target are its own.
+    """Rules of these topics that the target lacks. Rules are added and never removed, because those of the target may
+    be its own.
 
-    :param guarded: topics to which nobody may write there, whatever rules allow it: those come along.
+    :param guarded: topics whose guard disables rights to write there, so that these are carried over as well.
     """
 
     def comes_along(rule: TopicAcl) -> bool:
@@ -54,13 +54,13 @@ def rules_due(
 
 
 def writers(rules: Collection[TopicAcl], topics: Collection[str]) -> frozenset[str]:
-    """Who may write to one of the topics, by what the rules allow."""
+    """Principals that a rule allows to write to one of the topics."""
     allowing = [rule for rule in rules if rule.allows and rule.operation in (ALL, WRITE)]
     return frozenset(rule.principal for rule in allowing if any(covers(rule, topic) for topic in topics))
 
 
 def covers(rule: TopicAcl, topic: str) -> bool:
-    """Whether the rule is one for the topic."""
+    """Whether the rule applies to the topic."""
     if rule.pattern == "prefixed":
         return topic.startswith(rule.name)
     return rule.name in (topic, _ALL_TOPICS)
@@ -86,7 +86,7 @@ Committed = tuple[int, str]
 @dataclass(frozen=True, slots=True)
 class OffsetsDue:
     """:ivar copy: to be committed in the target.
-    :ivar ahead: partition → (source, target): the target knows of more than the source ever had, as far as was seen.
+    :ivar ahead: partition → (source, target): the target's offset is above all that were seen in the source.
     :ivar lacking: partitions that the target does not have.
     """
 
@@ -101,10 +101,10 @@ def offsets_due(
     seen: Mapping[Partition, int],
     counts: Mapping[str, int],
 ) -> OffsetsDue:
-    """What of one group's commits is to be copied. Never backwards, unless the source itself went back.
+    """Commits of one group to copy. They never go backwards, unless the source itself did.
 
-    :param seen: the highest offset that the source was ever seen to have. What the target has at or below it came from
-        there; what it has above it is somebody else's, who was further.
+    :param seen: the highest offset ever seen in the source. An offset at or below it in the target came from there; one
+        above it was committed by another client, which had read further.
     :param counts: topic → partitions in the target.
     """
     copy: dict[Partition, Committed] = {}
@@ -125,11 +125,10 @@ def offsets_due(
 def offsets_gone(
     source: Collection[Partition], target: Mapping[Partition, Committed], seen: Mapping[Partition, int]
 ) -> tuple[Partition, ...]:
-    """Commits of one group that the target has from its source, which has deleted them since.
+    """Commits of one group that came from the source, which has deleted them since.
 
-    :param source: of which the source has commits still.
-    :param seen: the highest offset that the source was ever seen to have. What the target has above it is somebody
-        else's, and stays.
+    :param source: partitions with commits in the source.
+    :param seen: the highest offset ever seen in the source. One above it in the target is another client's, and stays.
     """
     return tuple(
         sorted(key for key, high in seen.items() if key not in source and -1 < target.get(key, (-1, ""))[0] <= high)
@@ -137,7 +136,7 @@ def offsets_gone(
 
 
 def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
-    """group → the clusters to which those are led who are bound or known to use it; who nobody knows is missing."""
+    """group → the clusters to which its bound and known users are routed; groups without known users are missing."""
     found: dict[str, set[str]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
     for bindings in view.bindings.values():
         for name, cluster in bindings.groups.items():
@@ -145,6 +144,6 @@ def homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
     for usage in usages:
         for name, uses in usage.groups.items():
             for use in uses:
-                if led := cluster_for_group(view, Identity(usage.user, use.instance), name):
-                    found.setdefault(name, set()).add(led)
+                if home := cluster_for_group(view, Identity(usage.user, use.instance), name):
+                    found.setdefault(name, set()).add(home)
     return {name: frozenset(clusters) for name, clusters in found.items()}

@@ -1,4 +1,4 @@
-"""How a mirror stands as a whole, by what is reported of its partitions."""
+"""The state of a mirror as a whole, from the reports of its partitions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ha_core.model import PartitionReport
 
 @dataclass(frozen=True, slots=True)
 class MirrorTotal:
-    """Sums, and of times the longest, of the partitions of which they are known."""
+    """Sums over the partitions with known values, and the longest of times."""
 
     partitions: int = 0
     copying: int = 0
     waiting: int = 0
     stopped: int = 0
     unknown: int = 0
-    """Partitions of which no lag is known: nobody has copied anything of them yet, or they have stopped."""
+    """Partitions with unknown lag: no copier has begun, or they have stopped."""
     lag_records: int | None = None
     lag_bytes: int | None = None
     lag_ms: int | None = None
     rpo_s: int | None = None
     bytes_s: int = 0
     unknown_rpo: int = 0
-    """Partitions of which nobody knows what a loss of the source would cost."""
+    """Partitions with unknown RPO."""
 
     @classmethod
     def of(cls, reports: Iterable[PartitionReport]) -> MirrorTotal:

@@ -1,4 +1,4 @@
-"""What a cut carries over besides records: members' names in the new coordinator, and producers' last sequences."""
+"""State that a cut carries over: members' aliases in the new coordinator, and producers' last sequences."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ha_core.model.producer import FIRST_CLIENT_ID, own_id
 from ha_core.plan.facts.clusters import ProducerFacts, Producers, Surplus
 
 NEWEST_MS = 1 << 62
-"""A producer that the leader did not know yet when it was asked wrote after all the others."""
+"""A producer that the leader did not know yet when asked wrote after all the others."""
 MAX_ALIASES = 10_000
-"""Per group: beyond it, members join once more."""
+"""Per group; members beyond it join once more."""
 MAX_SEQUENCES = 20_000
-"""Per partition, the producers that wrote last."""
+"""Per partition; the last writers are kept."""
 MAX_TOPIC_SEQUENCES = 150_000
-"""Per topic, over all partitions: as stored about 850 kB at most, of the 1 MiB that ZooKeeper takes at once."""
+"""Per topic, over all partitions: about 850 kB stored, of the 1 MiB that ZooKeeper accepts per write."""
 MAX_TOPIC_TRANSACTIONAL = 20_000
-"""Transactional producers per topic, of each cluster that it left by force."""
+"""Transactional producers per topic, for each cluster that it left by force."""
 FORGOTTEN_MS = 86_400_000
 """Kafka's `producer.id.expiration.ms`; clients give a record up after 2 to 5 minutes (`delivery.timeout.ms`)."""
 
@@ -29,20 +29,20 @@ LastOf = tuple[int, int]
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
-    """Aliases into the target: of members by their names now, and by older ones of clients that moved before and have
-    not joined since.
+    """Aliases into the target: for members by their current ids, and for clients that moved before and have not joined
+    since, also by their older ids.
 
-    One that leads to a member or generation that is gone is dropped: a rebalance threw its client out, which must learn
-    that.
+    An alias to a member or generation that is gone is dropped: a rebalance has removed its client, which must be
+    informed.
     """
     aliases = {
         f"{adopted.origin_generation}:{member}": Member(member_id=now, generation=adopted.generation)
         for member, now in adopted.members.items()
     }
-    for said, member in (old.aliases if old else {}).items():
+    for alias, member in (old.aliases if old else {}).items():
         now = adopted.members.get(member.member_id)
         if now is not None and member.generation == adopted.origin_generation:
-            aliases.setdefault(said, Member(member_id=now, generation=adopted.generation))
+            aliases.setdefault(alias, Member(member_id=now, generation=adopted.generation))
     return dict(list(aliases.items())[:MAX_ALIASES])
 
 
@@ -54,15 +54,15 @@ def carry_sequences(
     read_ms: int | None,
     complete: bool = True,
 ) -> LastSequences | None:
-    """The topic's last sequences when `cuts` end terms of its partitions; None where nothing changes.
+    """The topic's last sequences when `cuts` end writer epochs of its partitions; None: no change.
 
-    What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Whom
-    the origin still knows is never too old: applications set the timestamp. Of more than `MAX_TOPIC_SEQUENCES` those
-    that wrote last stay, and not all are known (`terms`).
+    Producers read at a cut a day ago that have not written since are left out: no client retries a batch that old.
+    Producers that the origin still knows are never too old, because applications set the timestamps. If there are more
+    than `MAX_TOPIC_SEQUENCES`, the last writers are kept, and the partition counts as incomplete (`terms`).
 
-    :param producers: what the clusters that had these terms say of producers, where they do.
-    :param read_ms: when the producers were asked, milliseconds since 1970; None: nothing is too old.
-    :param complete: False: only those that are named are known, others may have written as well.
+    :param producers: as reported by the clusters of these epochs, if they did.
+    :param read_ms: time of reading the producers, milliseconds since 1970; None: nothing is too old.
+    :param complete: False: others than `producers` may have written as well.
     """
     before = old or LastSequences(name=name)
     partitions, terms, read = dict(before.partitions), dict(before.terms), dict(before.read_ms)
@@ -90,10 +90,10 @@ def carry_sequences(
 def merge_sequences(
     old: Mapping[int, tuple[int, int]], found: Iterable[ProducerFacts], term: int
 ) -> dict[int, tuple[int, int]]:
-    """Client producer id → (epoch, last sequence), the newest first: what this term appended, then what older ones did.
+    """Client producer id → (epoch, last sequence), newest first: producers of this writer epoch, then older ones.
 
-    :param found: what the origin's leader remembers. Of it count the ids that belong to `term`: those of older stays
-        are in `old` already, and ids of the cluster itself mean somebody else in the next cluster.
+    :param found: producers that the origin's leader remembers. Only ids of `term` count: those of older epochs are in
+        `old` already, and ids of the cluster itself are other producers in the next cluster.
     """
     mine = [
         (producer.last_timestamp_ms, own, (producer.epoch, producer.last_sequence))
@@ -107,11 +107,10 @@ def merge_sequences(
 def leave_by_force(
     name: str, old: LastSequences | None, cluster: str, cuts: Iterable[Cut], read: Mapping[int, Mapping[int, LastOf]]
 ) -> LastSequences | None:
-    """The topic's last sequences when a forced cut leaves what partitions have in `cluster` unread; None where nothing
-    changes.
+    """The topic's last sequences when a forced cut leaves records of partitions in `cluster` unread; None: no change.
 
-    :param read: partition → producer id in the cluster → what is read of it, those that wrote last at the end. A
-        partition whose records are still read where they lie is missing.
+    :param read: partition → producer id in the cluster → last sequence that readers get, last writers at the end. A
+        partition whose records are still read from the cluster is missing.
     """
     left = {cut.partition: _coordinated(read[cut.partition]) for cut in cuts if cut.partition in read}
     if not left:
@@ -124,7 +123,7 @@ def leave_by_force(
 
 
 def come_back(known: LastSequences | None, cluster: str, cuts: Iterable[Cut]) -> LastSequences | None:
-    """Without what was said of these partitions when they left the cluster: it is their writer again."""
+    """Drop the entries of partitions that had left the cluster by force: it is their writer again."""
     if known is None or cluster not in known.left_by_force:
         return known
     back = {cut.partition for cut in cuts}
@@ -134,19 +133,18 @@ def come_back(known: LastSequences | None, cluster: str, cuts: Iterable[Cut]) ->
 
 
 def _coordinated(producers: Mapping[int, LastOf]) -> dict[int, LastOf]:
-    """Those whose ids a coordinator has issued, the newest first."""
-    return {one: producers[one] for one in reversed(list(producers)) if 0 <= one < FIRST_CLIENT_ID}
+    """Producers whose ids a coordinator has issued, newest first."""
+    return {id_: producers[id_] for id_ in reversed(list(producers)) if 0 <= id_ < FIRST_CLIENT_ID}
 
 
 def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:
-    """Each producer's last sequence below a cut that the log has run past, without a fence; None where that cannot be
-    said.
+    """Each producer's last sequence below a cut that the log has passed without a fence; None: unknown.
 
-    A leader remembers of each producer only its last batch, which may lie in the surplus, from the cut on. Its headers
-    say with which sequence each producer crossed the cut: the one before was its last below it. A guess that is too
-    high would let a retry pass for a duplicate that no log holds.
+    A leader remembers only the last batch of each producer, which may be in the surplus, at or above the cut. The
+    surplus headers have the first sequence of each producer there; the one before was its last below the cut. Too high
+    a guess would make gateways answer a retry as a duplicate of a batch that no log holds.
 
-    :param known: what the leader remembers, asked after the log had reached the cut and before the surplus was read.
+    :param known: producers that the leader remembers, read after the log reached the cut and before the surplus.
     """
     if not surplus.whole:
         return None
@@ -161,7 +159,7 @@ def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[Produce
 
 
 def _most_of_each(partitions: Iterable[Collection[int]]) -> int:
-    """How many producers of each partition stay, so that all of a topic are no more than it may have."""
+    """Number of producers to keep per partition, so that the topic stays within its bound."""
     sizes = sorted(len(known) for known in partitions)
     left = MAX_TOPIC_SEQUENCES
     for index, size in enumerate(sizes):

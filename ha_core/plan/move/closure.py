@@ -1,12 +1,13 @@
-"""What a move takes along: the closure of its scope over usage, with the reason of every item.
+"""The closure of a move: everything that its scope takes along by usage, with the reason for every item.
 
-- A user takes all that it uses, but not what a finer binding holds: a topic of level `user#topic`, a group of level
-  `user##group`, and what only instances of level `user+instance` use.
-- An instance takes what it uses itself, with the same exceptions. `user#topic` and `user##group` take that one thing.
+- A user takes all topics and groups that it uses, except those with a finer binding: a topic of level `user#topic`, a
+  group of level `user##group`, and those that only instances of level `user+instance` use.
+- An instance takes those that it uses itself, with the same exceptions. `user#topic` and `user##group` take only their
+  topic or group.
 - A topic moves alone: groups and bindings stay.
 
-A topic has one writer, so whoever else uses it comes along, wanted or not: these are the other users. A group has one
-coordinator per identity, so whoever else is in it would be left behind in another group of the same name.
+A topic has one writer, so its other users move too, wanted or not. A group has one coordinator per identity, so its
+other members would stay in a separate group of that name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Kind = Literal["topic", "group"]
 
 
 class OtherUser(NamedTuple):
-    """A use of a moving topic, or group, outside of the scope. `instance` is empty for one declared for the user."""
+    """A use of a moving topic or group outside the scope. `instance` is empty for a use declared for the user."""
 
     name: str
     user: str
@@ -38,22 +39,22 @@ class OtherUser(NamedTuple):
 class Closure:
     moves: MoveSet
     other_users: tuple[OtherUser, ...] = ()
-    """Of topics."""
+    """Other users of moving topics."""
     shared_groups: tuple[OtherUser, ...] = ()
     """Uses of moving groups by identities whose binding does not move."""
     unseen: tuple[str, ...] = ()
-    """Users of the scope of which no use is known, seen or declared."""
+    """Users of the scope without known usage, seen or declared."""
     users: Mapping[str, Mapping[tuple[str, str], None]] = field(default_factory=dict)
-    """`topic:NAME` or `group:NAME` → the (user, instance) of the scope that use it."""
+    """`topic:NAME` or `group:NAME` → each (user, instance) of the scope that uses it."""
 
     def identities(self, key: str) -> tuple[tuple[str, str], ...]:
         return tuple(self.users.get(key, ()))
 
 
 def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Closure:
-    """What `request` takes along, by what `usage` (user → uses) says.
+    """The closure of `request` over `usage` (user → uses).
 
-    Usage is a lower bound: what nobody declared and no gateway saw is not in it.
+    Usage is a lower bound: it has only uses that were declared or that gateways saw.
     """
     scope = request.scope
     reasons: dict[str, str] = {}
@@ -67,7 +68,7 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
         bindings = _bindings(view, user)
         for what, name, use in _uses(usage, user):
             if what == "topic" and name in view.copy_logs:
-                continue  # copiers write there, whatever a gateway of an earlier version has seen
+                continue  # copiers write there; a gateway of an earlier version may have recorded their use
             if not _fine_bound(bindings, what, name) and _identity_moves(bindings, scope, user, use.instance):
                 who = f"user {user}" if user in scope.users else f"instance {user}+{use.instance}"
                 add(f"{what}:{name}", f"{who} uses it ({_words(use)})", user, use.instance)
@@ -105,7 +106,7 @@ def _other_users(
 
 
 def _identity_moves(bindings: UserBindings, scope: Scope, user: str, instance: str) -> bool:
-    instance = bindings.instance(instance)  # it may have been seen before its user had client-id forms
+    instance = bindings.instance(instance)  # the use may be older than the user's client-id forms
     if (user, instance) in scope.instances:
         return True
     return user in scope.users and instance not in bindings.instances
@@ -133,7 +134,7 @@ def _words(use: Use) -> str:
 
 
 def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -> tuple[str, ...]:
-    """Users of `group` whose requests for it go to the coordinator in `cluster`, by what `usage` (user → uses) says."""
+    """Users of `group`, by `usage` (user → uses), whose requests for it go to the coordinator in `cluster`."""
     return tuple(
         user
         for user, used in sorted(usage.items())
@@ -145,5 +146,5 @@ def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -
 
 
 def lock_keys(request: MoveRequest, moves: MoveSet) -> tuple[str, ...]:
-    """Everything that the move writes: `user:NAME`, `topic:NAME`, `group:NAME`, sorted."""
+    """Keys of everything that the move writes: `user:NAME`, `topic:NAME`, `group:NAME`, sorted."""
     return tuple(sorted({*(f"user:{user}" for user in request.scope.named_users), *moves.keys}))

@@ -1,9 +1,9 @@
-"""Identity maps that keep everybody in the origin, from before a copy exists in the target until the cut or the undo.
+"""Identity maps keep all clients in the origin, from before a copy exists in the target until the cut or the undo.
 
-A topic without a map is wherever it exists: as soon as a move has made it in the target, whoever is bound there, or to
-nothing where the target is the default cluster, would be led to the empty copy, and what he writes lies below the cut's
-base, in no extent. So first every gateway follows a map that says `[0, ∞)` of the origin, and only then is anything
-created. The maps go the other way round: only where no copy is left.
+Without a map, gateways route to any cluster that has the topic: once a move has created it in the target, clients bound
+there, or unbound ones if the target is the default, would be routed to the empty copy, and their records would be below
+the cut's base, in no extent. So first every gateway applies a map `[0, ∞)` of the origin, and only then is a topic
+created. Undoing reverses that order: a map is removed only after the copy is gone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def pinned_map(origin: str, name: str, partitions: int) -> Topic:
 
 
 def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, int]) -> Documents:
-    """Identity maps for those topics of `partitions` (name → how many it has) that have none, and a note of which.
+    """Identity maps for topics of `partitions` (name → number) without a map, noted in the evidence.
 
-    :raises MoveDamagedError: something is fenced by another operation.
+    :raises MoveDamagedError: another operation has fenced a topic.
     """
     require_state(operation, "planned", "running")
     puts: list[Topic] = []
@@ -42,7 +42,7 @@ def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, in
 
 
 def unpin_change(operation: MoveOperation, view: View, alone: Collection[str]) -> Documents:
-    """The end of the identity maps of the operation, for the topics `alone`: those that exist in the origin only."""
+    """Remove the operation's identity maps of the topics `alone`, which exist in the origin only."""
     deletes: list[tuple[type[Document], str]] = []
     kept: list[str] = []
     for name in operation.evidence.pinned:
@@ -57,7 +57,7 @@ def unpin_change(operation: MoveOperation, view: View, alone: Collection[str]) -
 
 
 def require_unused(operation: MoveOperation, topic: str, ends: Ends) -> None:
-    """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
+    """:raises MoveDamagedError: a copy that the move created, or that existed without a map, is not empty."""
     if topic not in {*operation.evidence.pinned, *operation.evidence.created}:
         return
     target = operation.request.target
@@ -65,6 +65,6 @@ def require_unused(operation: MoveOperation, topic: str, ends: Ends) -> None:
         if name == topic and one.target:
             raise MoveDamagedError(
                 f"topic {topic} partition {partition} ends at {one.target} in {target}, where it was empty "
-                "when the move began and the gateways led nobody: somebody writes there without passing through them. "
-                f"Nothing was cut. Look what these records are, delete the copy in {target}, and move again"
+                "when the move began and gateways routed no client: a producer writes there past the gateways. "
+                f"Nothing was cut. Check these records, delete the copy in {target}, and move again"
             )

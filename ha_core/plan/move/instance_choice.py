@@ -21,11 +21,11 @@ class Chosen(NamedTuple):
 def choose(bindings: UserBindings, topic: str, usage: Mapping[str, Usage], now: str) -> Chosen:
     """The instances of a user that use `topic`, seen or declared, else the user.
 
-    All of these instances move: the topic has one writer, so it moves with each client that uses it. If no binding of
-    an instance can match one of the clients, it would stay behind, so the whole user moves.
+    All of these instances move: the topic has one writer, so it moves with each client that uses it. A client that no
+    binding of an instance can match would stay, so then the whole user moves.
 
-    :param bindings: of the user; empty where there are none.
-    :param usage: user → its uses, as far as they count.
+    :param bindings: of the user; may be empty.
+    :param usage: user → its uses that count.
     :param now: UTC, ISO 8601.
     """
     user = bindings.user

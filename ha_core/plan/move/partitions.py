@@ -1,4 +1,4 @@
-"""Which partitions of a topic a move takes: the named ones, else all that are written in the origin."""
+"""The partitions of a topic that a move takes: the named ones, else all whose writer is the origin."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ha_core.plan.facts.clusters import Partition
 
 
 def moving(request: MoveRequest, topic: Topic, partitions: Collection[int]) -> tuple[int, ...]:
-    """Those of `partitions`, all that the topic has, that the request moves; also if they have left the origin.
+    """The part of `partitions`, all of the topic, that the request moves; named ones even if they have left the origin.
 
-    A topic that is asked for as a whole may be in several clusters, because single partitions were moved before.
+    A topic requested as a whole may be in several clusters, because single partitions were moved before.
     """
     named = request.scope.partitions.get(topic.name)
     if named is not None:
@@ -24,7 +24,7 @@ def moving(request: MoveRequest, topic: Topic, partitions: Collection[int]) -> t
 
 
 def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[Partition]) -> tuple[Partition, ...]:
-    """`moving` of several topics, whose partitions `keys` are. Topics without a document have no map."""
+    """`moving` for several topics with all their partitions, `keys`. Topics without a document have no map."""
     partitions: dict[str, set[int]] = {}
     for name, partition in keys:
         partitions.setdefault(name, set()).add(partition)
@@ -37,22 +37,22 @@ def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[P
 
 
 def extents_of(request: MoveRequest, topic: Topic, partition: int) -> Extents:
-    """The extents of a partition, also where the topic has no map yet."""
+    """The extents of a partition, even if the topic has no map yet."""
     return topic.extents(partition) if topic.mapped else identity(request.origin)
 
 
 def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
-    """The clusters in which what the request moves of a mapped topic is written, or will be."""
+    """The clusters that are or will be writers of the moving part of a mapped topic."""
     return _clusters(request, topic, lambda partition: live(topic.extents(partition)))
 
 
 def written_in(request: MoveRequest, topic: Topic) -> frozenset[str]:
-    """The clusters to which producers of what the request moves of a mapped topic are led now."""
+    """The clusters to which producers of the moving part of a mapped topic are routed now."""
     return _clusters(request, topic, topic.written)
 
 
 def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent]) -> frozenset[str]:
-    """Of the named partitions; else of all, those that are added later too."""
+    """Clusters of the named partitions; else of all, including those added later."""
     named = request.scope.partitions.get(topic.name)
     clusters = {extent(partition).cluster for partition in named or topic.partitions}
     if named is None and topic.writer is not None:
@@ -61,8 +61,8 @@ def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent
 
 
 def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> LostTail | None:
-    """The newest tail that the topic has in the target of a forced move, left when it went from there to a copy in the
-    origin: the target's log is this topic's own. A topic goes back to it only as a whole."""
+    """The topic's newest lost tail in the target of a forced move, from when it went from there to a copy in the
+    origin: the target's log is this topic's own. Only a whole topic returns to it."""
     if request.mode != "forced" or topic in request.scope.partitions:
         return None
     found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
@@ -70,7 +70,7 @@ def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> Lost
 
 
 def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) -> tuple[Cut, ...]:
-    """Where those that have `crossed` were cut, as a topic's map `partitions` says after it."""
+    """The cuts of `crossed`, from the topic's map `partitions` after them."""
     opened = ((partition, live(partitions[partition])) for partition in crossed)
     return tuple(Cut(partition, after.start, after.base, after.term) for partition, after in opened)
 
@@ -88,7 +88,7 @@ def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> 
 
 
 def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:
-    """The topic's `writer` once its map is `partitions`: it stays until the last partition has left it."""
+    """The topic's `writer` with the map `partitions`: it changes when the last partition has left it."""
     before = topic.writer or request.origin
     stays = any(live(extents).cluster == before for extents in partitions.values())
     return before if stays else request.target

@@ -1,24 +1,24 @@
-"""The move: what happens in which order, what every revision writes, and how to go on after an interruption.
+"""The move: its steps in order, its revisions, and how to resume after an interruption.
 
-The invariant, at every point of every move, however often it is interrupted:
+The invariant, at every point of every move, after any number of interruptions:
 
-1. At most one cluster accepts produce for a partition. A gateway that follows the fence refuses; a gateway that does
-   not follow it yet writes to the origin, as before. The cut is published only after every live gateway has said that
-   it follows the fence and that nothing is in flight any more (one whose node is gone has stopped by its lease). So
-   between the last append to the origin and the first one to the target lies a time in which nobody writes.
-2. A fence is lifted only in the revision of the cut or of the undo. Both write the operation's state as well, so
-   whoever finds an interrupted operation sees which of the two has happened: it is never inferred from memory. The
-   same holds for the transaction fence that may stand before it.
-3. What was acknowledged below the cut is readable for ever: the cut lies at or above the origin's log end, read behind
-   the fence, and the origin's extent stays in the map. After the cut there is no undo, only another move.
+1. At most one cluster accepts produce for a partition. A gateway that applies the fence refuses; a gateway that does
+   not apply it yet writes to the origin, as before. The cut is published only after every live gateway has reported
+   that it applies the fence and has no request in flight any more (a gateway whose node is gone has stopped by its
+   lease). So between the last append to the origin and the first to the target, no gateway writes.
+2. A fence is lifted only in the revision of the cut or of the undo. Both also write the operation's state, so an
+   executor that resumes the operation reads which of the two has happened; it never infers that from memory. This also
+   holds for a transaction fence before it.
+3. Records acknowledged below the cut stay readable: the cut is at or above the origin's log end, read behind the fence,
+   and the origin's extent stays in the map. After the cut there is no undo, only another move.
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
-5. A topic is made in the target only when every gateway follows a map that leads everybody to the origin, and loses
-   that map only when the copy is gone again (`pinning`). So the copy is empty at the cut, or there is none.
-6. A topic with a mirror goes to its copy (`copies`), which of a living origin has all of it behind the fence. No other
-   mirror from the origin outlives the cut.
+5. A topic is created in the target only when every gateway applies a map that routes all clients to the origin, and
+   loses that map only when the copy is gone again (`identity_maps`). So at the cut the copy is empty, or missing.
+6. A topic with a mirror goes to its copy (`copies`), which is complete behind the fence if the origin is alive. No
+   other mirror from the origin outlives the cut.
 
-Before the fence clients notice nothing, but that transactions wait to begin while open ones end; from fence to cut
-they wait; after the cut nothing has to be done for them.
+Before the fence clients notice only that new transactions wait until open ones have ended; from fence to cut they wait;
+after the cut they need nothing.
 """
 
 from __future__ import annotations
@@ -74,24 +74,24 @@ ToCut = Literal[ToHold, "warm", "quiesce", "fence", "drain", "ends", "mirrored",
 Back = Literal["lift", "leave", "discard", "unpin", "undone"]
 Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 
-# compare: copies of what is mirrored with their sources, while nothing is changed and nobody waits
-# pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
-# prepare: create the topics that are missing in the target, and remember which
+# compare: compare copies with their sources, before anything is changed and while no client waits
+# pin: give topics without a map one that routes clients to the origin, in revisions that every gateway serves
+# prepare: create the topics that are missing in the target, and note their names
 # adopt: join the groups in the target on their live members' behalf
-# hold: take the copies of what is mirrored, in one revision, from the job that copies them
-# level: take them over, and copy until little is missing; that goes on until `mirrored`
-# warm: ask once for all that is asked again while clients wait
-# quiesce: let no transaction begin in what moves, in one revision; wait until the open ones have ended
-# fence: refuse produce and group calls of what moves, in one revision
-# drain: every live gateway follows the fence and has nothing in flight
+# hold: take the copies of mirrored topics from the mirror job, in one revision
+# level: take them over, and copy until little is missing; copying continues until `mirrored`
+# warm: request once everything that is requested again while clients wait
+# quiesce: block new transactions in the moving topics, in one revision; wait until the open ones have ended
+# fence: refuse produce and group requests for everything that moves, in one revision
+# drain: every live gateway applies the fence and has no request in flight
 # ends: no transaction open; log ends of both sides, read until they agree; last sequences
-# mirrored: the copies have all that the origin has
+# mirrored: the copies have all records of the origin
 # offsets: copy committed offsets as they are, and read them back
 # cut: maps, sequences, aliases and bindings, and the end of the fence, in one revision
 # verify: every gateway serves the cut, and the origin's log ends have not moved
-# reverse: mirrors the other way, from the target to what was the origin
-# groups: move those that depend on the topics, in an operation of their own, where that was asked for
-# record: write the result, give the locks back
+# reverse: mirrors of the opposite direction, from the target to the former origin
+# groups: move the groups that read the topics, in an operation of their own, if requested
+# record: write the result, release the locks
 TASKS: Mapping[str, tuple[Step, ...]] = {
     "compare": ("compare",),
     "prepare": ("pin", "prepare"),
@@ -100,16 +100,16 @@ TASKS: Mapping[str, tuple[Step, ...]] = {
     "verify": ("verify", "reverse"),
     "record": ("groups", "record"),
 }
-"""The steps of a move in safe order, by the tasks that a run of Airflow makes of them. From fence to cut is one task,
-because clients wait, and nobody else copies what is held. Each step may be repeated: it finds what it did before."""
+"""The steps of a move in safe order, by tasks of an Airflow run. From fence to cut is one task, because clients wait
+and no job copies the held mirrors. Each step may be repeated: it detects what it did before."""
 _LIVING: tuple[Step, ...] = ("compare", "adopt", "level", "quiesce", "mirrored", "reverse")
 UNDO: tuple[Step, ...] = get_args(Back)
-"""The way back from before the cut: the fences first, because clients wait for them; the maps last, and only where no
-copy is left. Each may be repeated."""
+"""Steps of the undo, before the cut: fences first, because clients wait for them; maps last, and only of topics without
+a copy. Each may be repeated."""
 
 
 def steps(request: MoveRequest) -> tuple[Step, ...]:
-    """All steps of a move. A dead origin has neither members nor transactions to wait for, and nothing comes of it."""
+    """All steps of a move. A dead origin has no members or transactions to wait for, and no records to copy."""
     left_out = set[Step]() if request.mode == "planned" else {*_LIVING}
     if request.verify == "none":
         left_out.add("compare")
@@ -117,25 +117,25 @@ def steps(request: MoveRequest) -> tuple[Step, ...]:
 
 
 def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
-    """The steps that are left of an operation whose executor is gone, by what stands in the state.
+    """The remaining steps of an operation whose executor is gone, from the state.
 
-    A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
-    the consumers may have rebalanced. So is one that has taken mirrors, which nobody copies meanwhile. A forced one
-    goes on, because its origin is dead either way.
+    A planned move that has joined groups is undone: these members have expired, and the consumers may have rebalanced.
+    So is one that holds mirrors, which no job copies meanwhile. A forced one continues, because its origin is dead
+    either way.
     """
     forward = steps(operation.request)
     stands = bool(fenced(operation, topics, groups))
     if operation.state == "cut" or _maps_show_cut(operation, topics):
         if stands:
             raise MoveDamagedError(
-                f"operation {operation.id} has cut, and a fence of it stands: someone wrote it by hand"
+                f"operation {operation.id} has cut, but its fence still stands: it was written by hand"
             )
         return forward[forward.index("verify") :]
     if operation.state in FINAL and not stands:
         return ("release",)
     if operation.state in FINAL | {"undoing"}:
         return UNDO
-    # A move of bindings alone fences nothing: only its state says how far it got.
+    # A move of bindings alone has no fence: only its state shows its progress.
     behind_fence = stands or operation.state == "fenced"
     if operation.request.mode == "forced":
         return ("warm", *forward[forward.index("drain") :]) if behind_fence else forward
@@ -143,9 +143,9 @@ def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mappin
 
 
 def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]) -> Documents:
-    """Transaction fences on those of `topics` that move, and the operation as `fenced`.
+    """Transaction fences on moving topics of `topics`, and the operation as `fenced`.
 
-    :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
+    :raises MoveDamagedError: another operation has fenced a topic, or the origin is not its writer.
     """
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
@@ -158,9 +158,9 @@ def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]
 
 
 def fence_change(operation: MoveOperation, view: View) -> Documents:
-    """Fences on all that moves, in place of its transaction fences, and the operation as `fenced`.
+    """Fences on all that moves, in place of transaction fences, and the operation as `fenced`.
 
-    :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
+    :raises MoveDamagedError: another operation has fenced a topic or group, or the origin is not a topic's writer.
     """
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id, taken_for_dead=_taken_for_dead(operation.request))
@@ -189,14 +189,14 @@ def cut_change(
     """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
     :param ends: of every partition of every moving topic, read behind the fence.
-    :param producers: missing where the origin could not be asked; asked at `read_ms`.
-    :param adopted: groups that were joined in the target; members of the others join once more.
-    :param copies: of mirrored topics, which the operation holds. A copy that nobody had begun is missing.
-    :param most: extents of each copy that go into its map.
-    :param tails: what forced moves have left behind. A topic that goes on where it has one is read there again.
-    :param stay: topics that do not move, and why: nobody knows what their copies have. Those stay as they are.
-    :raises MoveDamagedError: a fence or a hold does not stand, partitions are missing, a new copy is not empty, or a
-        map would be wrong.
+    :param producers: missing if the origin did not answer; read at `read_ms`.
+    :param adopted: groups that were joined in the target; members of other groups join once more.
+    :param copies: of mirrored topics, which the operation holds. A copy that was never begun is missing.
+    :param most: maximum number of each copy's extents in its map.
+    :param tails: lost tails of forced moves. A topic that returns to a cluster with its tail is read there again.
+    :param stay: topics that do not move because the records of their copies are not known → why.
+    :raises MoveDamagedError: a fence or a hold is missing, partitions are missing, a new copy is not empty, or a map
+        would be wrong.
     """
     request, moves, stay = operation.request, operation.moves, stay or {}
     require_state(operation, "fenced")
@@ -219,8 +219,8 @@ def cut_change(
         moved = moving(request, topic, everything)
         if (tail := left_in(request, name, tails)) is not None:
             for p in moved:
-                told = ends[name, p]
-                before[p] = regained(before[p], tail, p, told.target, told.deleted_below)
+                end = ends[name, p]
+                before[p] = regained(before[p], tail, p, end.target, end.deleted_below)
         copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
         after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
         cuts[name] = cuts_of(after, moved)
@@ -236,7 +236,7 @@ def cut_change(
         if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):
             unknown[name] = silent
         puts.append(topic.changed(writer=writer_after(request, topic, after), partitions=after, fence=None))
-        known, asked, complete = view.sequences.get(name), producers, True
+        known, writers, complete = view.sequences.get(name), producers, True
         if name in operation.evidence.mirrored:
             mirror = held(operation, view, name)
             deletes.append((Mirror, mirror.key))
@@ -246,9 +246,9 @@ def cut_change(
                 ended[name] = mirror.changed(held=None)
             elif copied:
                 puts.append(lost_tail(operation, mirror, before, copied))
-                # What the origin took and nobody copied goes on in the target, so others may have written as well.
-                asked, complete = copied_producers(name, copied), False
-        sequences = carry_sequences(name, known, cuts[name], asked, read_ms, complete) or known
+                # Producers whose records were appended in the origin and never copied are not known here.
+                writers, complete = copied_producers(name, copied), False
+        sequences = carry_sequences(name, known, cuts[name], writers, read_ms, complete) or known
         if request.mode == "forced":
             read = {p: copied[p].producers if p in copied else {} for p in moved if p in copied or skips(request)}
             sequences = leave_by_force(name, sequences, request.origin, cuts[name], read)
@@ -273,9 +273,9 @@ def cut_change(
 
 
 def undo_change(operation: MoveOperation, view: View) -> Documents:
-    """The revision of the undo: its fences and holds end, and it is marked as being undone. May be repeated.
+    """The revision of the undo: fences and holds end, and the operation is marked as being undone. May be repeated.
 
-    :raises MoveDamagedError: the cut is published; the way back is another move.
+    :raises MoveDamagedError: the cut is published; only another move can go back.
     """
     if operation.state == "cut" or _maps_show_cut(operation, view.topics):
         raise MoveDamagedError(
@@ -298,7 +298,7 @@ def _taken_for_dead(request: MoveRequest) -> str | None:
 
 
 def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:
-    """The topic's document, which may be new."""
+    """The topic's document, which may be new, after checks."""
     request, topic = operation.request, view.topics.get(name) or Topic(name=name)
     require_free(operation, f"topic {name}", topic)
     if topic.mapped and request.origin not in places(request, topic):
@@ -308,7 +308,7 @@ def _unfenced(operation: MoveOperation, view: View, name: str) -> Topic:
 
 
 def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> bool:
-    """Whether the maps contain the cut that the operation's evidence names: terms only ever grow by cuts."""
+    """Whether the maps contain the cuts of the operation's evidence: writer epochs grow only by cuts."""
     cuts = operation.evidence.cuts
     return bool(cuts) and all(
         (topic := topics.get(name)) is not None
@@ -349,7 +349,7 @@ def _cut_partition(
 
 
 def skips(request: MoveRequest) -> bool:
-    """Whether readers skip what the origin holds."""
+    """Whether readers skip the origin's records."""
     return request.mode == "forced" and request.unread == "skip"
 
 

@@ -1,11 +1,10 @@
-"""A whole cluster as the scope of a switch, cut into parts that can move one after the other.
+"""A whole cluster as the scope of a switch, split into parts that can move one after the other.
 
-A part is what has to move together: users, the topics that they use, the groups that they are in, and whoever else
-uses these. No two parts share a topic, a group or a user, so each can be moved, undone and looked at by itself, in any
-order, and clients of one notice nothing of another. The smallest come first: what is wrong with all of them shows where
-it costs least.
+A part has to move together: users, their topics and groups, and the other users of these. No two parts share a topic, a
+group or a user, so each can be moved, undone and inspected separately, in any order, and clients of one do not notice
+another. The smallest come first: a problem of all parts shows where it costs least.
 
-What has moved is led elsewhere, so the same question asked again names what is left.
+Moved parts are routed elsewhere, so a repeated command finds the remaining ones.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from ha_core.plan.move.closure import closure
 from ha_core.plan.routing.resolve import cluster_for_user
 
 
-def led_there(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
-    """Every identity that is led to `cluster`, by a binding or because nothing else decides; but no super user."""
+def identities_at(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
+    """Every identity that is routed to `cluster`, by a binding or as its default, except super users."""
     users = sorted({*view.bindings, *usage} - view.super_users.keys())
     bound = [found for user in users if (found := view.bindings.get(user)) is not None]
     return Scope(
@@ -33,38 +32,38 @@ def led_there(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
 def parts(
     view: View, usage: Mapping[str, Usage], request: MoveRequest, topics: Collection[str], most: int
 ) -> Iterator[Scope]:
-    """The scopes of the moves, in their order: independent parts, several of them together while they are small.
+    """The scopes of the moves in order: independent parts, several small ones in one move.
 
-    :param request: of anything in the cluster; its scope is not looked at.
-    :param topics: all that the cluster writes.
-    :param most: topics and groups of a move; a part that has more moves alone.
+    :param request: its scope is ignored.
+    :param topics: all topics whose writer is the cluster.
+    :param most: topics and groups per move; a part that has more moves alone.
     """
-    led = led_there(view, usage, request.origin)
-    whole = led.changed(topics=tuple(sorted(topics)))
+    routed = identities_at(view, usage, request.origin)
+    whole = routed.changed(topics=tuple(sorted(topics)))
     found = closure(view, usage, request.changed(scope=whole, include_other_users=True))
     together = _Together()
-    for user in led.named_users:
+    for user in routed.named_users:
         together.join(f"user:{user}")
     for key in found.moves.reasons:
         together.join(key, *(f"user:{user}" for user, _ in found.identities(key)))
-    # Others who use a topic come along with it, and share no other part's.
+    # Other users of a topic move with it, and join its part.
     for other in found.other_users:
         together.join(f"topic:{other.name}", f"user:{other.user}")
     wanted = set(topics)
     sized = sorted((sum(not key.startswith("user:") for key in part), sorted(part)) for part in together.parts())
     for some in portions(sized, most, lambda part: max(1, part[0])):
-        yield _scope(led, {key for _, part in some for key in part}, wanted)
+        yield _scope(routed, {key for _, part in some for key in part}, wanted)
 
 
-def _scope(led: Scope, keys: Collection[str], topics: Collection[str]) -> Scope:
+def _scope(routed: Scope, keys: Collection[str], topics: Collection[str]) -> Scope:
     def of(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         return tuple((user, name) for user, name in pairs if f"user:{user}" in keys)
 
     return Scope(
-        users=tuple(user for user in led.users if f"user:{user}" in keys),
-        instances=of(led.instances),
-        user_topics=of(led.user_topics),
-        user_groups=of(led.user_groups),
+        users=tuple(user for user in routed.users if f"user:{user}" in keys),
+        instances=of(routed.instances),
+        user_topics=of(routed.user_topics),
+        user_groups=of(routed.user_groups),
         topics=tuple(sorted(name for name in topics if f"topic:{name}" in keys)),
     )
 
@@ -74,7 +73,7 @@ def _there(bound: Mapping[str, str], cluster: str) -> list[str]:
 
 
 class _Together:
-    """What has to move together: sets that grow into each other."""
+    """Union-find of keys that have to move together."""
 
     def __init__(self) -> None:
         self._above: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Users that use so much that a switch of one of them would take along what belongs to others.
+"""Users whose switch would take along topics and groups of many others.
 
-A switch moves a user with all topics and groups that it uses, and everyone else who uses these. Narrow users, one for
-each application, move by themselves; a wide one ties applications together that have nothing in common.
+A switch moves a user with all topics and groups that it uses, and their other users. Narrow users, one for each
+application, move alone; a wide one ties unrelated applications together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHARED = 5
 
 
 class Width(NamedTuple):
-    """How much one user uses.
+    """The extent of one user's usage.
 
     :ivar shared_with: other users of the same topics.
     :ivar super_user_of: clusters whose super user it is.

@@ -1,7 +1,7 @@
 """Pre-flight: everything that is wrong with a move, found before anything was changed. Each verdict has its way out.
 
-A rule is a generator of verdicts on a `PreflightCase`, and stands in one of the tables below. Rules of groups that
-follow topics and of chosen cuts are asked what goes beyond it: a `DependentsCase`, a `Cuts`.
+A rule is a generator of verdicts on a `PreflightCase`, and is listed in one of the tables below. Rules for groups that
+follow topics get a `DependentsCase`, rules for chosen cuts a `Cuts`.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ RULES = (
 )
 END_RULES = (scope.nothing_to_move,)
 REVISION_RULES = (sizes.too_large,)
-"""Of a move that is one revision as a whole."""
+"""For a move whose cut is one revision."""
 DEPENDENT_RULES = (dependents.of_nobody, dependents.of_super_users, dependents.beside_a_crossing, groups.groups)
-"""Of groups that come along with their topics, each in a revision of its own."""
+"""For groups that move with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
 LINK_RULES = (
     scope.locks,
@@ -99,7 +99,7 @@ LINK_RULES = (
     clusters.limits,
     clusters.gateways,
 )
-"""Of topics that get a mirror, in place of those of a move."""
+"""For topics that get a mirror, in place of `RULES`."""
 
 C = TypeVar("C")
 
@@ -113,11 +113,11 @@ def preflight(
     *more: Callable[[PreflightCase], Verdicts],
     rules: Iterable[Callable[[PreflightCase], Verdicts]] = RULES,
 ) -> list[Verdict]:
-    """All verdicts of the tables of every move, and of `more` rules, errors first.
+    """Verdicts of all tables and of `more` rules, errors first.
 
-    :param rules: what is judged once names and clusters are as they should be.
+    :param rules: applied once names and clusters are valid.
 
-    An error in one table ends the pre-flight: without two clusters that answer nothing else could be asked.
+    An error in one table ends the pre-flight: without two clusters that answer, the others have no facts.
     """
     found: list[Verdict] = []
     for table in (NAME_RULES, CLUSTER_RULES, (*rules, *more), END_RULES):

@@ -1,4 +1,4 @@
-"""A move before it is made: what was asked for, what is known, and what of the closure is really in the origin."""
+"""Input of a pre-flight: the request, all facts, and the part of the closure that really is in the origin."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _BEFORE_FORMAT_2 = ("0.8", "0.9", "0.10")
 
 @dataclass(frozen=True)
 class PreflightCase:
-    """What a pre-flight judges.
+    """Input of the pre-flight's rules.
 
-    `facts` are of origin, target and every other cluster that could be asked: the topics and groups of the closure, and
-    `outside_topics(...)`. `locks` are all that are held.
+    `facts` are of origin, target and every other cluster that answered: the topics and groups of the closure, and
+    `outside_topics(...)`. `locks` are all held locks.
     """
 
     view: View
@@ -43,28 +43,28 @@ class PreflightCase:
     locks: Collection[Lock] = ()
     gateways: Collection[GatewayRecord] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    """User → its uses, as far as they count."""
+    """User → its uses that count."""
     dormant: Mapping[str, Usage] = field(default_factory=dict)
     """User → its uses that are too old to count (`ha_core.plan.access.usage_age`)."""
     lags: Mapping[tuple[str, int], CopyLag] = field(default_factory=dict)
-    """How far mirrors are, as copiers have reported it: by key and partition."""
+    """Lags of mirrors as copiers have reported them, by mirror key and partition."""
     copies: Mapping[Partition, CopyFacts] = field(default_factory=dict)
-    """What is in the copies of mirrored topics, as copiers noted it last."""
+    """State of the copies of mirrored topics, from the copiers' newest notes."""
     noted: Mapping[Partition, int] = field(default_factory=dict)
-    """The first offset of the source that copies had not by their newest notes. What could not be read is missing."""
+    """The first source offset that a copy lacked, from its newest notes. Copies without notes read are missing."""
     later: Collection[Partition] = ()
     """Copies that may have deleted records that their sources have, by their newest notes and both log starts."""
     findings: Collection[SyncFinding] = ()
-    """What the origin's mirrors in the target have not got besides records, as of the last look."""
+    """Findings of the last sync of the origin's mirrors in the target."""
     tails: Collection[LostTail] = ()
-    """What forced switches have left behind, in any cluster."""
+    """Lost tails of forced switches, in any cluster."""
     trials: Mapping[str, Trial] = field(default_factory=dict)
-    """What the target says to topics that are to be created there; those to which it has no objection are missing."""
+    """Validation of topics to be created in the target; topics without objections are missing."""
 
     @cached_property
     def moves(self) -> MoveSet:
-        """The closure without what is in the target already, gets there by the end of its crossing (`crossing_out`), or
-        is nowhere and was only ever used: what the move would carry out."""
+        """Everything that the move would carry out: the closure without topics and groups that are in the target, get
+        there by the end of their crossing (`crossing_out`), or do not exist although usage names them."""
         moves, request = self.closure.moves, self.request
         own = internal_topics(self.view)
         topics = tuple(
@@ -79,7 +79,7 @@ class PreflightCase:
 
     @cached_property
     def to_copies(self) -> dict[str, Mirror]:
-        """Topics that go as a whole to where their copies are, which become their logs."""
+        """Topics that move as a whole to their copies, which become their logs."""
         request = self.request
         return {
             mirror.topic: mirror
@@ -92,8 +92,8 @@ class PreflightCase:
 
     @cached_property
     def tails_in_copies(self) -> tuple[LostTail, ...]:
-        """Those with records in the target, of compacted topics that go to their copies there. The topic may have been
-        made anew since."""
+        """Tails with records in the target, of compacted topics that move to their copies there. The topic may have
+        been created again since."""
         request = self.request
         return tuple(
             tail
@@ -109,7 +109,7 @@ class PreflightCase:
 
     @cached_property
     def barriers(self) -> dict[str, str]:
-        """Topics that a predicted cut cannot be exact for, with the reason: they take the barrier."""
+        """Topics for which a predicted cut cannot be exact, with the reason: they take the barrier."""
         if self.request.cut != "predicted":
             return {}
         return {name: why for name, here in self.in_origin() if (why := self._inexact(here))}
@@ -123,14 +123,14 @@ class PreflightCase:
         origin = self.facts.clusters.get(self.request.origin)
         if origin is not None and not origin.describe_producers:
             return (
-                f"{origin.name} does not offer DESCRIBE_PRODUCERS (Kafka 2.8 and newer), so what producers had below "
-                "the cut could not be told"
+                f"{origin.name} does not offer DESCRIBE_PRODUCERS (Kafka 2.8 and newer), so the last sequences of "
+                "producers below the cut would be unknown"
             )
         if here.transactional:
             return "it has transactional producers, and a transaction cannot be split at a cut"
         version = here.config.get("message.format.version", "")
         if version.startswith(_BEFORE_FORMAT_2):
-            return f"its batches are of format {version}, whose sequences do not say what lies below a cut"
+            return f"its batches are of format {version}, which has no sequences that identify batches below a cut"
         return ""
 
     def answers(self, cluster: str) -> bool:
@@ -138,15 +138,15 @@ class PreflightCase:
         return known is not None and known.reachable
 
     def in_origin(self) -> Iterator[tuple[str, TopicFacts]]:
-        """Those of the topics that move that are there, as the origin says."""
+        """Moving topics that exist in the origin, with their facts."""
         for name in self.moves.topics:
             if (here := self.here(name)) is not None:
                 yield name, here
 
     def here(self, topic: str) -> TopicFacts | None:
-        """The topic in the origin, where it is there."""
-        found = self.facts.topic(self.request.origin, topic)
-        return found if found is not None and found.exists else None
+        """Facts of the topic in the origin; None: unknown or missing there."""
+        facts = self.facts.topic(self.request.origin, topic)
+        return facts if facts is not None and facts.exists else None
 
     @property
     def whole(self) -> bool:
@@ -155,14 +155,14 @@ class PreflightCase:
         return bool(scope.named_users or moves.groups or set(moves.topics) - scope.partitions.keys())
 
     @property
-    def led(self) -> Iterator[str]:
+    def with_leader(self) -> Iterator[str]:
         """The named partitions that have a leader in the origin, or can get one by a clean election."""
         for name, partitions in self.request.scope.partitions.items():
             if (here := self.here(name)) is not None:
                 yield from (f"{name}-{p}" for p in partitions if p < here.partitions and p not in here.leaderless)
 
     def log_start(self, cluster: str, key: Partition) -> int:
-        """Where a partition's log starts there, now or when it was last seen; 0: not known, or nothing was deleted."""
+        """Log start of a partition there, now or when last recorded; 0: not known, or nothing was deleted."""
         topic, partition = key
         found = self.facts.topic(cluster, topic)
         return 0 if found is None else found.starts.get(partition, 0)
@@ -171,9 +171,9 @@ class PreflightCase:
         return crossing_out(self.request, self.view.topics.get(topic))
 
     def writer(self, topic: str) -> str | None:
-        """The cluster that is written now; None: the topic exists nowhere, or is being deleted.
+        """The topic's writer now; None: it does not exist, or is being deleted.
 
-        The origin, where anything of what is to move is written there: single partitions may be elsewhere.
+        The origin, if it is the writer of any moving partition: single partitions may have another one.
         """
         request = self.request
         if self.view.deleted(topic):
@@ -184,7 +184,7 @@ class PreflightCase:
             return next((side for side in (request.origin, request.target) if side in found), min(found))
         holders = sorted(cluster for (cluster, name), t in self.facts.topics.items() if name == topic and t.exists)
         if request.mode == "forced" and not self.answers(request.origin):
-            # What the dead cluster holds cannot be asked; what it does not hold is refused for its unknown shape.
+            # A dead cluster cannot report its topics. If it lacks this one, its unknown partitions refuse the move.
             return request.origin
         if len(holders) < 2:
             return holders[0] if holders else None
@@ -205,6 +205,6 @@ class PreflightCase:
 
 
 def outside_topics(moves: MoveSet, facts: Facts) -> tuple[str, ...]:
-    """Topics outside of the move of which its groups have committed offsets: the target has to be asked for them."""
+    """Topics outside the move that its groups have committed offsets of: facts of the target have to include them."""
     named = {topic for (_, group), g in facts.groups.items() if group in moves.groups for topic, _ in g.offsets}
     return tuple(sorted(named - set(moves.topics)))

@@ -1,4 +1,4 @@
-"""Pre-flight of the clients of what moves: versions of client software that a move of their group can stop for good."""
+"""Pre-flight of clients: versions of client software that a move of their group can stop for good."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _JAVA = "apache-kafka-java"
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Of consumers in Java, which stop when their group gets another coordinator, or theirs does not answer."""
+    """A defect of Java consumers, which stop when their coordinator changes or does not answer."""
 
     issue: str
     versions: frozenset[str]
     what: str
     way: str
     alone: bool = False
-    """Only of those that are assigned their partitions by hand, and commit without being members."""
+    """Affects only consumers with manually assigned partitions, which commit without being members."""
 
 
 DEFECTS = (
@@ -43,9 +43,9 @@ DEFECTS = (
 
 
 def defects_of(software: str | None) -> tuple[str, ...]:
-    """Issues that a consumer of this software may fall victim to when its group moves.
+    """Issues that may affect a consumer of this software when its group moves.
 
-    :param software: `NAME/VERSION`, as clients say it (KIP-511).
+    :param software: `NAME/VERSION`, as clients report it (KIP-511).
     """
     name, _, version = (software or "").partition("/")
     return tuple(defect.issue for defect in DEFECTS if name == _JAVA and version in defect.versions)
@@ -62,7 +62,7 @@ class _Client(NamedTuple):
 
 
 def versions(case: PreflightCase) -> Verdicts:
-    """As gateways last saw them: what a client says of itself in API_VERSIONS (KIP-511)."""
+    """Checks the versions that clients last reported to gateways in API_VERSIONS (KIP-511)."""
     for defect in DEFECTS:
         found = sorted(set(_clients(case, defect)))
         if found:
@@ -71,7 +71,7 @@ def versions(case: PreflightCase) -> Verdicts:
                 defect.issue,
                 f"{listed(client.words for client in found)}: in these versions of Java clients {defect.what}, when "
                 f"its group moves ({defect.issue}).",
-                f"{defect.way}, or watch them behind the move and restart those that stop.",
+                f"{defect.way}, or watch them after the move and restart those that stop.",
                 number=len(found),
                 unit="clients",
             )

@@ -1,4 +1,4 @@
-"""Pre-flight of the clusters of a move, and of how much is known of one that does not answer."""
+"""Pre-flight of the clusters of a move, and of the recorded facts of one that does not answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, 
 from ha_core.plan.preflight.case import PreflightCase
 
 OLD_S = 3600.0
-"""What is known should be refreshed more often than this."""
+"""Recorded facts older than this give a warning."""
 _MAX_TYPED = 3
 """Topics that a remedy repeats."""
 
@@ -61,7 +61,7 @@ def planned_origin(case: PreflightCase) -> Verdicts:
         yield warning(
             "masked-origin",
             f"cluster {name}",
-            f"Origin {name} is masked: what it holds below the cut cannot be read until it is unmasked.",
+            f"Origin {name} is masked: its records below the cut cannot be read until it is unmasked.",
             f"`switchyard unmask {name}` when it is healthy.",
         )
     if not case.facts.clusters[name].describe_producers:
@@ -83,8 +83,8 @@ def forced_origin(case: PreflightCase) -> Verdicts:
         yield from _reach(case, name, "Origin", "")
         return
     if case.answers(name) and case.view.clusters[name].masked is None and not request.force:
-        if (led := list(case.led)) or case.whole:
-            which = f", and leads {listed(led)}" if led else ""
+        if (leads := list(case.with_leader)) or case.whole:
+            which = f", and leads {listed(leads)}" if leads else ""
             yield error(
                 "origin-answers",
                 about,
@@ -106,16 +106,16 @@ def forced_origin(case: PreflightCase) -> Verdicts:
     yield warning(
         "origin-taken-for-dead",
         about,
-        f"Origin {name} is taken for dead: its log ends, last sequences and committed offsets may be unknown. What "
-        "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled. "
-        f"Transactions that are open there are aborted. A commit of which nobody but {name} knows waits for it.",
+        f"Origin {name} is taken for dead: its log ends, last sequences and committed offsets may be unknown. Unread "
+        "acknowledged records stay there until it returns; an unanswered batch may be doubled. Transactions that are "
+        f"open there are aborted. A transaction's commit that only {name} knows waits for it.",
         f"Prefer a planned move when the origin can be repaired soon. `switchyard mask {name}` ends the wait for "
-        "commits: their producers begin anew.",
+        "commits: their producers start again.",
     )
 
 
 def _reach(case: PreflightCase, name: str, side: str, way: str) -> Verdicts:
-    """:param way: what to do where nothing of it answers."""
+    """:param way: the way out if no part of it answers."""
     cluster, about = case.facts.clusters.get(name), f"cluster {name}"
     where = f"{side} {name} ({case.view.clusters[name].bootstrap})"
     why = cluster.error if cluster is not None else "it was not asked"
@@ -131,8 +131,8 @@ def _reach(case: PreflightCase, name: str, side: str, way: str) -> Verdicts:
         yield error(
             "unhealthy-cluster",
             about,
-            f"{where} answers, but cannot be asked what the move needs: {why}",
-            "Wait until its brokers and leaders are healthy, or repair what is said. It is not lost.",
+            f"{where} answers, but does not give the facts that the move needs: {why}",
+            "Wait until its brokers and leaders are healthy, or repair the cause. It is not lost.",
             "away",
         )
     elif cluster is None or not cluster.reachable:
@@ -140,7 +140,7 @@ def _reach(case: PreflightCase, name: str, side: str, way: str) -> Verdicts:
 
 
 def lost_way(request: MoveRequest) -> str:
-    """How what a planned move was to take out of a cluster is taken out of a lost one."""
+    """The command that does a planned move's work if its origin is lost."""
     scope = request.scope
     named = " ".join(format_topic(name, scope.partitions.get(name)) for name in scope.topics[:_MAX_TYPED])
     if scope.topics and not (scope.users or scope.instances or scope.user_topics):
@@ -153,7 +153,7 @@ def lost_way(request: MoveRequest) -> str:
 
 
 def last_seen(case: PreflightCase) -> Verdicts:
-    """How much is known of a dead origin, and how old that is."""
+    """Recorded facts of a dead origin, and their age."""
     request, facts, moves = case.request, case.facts, case.moves
     if request.mode == "planned" or case.answers(request.origin) or request.origin not in facts.clusters:
         return
@@ -166,16 +166,16 @@ def last_seen(case: PreflightCase) -> Verdicts:
         yield (warning if old else info)(
             "last-seen",
             about,
-            f"What is known of {len(ages)} topics was last seen {duration(max(ages))} ago: shape, settings and log "
-            "ends. The cut lies above all that they can have grown by since.",
+            f"Facts of {len(ages)} topics were last recorded {duration(max(ages))} ago: partitions, settings and log "
+            "ends. The cut is above all that they can have grown by since.",
             "Run the DAG record_facts more often." if old else "",
         )
     if unknown:
         yield warning(
             "never-seen",
             about,
-            f"Nothing is known of {listed(f'topic {name}' for name in unknown)}: the cut lies 2^40 offsets further on, "
-            "and how much is missing when the cluster returns cannot be said.",
+            f"No facts are recorded of {listed(f'topic {name}' for name in unknown)}: the cut is 2^40 offsets higher, "
+            "and the number of records missing when the cluster returns will be unknown.",
             "Run the DAG record_facts, or `switchyard facts record`, while clusters are healthy.",
         )
     groups = [seen.age_s for g in moves.groups if (seen := facts.group(request.origin, g)) and seen.age_s is not None]
@@ -183,8 +183,8 @@ def last_seen(case: PreflightCase) -> Verdicts:
         yield info(
             "group-last-seen",
             about,
-            f"The offsets of {len(groups)} groups are those of {duration(max(groups))} ago: what they read since comes "
-            "again.",
+            f"The offsets of {len(groups)} groups are those of {duration(max(groups))} ago: records that they have "
+            "read since come again.",
         )
 
 
@@ -207,6 +207,6 @@ def gateways(case: PreflightCase) -> Verdicts:
         yield warning(
             "no-gateway",
             "gateways",
-            "No gateway is alive: clients that go past gateways do not move.",
-            "Start the gateways, or go on if there are no clients.",
+            "No gateway is alive: clients that bypass gateways do not move.",
+            "Start the gateways, or continue if there are no clients.",
         )

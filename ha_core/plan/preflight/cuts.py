@@ -1,4 +1,4 @@
-"""Pre-flight of cuts that lie ahead: which topics need the fence after all, and what would not be exact."""
+"""Pre-flight of cuts: holes of forced ones; topics that need a fence after all, and inexact results, of cuts ahead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ha_core.plan.preflight.case import PreflightCase
 
 
 def holes(case: PreflightCase) -> Verdicts:
-    """What a forced cut is to whoever takes offsets for records."""
+    """Effect of a forced cut on clients that count offsets as records."""
     request = case.request
     topics = [name for name in case.moves.topics if case.writer(name) == request.origin]
     if request.mode != "forced" or not topics:
@@ -23,32 +23,32 @@ def holes(case: PreflightCase) -> Verdicts:
     yield warning(
         "offset-hole",
         f"cluster {request.origin}",
-        f"Between the last known end and the cut of each partition lie {least:,} offsets or more without a record. "
+        f"Between the last known end and the cut of each partition are {least:,} offsets or more without a record. "
         "Clients read over them; lag alarms and KEDA take them for lag until a reader is above the cut, and Spark's "
         "maxOffsetsPerTrigger spends its portions on them.",
-        "docs/migrating.md says how readers seek over the hole; --max-rate-records-s makes it shorter.",
+        "docs/migrating.md shows how readers seek over the hole; --max-rate-records-s makes it shorter.",
         number=least,
         unit="offsets",
     )
 
 
 def rates(case: PreflightCase) -> Verdicts:
-    """An operator's word for how fast logs grow is taken where it is far above what was measured."""
-    said = case.request.max_rate_records_s
-    if said is None:
+    """The operator's bound on the rate is accepted only if it is far above all measured rates."""
+    bound = case.request.max_rate_records_s
+    if bound is None:
         return
     for name in case.moves.topics:
         here, about = case.here(name), f"topic {name}"
         measured = None if here is None else here.fastest
         if measured is None:
-            text = f"Nobody has measured how fast topic {name} grows in {case.request.origin}."
+            text = f"The rate of topic {name} in {case.request.origin} was never measured."
             yield error("rate-too-low", about, text, "Leave --max-rate-records-s out.")
-        elif said < (least := least_rate(measured)):
+        elif bound < (least := least_rate(measured)):
             text = (
-                f"A partition of topic {name} was seen to get {measured:,.0f} records/s between two looks. With "
-                f"{said:,} as the most, records that {case.request.origin} acknowledged may lie above the cut."
+                f"A partition of topic {name} received {measured:,.0f} records/s between two readings. With a bound of "
+                f"{bound:,}, records that {case.request.origin} acknowledged may be above the cut."
             )
-            remedy = f"Say --max-rate-records-s {least} or more, or leave it out."
+            remedy = f"Give --max-rate-records-s {least} or more, or leave it out."
             yield error("rate-too-low", about, text, remedy, number=least, unit="records")
 
 
@@ -58,8 +58,8 @@ def old_gateways(case: PreflightCase) -> Verdicts:
         yield error(
             "old-gateways",
             "gateways",
-            f"{listed(f'{g.id} ({g.host}:{g.port})' for g in old)} does not know cuts that lie ahead: it would write "
-            "to the target at once.",
+            f"{listed(f'{g.id} ({g.host}:{g.port})' for g in old)} does not support cuts that lie ahead: it would "
+            "write to the target at once.",
             "Replace these gateways by newer ones first, or migrate with --cut barrier.",
         )
 
@@ -98,7 +98,7 @@ def less_safe(case: PreflightCase) -> Verdicts:
                 "less-safe",
                 f"topic {name}",
                 f"{origin} acknowledges records of topic {name} with {demanded} replicas in sync, {target} with "
-                f"{offered}: what crosses over would be less safe.",
+                f"{offered}: records that cross would be less safe.",
                 f"Raise min.insync.replicas in {target}, or take a target with more brokers.",
             )
 
@@ -110,7 +110,7 @@ def compacted(case: PreflightCase) -> Verdicts:
             yield warning(
                 "compacted-above-cut",
                 f"topic {name}",
-                f"Topic {name} is compacted: if {case.request.origin} compacts what lies above a cut before the topic "
+                f"Topic {name} is compacted: if {case.request.origin} compacts records above a cut before the topic "
                 "has crossed over, the last sequences of its producers are not known, and a batch whose answer was "
                 "lost may be appended again.",
                 "Take --cut barrier if no record may come twice.",
@@ -119,17 +119,17 @@ def compacted(case: PreflightCase) -> Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Cuts ahead, as they are chosen: where asked for there (`given`, client offsets), else by the rate."""
+    """Cuts ahead: the operator's (`given`, client offsets), else chosen by the rate."""
 
     view: View
     request: MoveRequest
     ends: Mapping[Partition, int]
-    """The origin's log ends, of all partitions that take a cut ahead."""
+    """The origin's log ends of all partitions with a cut ahead."""
     rates: Rates
     given: Mapping[Partition, int] = field(default_factory=dict)
 
     def end(self, key: Partition) -> int:
-        """The log's end as a client offset."""
+        """The log end as a client offset."""
         return client_end(self.view.topics.get(key[0]), key[1], self.ends[key])
 
 
@@ -140,20 +140,20 @@ def asked_for(cuts: Cuts) -> Verdicts:
             yield error(
                 "no-predicted-cut",
                 f"topic {name}",
-                f"A cut at {cut} was asked for partition {partition} of topic {name}, which does not take one.",
+                f"--cut-at names {cut} for partition {partition} of topic {name}, which takes no predicted cut.",
                 "Correct --cut-at: TOPIC:PARTITION=OFFSET, of topics that migrate with a predicted cut.",
             )
         elif cut <= (end := cuts.end(key)):
             yield error(
                 "cut-below-end",
                 f"topic {name}",
-                f"The cut {cut} of partition {partition} of topic {name} does not lie above its log's end, {end}.",
-                "Choose a higher offset, or leave it to the rate.",
+                f"The cut {cut} of partition {partition} of topic {name} is not above its log end, {end}.",
+                "Choose a higher offset, or leave the choice to the rate.",
             )
 
 
 def idle(cuts: Cuts) -> Verdicts:
-    """Partitions to which nothing was written lately."""
+    """Partitions without recent writes."""
     still = sorted(key for key in cuts.ends if not cuts.rates.of(key).highest and key not in cuts.given)
     if still:
         after_s = cuts.request.finish_after_s
@@ -165,7 +165,7 @@ def idle(cuts: Cuts) -> Verdicts:
         yield info(
             "idle-partitions",
             "idle partitions",
-            f"Nothing was written lately to {len(still)} partitions ({listed(f'{t}-{p}' for t, p in still)}): "
+            f"Nothing was written recently to {len(still)} partitions ({listed(f'{t}-{p}' for t, p in still)}): "
             "each reaches its cut with its next record. Until then the rest of its topic is written to both clusters.",
             f"Nothing; they can be ended {ways}.",
         )

@@ -14,20 +14,20 @@ from ha_core.plan.routing.resolve import at_home, group_homes
 
 @dataclass(frozen=True)
 class DependentsCase(PreflightCase):
-    """Topics that move, or have moved, are those that its request names."""
+    """Input of rules for dependent groups. Its request names the topics that move, or have moved."""
 
     readers: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Group → which of the topics it reads."""
+    """Group → topics of the request that it reads."""
     committed: Mapping[str, Collection[Partition]] = field(default_factory=dict)
-    """Group → all that it has committed offsets of."""
+    """Group → all partitions that it has committed offsets of."""
 
     def others(self, group: str) -> list[str]:
-        """Topics that it has committed offsets of, and that stay where they are."""
+        """Topics with commits of the group that do not move."""
         return sorted({topic for topic, _ in self.committed[group]} - set(self.request.scope.topics))
 
 
 def of_nobody(case: DependentsCase) -> Verdicts:
-    """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
+    """Groups without a known user, and so without a binding to change. Commits left behind by a move do not count."""
     homes = group_homes(case.view, case.usage.values())
     for name in sorted(case.readers):
         moved = not at_home(homes, name, case.request.origin)
@@ -41,7 +41,7 @@ def of_nobody(case: DependentsCase) -> Verdicts:
 
 
 def of_super_users(case: DependentsCase) -> Verdicts:
-    """A super user has to reach its cluster, so no group of its own is led elsewhere."""
+    """Groups of super users, which have to reach their own cluster, so their groups stay."""
     for name in sorted(case.readers):
         users = users_at(case.view, case.usage, name, case.request.origin)
         if users and all(map(case.view.super_user_of, users)):
@@ -54,13 +54,13 @@ def of_super_users(case: DependentsCase) -> Verdicts:
 
 
 def beside_a_crossing(case: DependentsCase) -> Verdicts:
-    """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
+    """An undone crossing deletes the topics that it created, and with them the commits that a group has there."""
     crossing = {name: one.crossing.operation for name, one in case.view.topics.items() if one.crossing is not None}
     for name in sorted(case.readers):
         for other in [other for other in case.others(name) if other in crossing][:1]:
             yield error(
                 "topic-crosses",
                 f"group {name}",
-                f"Group {name} reads {other} too, which crosses over for operation {crossing[other]}.",
-                "It can be moved when that has ended; an operation that moves groups takes it along by itself.",
+                f"Group {name} also reads {other}, which crosses over in operation {crossing[other]}.",
+                "Move it when that has ended; an operation that moves groups takes it along by itself.",
             )

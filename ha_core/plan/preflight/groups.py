@@ -30,7 +30,7 @@ def groups(case: PreflightCase) -> Verdicts:
             yield error(
                 "shared-group",
                 about,
-                f"Group {group} has members of {listed(shared[group])} too, who stay: it would be split in two, "
+                f"Group {group} also has members of {listed(shared[group])}, which stay: it would be split in two, "
                 "and both halves would read everything.",
                 "Add them to the scope, for example as user:NAME##GROUP.",
             )
@@ -42,20 +42,20 @@ def _group(case: PreflightCase, group: str) -> Verdicts:
     about, here, there = f"group {group}", facts.group(request.origin, group), facts.group(request.target, group)
     if there is not None and there.members:
         # A group that was here before leaves members behind until their session ends.
-        told = error if document is None or document.cluster is None else warning
+        level = error if document is None or document.cluster is None else warning
         text = f"Group {group} has {len(there.members)} members in {request.target} already."
         way, count = "Stop them, or wait until their session has ended.", len(there.members)
-        yield told("members-in-target", about, text, way, number=count, unit="members")
+        yield level("members-in-target", about, text, way, number=count, unit="members")
     if here is None:
-        text = f"What group {group} committed in {request.origin} cannot be asked."
-        way = "Its members begin where the target knows them, or by auto.offset.reset."
+        text = f"The commits of group {group} in {request.origin} cannot be read."
+        way = "Its members begin at commits that the target has, or by auto.offset.reset."
         yield warning("unknown-offsets", about, text, way)
         return
     missing = sorted({topic for topic, _ in here.offsets} - set(case.closure.moves.topics))
     gone = [t for t in missing if (f := facts.topic(request.origin, t)) is not None and not f.exists]
     refused = [t for t in missing if t not in gone and not ((f := facts.topic(request.target, t)) and f.exists)]
     if refused:
-        # A dead origin is not asked to wait for its topics: what cannot be committed in the target is left out.
+        # A forced move does not wait for these topics: commits that the target would refuse are left out.
         yield (error if request.mode == "planned" else warning)(
             "refused-offsets",
             about,

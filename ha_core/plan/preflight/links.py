@@ -18,14 +18,14 @@ def one_copier(case: PreflightCase) -> Verdicts:
         about = f"topic {mirror.topic}"
         text = f"Topic {mirror.topic} is mirrored to {target} already, from {mirror.source} since {mirror.since}"
         if mirror.source == origin:
-            yield error("mirrored", about, f"{text}.", "Leave it out: `switchyard mirrors` shows how far it is.")
+            yield error("mirrored", about, f"{text}.", "Leave it out: `switchyard mirrors` shows its lag.")
         else:
             way = f"End that mirror first: `switchyard mirror unlink {mirror.topic} --to {target}`."
             yield error("second-writer", about, f"{text}: the copy would have two writers.", way)
 
 
 def no_circle(case: PreflightCase) -> Verdicts:
-    """What is copied there must not come back as new records."""
+    """Copied records must not return to their source as new ones."""
     origin, target = case.request.origin, case.request.target
     for name in case.closure.moves.topics:
         way_back = _path([one for one in case.view.mirrors.values() if one.topic == name], target, origin)
@@ -37,12 +37,12 @@ def no_circle(case: PreflightCase) -> Verdicts:
                 f"Topic {name} is mirrored from {target} to {origin}: with this mirror its records would go in a "
                 f"circle, {path}.",
                 f"End the mirror in {origin} first (`switchyard mirror unlink {name} --to {origin}`), or switch the "
-                f"topic to {origin}, which turns it round.",
+                f"topic to {origin}, which reverses the mirror.",
             )
 
 
 def _path(mirrors: Collection[Mirror], start: str, end: str) -> list[str]:
-    """The clusters on the way from one to the other, both included; empty: there is none."""
+    """Clusters on a path of mirrors from `start` to `end`, both included; empty: none."""
     ways, seen = [[start]], {start}
     while ways:
         way = ways.pop()
@@ -56,7 +56,7 @@ def _path(mirrors: Collection[Mirror], start: str, end: str) -> list[str]:
 
 
 def one_source(case: PreflightCase) -> Verdicts:
-    """Copiers read one cluster, and nobody else has written to what they append to."""
+    """A mirror has one source, and only copiers have written to its copy."""
     origin, target = case.request.origin, case.request.target
     for name in case.moves.topics:
         topic, about = case.view.mapped(name), f"topic {name}"
@@ -90,7 +90,7 @@ def one_source(case: PreflightCase) -> Verdicts:
 
 
 def not_migrating(case: PreflightCase) -> Verdicts:
-    """While cuts lie ahead nobody can say which cluster is the source."""
+    """While cuts lie ahead, the source is undecided."""
     for name in case.closure.moves.topics:
         topic = case.view.topics.get(name)
         if topic is not None and topic.crossing is not None:

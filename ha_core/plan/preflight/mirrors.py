@@ -1,4 +1,4 @@
-"""Pre-flight of moves to copies: whether a mirrored topic may go there, how far the copy is, and what it lacks."""
+"""Pre-flight of moves to copies: whether a mirrored topic may move there, the copy's lag, and missing records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
-from ha_core.plan.preflight.copy_lag import NOBODY, CopyLagBound, behind, by_notes
+from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, by_notes, lag_bound
 
 
 def mirrored(case: PreflightCase) -> Verdicts:
-    """A topic with a mirror goes nowhere but to its copy: copiers would go on copying what nobody writes any more."""
+    """A topic with a mirror moves only to its copy; otherwise copiers would copy a source that gets no more records."""
     request = case.request
     for mirror in case.view.mirrors.values():
         name = mirror.topic
@@ -38,25 +38,27 @@ def mirrored(case: PreflightCase) -> Verdicts:
 
 
 def _one_more(case: PreflightCase, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
-    """A mirror besides the one whose copy the topic goes to. Where its source is lost, nobody wants to end it first."""
-    request, found = case.request, behind(case, mirror)
-    anew = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
+    """A further mirror of a topic that moves to a copy. If its source is lost, it need not be ended first."""
+    request, found = case.request, lag_bound(case, mirror)
+    again = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
     if request.mode == "planned" or mirror.source != request.origin:
-        text = f"{since}: it would go on to be copied from {mirror.source}, which is its writer no more."
-        way = f"End that mirror first: {end}. Behind the switch delete the topic in {mirror.target}, and {anew}."
+        text = f"{since}: it would still be copied from {mirror.source}, which is no longer its writer."
+        way = f"End that mirror first: {end}. After the switch delete the topic in {mirror.target}, and {again}."
         return error("third-cluster", about, text, way)
-    lacked = f", which lacked {found.lacked}" if found.told else ""
+    lacked = f", which lacked {found.lacked}" if found.reported else ""
     lacked += f" ({found.unknown_words})" if lacked and found.unknown else ""
-    text = f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; nobody is led there."
+    text = (
+        f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; no client is routed there."
+    )
     way = (
-        f"Nothing, if {request.target} is the copy to go on with. Behind the switch delete the topic in "
-        f"{mirror.target}, and {anew}."
+        f"Nothing, if {request.target} has the copy that you choose. After the switch delete the topic in "
+        f"{mirror.target}, and {again}."
     )
     return warning("third-cluster", about, text, way)
 
 
 def to_copies(case: PreflightCase) -> Verdicts:
-    """What becomes of topics whose copies become their logs."""
+    """Verdicts on topics whose copies become their logs."""
     target = case.request.target
     for name in sorted(case.to_copies):
         about, there = f"topic {name}", case.facts.topic(target, name)
@@ -65,7 +67,7 @@ def to_copies(case: PreflightCase) -> Verdicts:
                 "deleted-in-target",
                 about,
                 f"Topic {name} is mirrored to {target}, and its copy there was deleted.",
-                f"`switchyard mirror unlink {name} --to {target}`; then it is moved as one that has no mirror.",
+                f"`switchyard mirror unlink {name} --to {target}`; then it moves like a topic without a mirror.",
             )
         elif case.request.mode == "forced":
             yield _behind(case, name)
@@ -74,25 +76,25 @@ def to_copies(case: PreflightCase) -> Verdicts:
 
 
 def _to_level(case: PreflightCase, name: str) -> Verdict:
-    """What a planned switch copies first, as far as that was reported."""
+    """Records that a planned switch copies first, as far as reported."""
     about, mirror = f"topic {name}", case.to_copies[name]
-    found, text = behind(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
+    found, text = lag_bound(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
     if found.unknown:
         records, noted = by_notes(case, name)
-        text += f"{_how_far(found)}{noted}: the switch copies what is missing before clients wait."
-        way = "Start the job that copies mirrors first, if much may be missing."
+        text += f"{_how_far(found)}{noted}: the switch copies missing records before clients wait."
+        way = "Start the mirror job first, if much may be missing."
         return _unknown(case, about, text, way, records, found)
     text += f", which lacked {found.lacked}."
-    way = f"Nothing. What is missing is copied first; afterwards {mirror.source} has the copy."
+    way = f"Nothing. Missing records are copied first; afterwards {mirror.source} has the copy."
     return info("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
 def _behind(case: PreflightCase, name: str) -> Verdict:
-    """What a forced switch loses, as far as that was reported."""
+    """Records that a forced switch loses, as far as reported."""
     origin, target = case.request.origin, case.request.target
-    about, text = f"topic {name}", f"Topic {name} goes on at its copy in {target}"
-    way = f"Nothing. What is beyond the copy stays in {origin}: `switchyard mirror reconcile {origin}` counts it later."
-    found = behind(case, case.to_copies[name])
+    about, text = f"topic {name}", f"Topic {name} continues at its copy in {target}"
+    way = f"Nothing. Records beyond it stay in {origin}: `switchyard mirror reconcile {origin}` counts them later."
+    found = lag_bound(case, case.to_copies[name])
     if found.unknown:
         records, noted = by_notes(case, name)
         more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
@@ -100,35 +102,35 @@ def _behind(case: PreflightCase, name: str) -> Verdict:
         text = f"{text}{_how_far(found)}{noted}: {lost} for readers."
         return _unknown(case, about, text, way, records, found)
     text = f"{text}, which lacked {found.lacked}; that, and what {origin} got since, is lost."
-    told = warning if found.records else info
-    return told("goes-to-copy", about, text, way, number=found.records, unit="records")
+    level = warning if found.records else info
+    return level("goes-to-copy", about, text, way, number=found.records, unit="records")
 
 
 def _how_far(found: CopyLagBound) -> str:
-    if not found.told:
-        why = {why for why in found.unknown.values() if why != NOBODY}
-        return ". Nobody reports how far that is" if not why else f". Nobody knows how far that is ({listed(why)})"
+    if not found.reported:
+        why = {why for why in found.unknown.values() if why != UNREPORTED}
+        return ". No copier reports its lag" if not why else f". Its lag is unknown ({listed(why)})"
     return f", which lacked {found.lacked}; {found.unknown_words}"
 
 
 def _unknown(case: PreflightCase, about: str, text: str, way: str, records: int | None, found: CopyLagBound) -> Verdict:
-    """Who has set a bound wants to know."""
+    """An unknown lag: an error if the operator has set a bound, else a warning."""
     request = case.request
     records = None if records is None else max(records, found.records)
     unit: Unit = "" if records is None else "records"
     if request.refuse_lag_records is None and request.refuse_lag_ms is None:
         return warning("copy-unknown", about, text, way, number=records, unit=unit)
-    start = "Start the job that copies mirrors" if NOBODY in found.unknown.values() else "Do what the reason says"
-    way = f"{start}, or ask without --refuse-lag-records and --refuse-lag-ms."
+    start = "Start the mirror job" if UNREPORTED in found.unknown.values() else "Resolve the given reason"
+    way = f"{start}, or leave out --refuse-lag-records and --refuse-lag-ms."
     return error("copy-unknown", about, text, way, number=records, unit=unit)
 
 
 def lagging(case: PreflightCase) -> Verdicts:
-    """Copies that are further behind than was asked for."""
+    """Copies whose lag exceeds the operator's bounds."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
-        found = behind(case, mirror)
-        if not found.told:
+        found = lag_bound(case, mirror)
+        if not found.reported:
             continue
         bounds: tuple[tuple[Unit, int | None, int | None, int], ...] = (
             ("records", found.records, request.refuse_lag_records, request.warn_lag_records),
@@ -148,15 +150,15 @@ def lagging(case: PreflightCase) -> Verdicts:
                 "copy-lags",
                 f"topic {name}",
                 f"{text} as of {duration(found.age_s)} ago, {'and' if lag is None else 'more than'} {bound} "
-                f"{'asks for it' if lag is None else 'allows'}.",
-                "Let it catch up (`switchyard mirrors`), or ask with a higher bound.",
+                f"{'requires it' if lag is None else 'allows'}.",
+                "Let it catch up (`switchyard mirrors`), or give a higher bound.",
                 number=lag,
                 unit=unit if lag is not None else "",
             )
 
 
 def standing_still(case: PreflightCase) -> Verdicts:
-    """Copies that are not copied: a planned switch could not bring them to the end, a forced one goes on without."""
+    """Copies that are not copied: a planned switch could not catch up, a forced one goes on without them."""
     for name, mirror in sorted(case.to_copies.items()):
         known = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
         for state in ("stopped", "waiting"):
@@ -164,23 +166,21 @@ def standing_still(case: PreflightCase) -> Verdicts:
             if not halted:
                 continue
             why = listed(f"partition {partition} ({lag.reason or 'no reason'})" for partition, lag in halted.items())
-            text = (
-                f"Of the copy of topic {name} in {mirror.target} {state} {'is' if len(halted) == 1 else 'are'} {why}."
-            )
+            text = f"The copy of topic {name} in {mirror.target} has {state} partitions: {why}."
             way = (
-                f"Do what the reason says; `switchyard mirrors` shows it. To do without this copy: `switchyard mirror "
+                f"Resolve the given reason; `switchyard mirrors` shows it. To do without this copy: `switchyard mirror "
                 f"unlink {name} --to {mirror.target}`."
                 if state == "stopped"
                 else "Wait until it is copied again (`switchyard mirrors`)."
             )
             refuses = state == "stopped" and case.request.mode == "planned"
-            told = error if refuses else warning
-            yield told("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
+            level = error if refuses else warning
+            yield level("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
 
 
 def begins_later(case: PreflightCase) -> Verdicts:
     """Records that copies have deleted and the origin has not. The source's log start decides: by its own log start a
-    copy lacks nothing, however much its retention has deleted."""
+    copy is always complete, even after its retention has deleted records."""
     origin, target = case.request.origin, case.request.target
     for name in sorted(case.to_copies):
         there = case.facts.topic(target, name)
@@ -207,7 +207,7 @@ def _read_in_origin(case: PreflightCase, name: str, text: str, gone: int | None)
         way = (
             f"Keep {origin} until they have aged (`switchyard age {name}`). For a complete copy, give the topic the "
             f"retention of its source in {request.target}, `switchyard mirror unlink {name} --to {request.target}`, "
-            "delete the copy, and link it anew."
+            "delete the copy, and link it again."
         )
     elif request.unread == "skip":
         text += ". Readers skip them."
@@ -219,13 +219,13 @@ def _read_in_origin(case: PreflightCase, name: str, text: str, gone: int | None)
 
 
 def _gone(case: PreflightCase, key: Partition, copy: CopyFacts) -> int:
-    """Records that a copy has deleted and its source has, as far as is known."""
+    """Records that a copy has deleted and its source is known to have."""
     begins = begins_at(copy.runs, case.log_start(case.request.target, key))
     return copied_between(copy.runs, case.log_start(case.request.origin, key), begins)
 
 
 def no_room_in_map(case: PreflightCase) -> Verdicts:
-    """Records that copies have and the map has no room for: they are read where they came from, and nowhere else."""
+    """Records of copies that the map has no room for: readers get them only from their source."""
     origin, target = case.request.origin, case.request.target
     most = fitting(case.copies, MAX_EXTENTS_AT_ONCE)
     for name in sorted(case.to_copies):
@@ -233,14 +233,14 @@ def no_room_in_map(case: PreflightCase) -> Verdicts:
         if not left:
             continue
         text = (
-            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({most:,} runs of a "
-            f"partition): the oldest {left:,} records of it are read from {origin} after the switch, not from the copy"
+            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({most:,} runs per "
+            f"partition): its oldest {left:,} records are read from {origin} after the switch, not from the copy"
         )
         if case.request.mode == "planned":
             text, way = f"{text}.", f"Keep {origin} until they have aged (`switchyard age {name}`)."
         else:
             text = f"{text}, and cannot be read before that is back."
-            way = f"Nothing, if {origin} comes back; to give it up would lose them for readers."
+            way = f"Nothing, if {origin} comes back; giving it up would lose them for readers."
         yield warning("no-room-in-map", f"topic {name}", text, way, number=left, unit="records")
 
 
@@ -260,7 +260,7 @@ def _extents(view: View, origin: str, key: Partition) -> Extents:
 
 
 def tails_in_copies(case: PreflightCase) -> Verdicts:
-    """Copies of compacted topics with records that were never mirrored, from when they were the log: see
+    """Copies of compacted topics with records that were never mirrored, from when their cluster was the writer: see
     `mirror/reversing`. Such a log does not become a copy, but a topic may be compacted later."""
     for tail in case.tails_in_copies:
         still = dict(_still_there(case, tail))
@@ -272,17 +272,17 @@ def tails_in_copies(case: PreflightCase) -> Verdicts:
             "tail-in-copy",
             f"topic {name}",
             f"Topic {name} is compacted, and its copy in {cluster} has records that were never mirrored, from before "
-            f"operation {tail.operation}: {where}. For their sake {cluster} takes away what was mirrored of their "
+            f"operation {tail.operation}: {where}. Because of them {cluster} compacts mirrored records with their "
             "keys, which readers would miss there.",
-            f"Fetch what is needed of them (`switchyard mirror reconcile {cluster} --dry-run` says how), `switchyard "
-            f"mirror unlink {name} --to {cluster}`, delete the topic there, and link it anew.",
+            f"Fetch those that you need (`switchyard mirror reconcile {cluster} --dry-run` shows how), `switchyard "
+            f"mirror unlink {name} --to {cluster}`, delete the topic there, and link it again.",
             number=sum(still.values()),
             unit="records",
         )
 
 
 def _still_there(case: PreflightCase, tail: LostTail) -> Iterator[tuple[int, int]]:
-    """(partition, records), unless what lies in their place was copied: then the topic was made anew."""
+    """(partition, records), unless copied records are in their place: then the topic was created again."""
     there = case.facts.topic(tail.cluster, tail.topic)
     for partition, part in tail.partitions.items():
         copy = case.copies.get((tail.topic, partition))
@@ -295,10 +295,10 @@ def _still_there(case: PreflightCase, tail: LostTail) -> Iterator[tuple[int, int
 
 
 def beyond_copies(case: PreflightCase) -> Verdicts:
-    """Groups that have read in the dead origin what no copy has: they go on at the cut."""
+    """Groups that have read records in the dead origin that no copy has: they continue at the cut."""
     request = case.request
     if request.mode == "planned":
-        return  # all is copied before the groups' offsets are
+        return  # all records are copied before the groups' offsets
     for group in case.moves.groups:
         found = case.facts.group(request.origin, group)
         beyond = dict(_beyond(case, found.offsets)) if found is not None else {}
@@ -308,9 +308,9 @@ def beyond_copies(case: PreflightCase) -> Verdicts:
                 "beyond-copy",
                 f"group {group}",
                 f"Group {group} has committed offsets beyond what the copies in {request.target} had when that was "
-                f"reported: {where}. It has read records that nobody else ever gets.",
-                f"Nothing, if that is well: it goes on at the cut. What they are can be fetched from {request.origin} "
-                f"when that is back: `switchyard mirror reconcile {request.origin}`.",
+                f"reported: {where}. It has read records that no other group will get.",
+                f"Nothing, if that is acceptable: it continues at the cut. These records can be fetched from "
+                f"{request.origin} when that is back: `switchyard mirror reconcile {request.origin}`.",
                 number=sum(beyond.values()),
                 unit="offsets",
             )
@@ -327,7 +327,7 @@ def _beyond(case: PreflightCase, offsets: Mapping[Partition, int]) -> Iterator[t
 
 
 def not_brought_over(case: PreflightCase) -> Verdicts:
-    """What is not in the target as in the origin besides records, by the last look of who keeps mirrors in sync."""
+    """Differences of the target to the origin other than records, from the last sync."""
     request = case.request
     moving = {f"group {name}" for name in case.moves.groups} | {f"topic {name}" for name in case.to_copies}
     for one in case.findings if case.to_copies else ():
@@ -337,7 +337,7 @@ def not_brought_over(case: PreflightCase) -> Verdicts:
         if one.what == "offsets" and request.mode == "planned":
             yield info("not-brought-over", one.about, text, "Nothing: the switch copies offsets behind its fence.")
         elif one.what == "offsets":
-            way = "It goes on at what was last seen of it in the origin, which `switchyard group` shows."
+            way = "It continues at its last recorded commits in the origin, which `switchyard group` shows."
             yield warning("not-brought-over", one.about, text, way)
         else:
             yield warning("not-brought-over", one.about, text, "`switchyard mirror sync` tries again at once.")

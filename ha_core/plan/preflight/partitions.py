@@ -112,7 +112,7 @@ def _last_seen(here: TopicFacts | None, partition: int) -> str:
             return f"{partition} ends at {here.ends[partition]}, as its leader says"
         end, age_s = here.leaderless.get(partition), here.leaderless_age_s
     if end is None or age_s is None:
-        return f"the end of {partition} is unknown, so its cut lies 2^40 offsets further on"
+        return f"the end of {partition} is unknown, so its cut is 2^40 offsets higher"
     return f"{partition} ended at {end} when it was last seen, {duration(age_s)} ago"
 
 

@@ -1,4 +1,4 @@
-"""Pre-flight of the replicas that a topic has in the target already."""
+"""Pre-flight of the replicas of topics that exist in the target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ha_core.plan.preflight.case import PreflightCase
 
 
 def in_sync(case: PreflightCase) -> Verdicts:
-    """Producers with acks=all are refused where too few replicas are in sync, and readers see nothing new."""
+    """With too few replicas in sync, producers with acks=all are refused, and readers see no new records."""
     target = case.request.target
     for name in case.moves.topics:
         there, about = case.facts.topic(target, name), f"topic {name}"

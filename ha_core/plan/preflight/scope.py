@@ -1,4 +1,4 @@
-"""Pre-flight of the identities that a move names, and of what keeps others off the same things."""
+"""Pre-flight of the identities that a move names, and of locks of other operations."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def users(case: PreflightCase) -> Verdicts:
             way = "Correct the name, or declare what it uses: `switchyard usage declare`."
             yield error("unknown-user", about, text, way)
         else:
-            text = f"Nothing is known of what {user} uses: only its binding changes."
+            text = f"No usage of {user} is known: only its binding changes."
             way = "Declare its topics and groups if it has any: `switchyard usage declare`."
             yield warning("unseen-user", about, text, way)
 
 
 def super_users(case: PreflightCase) -> Verdicts:
-    """Bound to another cluster, a cluster's own account would not reach it through the gateways any more."""
+    """A cluster's super users: bound elsewhere, they would not reach their cluster through the gateways any more."""
     for user, cluster in sorted(case.view.super_users.items()):
         if user in case.request.scope.named_users:
             yield error(
                 "super-user",
                 f"user {user}",
-                f"User {user} is a super user of cluster {cluster}: led elsewhere, it would not reach {cluster} any "
+                f"User {user} is a super user of cluster {cluster}: routed elsewhere, it would not reach {cluster} any "
                 "more, and it may use everything, so everything would move with it.",
-                "Leave it out, and give clients that are to move a user of their own. If it is none: `switchyard "
-                f"clusters add {cluster} --super-user NAME` says who is.",
+                "Leave it out, and give clients that are to move another user. If it is none: `switchyard "
+                f"clusters add {cluster} --super-user NAME` sets the right ones.",
             )
 
 
@@ -55,7 +55,7 @@ def bindings(case: PreflightCase) -> Verdicts:
 
 
 def dormant(case: PreflightCase) -> Verdicts:
-    """Uses that are too old to count: of the scope they bring nothing along, and of others they hold nothing up."""
+    """Uses that are too old to count: those of the scope take nothing along, those of others do not refuse the move."""
     named = {*case.request.scope.users, *(user for user, _ in case.request.scope.instances)}
     judged = {*case.closure.moves.topics}
     for user, used in sorted(case.dormant.items()):
@@ -67,7 +67,7 @@ def dormant(case: PreflightCase) -> Verdicts:
         things = [*(f"topic {name}" for name in topics), *(f"group {name}" for name in groups)]
         uses = [use for name in topics for use in used.topics[name]] + [u for name in groups for u in used.groups[name]]
         last = max(use.last or use.since for use in uses)
-        stays = "They do not come along." if own else "That does not hold it up."
+        stays = "They do not move." if own else "That does not refuse the move."
         yield warning(
             "dormant-use",
             f"user {user}",
@@ -87,7 +87,7 @@ def locks(case: PreflightCase) -> Verdicts:
     for lock in sorted(case.locks, key=lambda one: one.key):
         if lock.key in wanted and lock.operation not in ended_first:
             held.setdefault(lock.operation, []).append(lock)
-    for operation, its in held.items():  # a row for each operation, and not for each of its topics, groups and users
+    for operation, its in held.items():  # a row per operation, not per topic, group and user
         yield error(
             "locked",
             f"operation {operation}",

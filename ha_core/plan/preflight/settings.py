@@ -1,4 +1,4 @@
-"""Pre-flight of settings: what the target makes of topics by its brokers' defaults, and what it would not take."""
+"""Pre-flight of settings: effects of the target's defaults on topics, and settings that it refuses."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ha_core.plan.facts.verdict import Verdicts, amount, error, info, listed, wa
 from ha_core.plan.preflight.case import PreflightCase
 
 _HARMLESS = OUTDATED | {DIFFERENCE}
-"""Settings that newer brokers do not know, and that they go by all the same or need no more."""
+"""Settings that newer brokers do not know, because they always apply them or no longer need them."""
 
 
 def not_taken(case: PreflightCase) -> Verdicts:
-    """What the target said to topics that are to be created there, when it was asked to judge them."""
+    """The target's objections to topics that are to be created there, from validating them."""
     origin, target = case.request.origin, case.request.target
     for topic, trial in sorted(case.trials.items()):
         about = f"topic {topic}"
         if trial.why:
             text = f"{target} would not create topic {topic}: {trial.why.rstrip('.')}."
-            yield error("not-created", about, text, f"Mend that in {target}, or leave topic {topic} out.")
+            yield error("not-created", about, text, f"Repair that in {target}, or leave topic {topic} out.")
         for key, (value, why) in sorted(trial.refused.items()):
             yield error(
                 "setting-refused",
@@ -39,14 +39,14 @@ def not_taken(case: PreflightCase) -> Verdicts:
         for key, value in sorted(trial.unknown.items()):
             text = f"{target} does not know {key}, which is {value} for topic {topic}: it is created without."
             if key in _HARMLESS:
-                yield info("setting-unknown", about, text, "Nothing: newer brokers need it no more.")
+                yield info("setting-unknown", about, text, "Nothing: newer brokers no longer need it.")
             else:
                 way = f"Nothing, if topic {topic} can do without it in {target}; else choose another target."
                 yield warning("setting-unknown", about, text, way)
 
 
 def made_explicit(case: PreflightCase) -> Verdicts:
-    """Brokers' defaults that differ, of topics that are to be created: they get a value of their own there."""
+    """Topics to be created for which the brokers' defaults differ: they get their own value in the target."""
     origin, target = case.request.origin, case.request.target
     known = case.facts.clusters.get(target)
     defaults, brokers = ({}, 1) if known is None else (known.topic_defaults, len(known.brokers))
@@ -57,13 +57,13 @@ def made_explicit(case: PreflightCase) -> Verdicts:
         for key, there in due.explicit.items():
             topics.setdefault((key, due.changes[key] or "", there), []).append(name)
     for (key, value, there), names in sorted(topics.items()):
-        other = f"{target} by {there}" if there else f"what {target} goes by is not known"
+        other = f"that of {target} is {there}" if there else f"that of {target} is not known"
         yield info(
             "default-differs",
             f"setting {key}",
-            f"{amount(len(names), 'topic')} ({listed(names)}) say nothing of {key}: {origin} goes by {value}, {other}. "
-            f"Each gets {key}={value} of its own in {target}.",
-            f"Nothing. To go by the default of {target}: --leave-setting {key}.",
+            f"{amount(len(names), 'topic')} ({listed(names)}) without {key}: the default of {origin} is {value}, "
+            f"{other}. Each gets its own {key}={value} in {target}.",
+            f"Nothing. To use the default of {target}: --leave-setting {key}.",
             number=len(names),
             unit="topics",
         )
@@ -77,8 +77,8 @@ def _to_be_created(case: PreflightCase) -> Iterator[tuple[str, TopicFacts]]:
 
 
 def differing_there(case: PreflightCase) -> Verdicts:
-    """Topics that exist in the target, and are not there what they are in the origin. Copies get their settings from
-    their sources."""
+    """Topics that exist in the target with other settings than in the origin. Copies are not judged: they get their
+    settings from their sources."""
     origin, target = case.request.origin, case.request.target
     for name, here in case.in_origin():
         there = case.facts.topic(target, name)
@@ -97,14 +97,14 @@ def differing_there(case: PreflightCase) -> Verdicts:
             f"topic {name}",
             f"Topic {name} exists in {target} with other settings than in {origin}: "
             f"{'; '.join(one.words for one in found)}.",
-            f"Set them there (`{command}`), or go on with those of {target}: {leave}.",
+            f"Set them there (`{command}`), or use those of {target}: {leave}.",
             number=len(found),
             unit="settings",
         )
 
 
 def unsafe_origin(case: PreflightCase) -> Verdicts:
-    """Origins that may lose acknowledged records by themselves, above a cut that others count on."""
+    """Origins that may lose acknowledged records above a cut ahead."""
     origin = case.request.origin
     unclean, single = list[str](), list[str]()
     for name in case.ahead:
@@ -121,7 +121,7 @@ def unsafe_origin(case: PreflightCase) -> Verdicts:
             "unsafe-origin",
             f"cluster {origin}",
             f"{origin} may elect leaders that lack acknowledged records of {amount(len(unclean), 'topic')} "
-            f"({listed(unclean)}; {UNCLEAN}=true): a log that goes back below a cut gives offsets twice.",
+            f"({listed(unclean)}; {UNCLEAN}=true): a log that is truncated below a cut assigns offsets twice.",
             f"Set {UNCLEAN}=false for them in {origin} first, or take --cut barrier.",
             number=len(unclean),
             unit="topics",
@@ -131,8 +131,8 @@ def unsafe_origin(case: PreflightCase) -> Verdicts:
             "unsafe-origin",
             f"cluster {origin}",
             f"{origin} acknowledges records of {amount(len(single), 'topic')} ({listed(single)}) with one replica in "
-            f"sync ({MIN_IN_SYNC}=1): with that broker they are lost, whatever crosses over.",
-            f"Nothing, if that is as it always was; else raise {MIN_IN_SYNC} in {origin} first.",
+            f"sync ({MIN_IN_SYNC}=1): with that broker they are lost, even if the topic crosses over.",
+            f"Nothing, if that was always so; else raise {MIN_IN_SYNC} in {origin} first.",
             number=len(single),
             unit="topics",
         )

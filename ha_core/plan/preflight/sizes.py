@@ -1,7 +1,7 @@
-"""Pre-flight of how much a move writes at once: what does not fit is found out here, and not behind the fence.
+"""Pre-flight of the size of a move's revision, so that one that is too large fails here, not behind the fence.
 
-A move is one revision, and a revision is one write. What it takes is estimated from counts; the numbers below are those
-of documents as they are stored, and rather too high than too low.
+A move is one revision, and a revision is one write. Its size is estimated from counts; the numbers below are bytes of
+stored documents, rather too high than too low.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight.case import PreflightCase
 
 REVISION_BYTES = 1_000_000
-"""ZooKeeper takes 1 MiB at once."""
+"""ZooKeeper accepts 1 MiB per write."""
 _PER_DOCUMENT = 500
-"""Its node, its path there and in the note, what every document has."""
+"""Its node, its path there and in the note, fields of every document."""
 _OPERATION = 1_200
-"""The operation without what it keeps of topics, and the note."""
+"""The operation without its evidence of topics, and the note."""
 _PER_PARTITION = 33
-"""Two extents in the map; the cut and the origin's end in what the operation keeps."""
+"""Two extents in the map; the cut and the origin's end in the evidence."""
 _PER_EXTENT = 14
-"""Each further one."""
+"""Each further extent."""
 _PER_MIRROR = 1_000
-"""Its end, and what is kept of it. Extents of its copy are as many as there is room for."""
+"""Its end, and its evidence. Extents of its copy are limited to the remaining room."""
 _PER_ASKED = 30
-"""A partition whose producers were asked."""
+"""A partition whose producers were read."""
 SEQUENCE_BYTES = 6
 """The last sequence of one producer in one partition."""
 _PER_MEMBER = 160
-"""The name of a group's member, as it is carried."""
+"""An alias of a group's member."""
 _PER_USER = 400
 
 
 def revision_bytes(case: PreflightCase) -> int:
-    """About what the revision of the cut takes."""
+    """Approximate size of the cut's revision."""
     request = case.request
     size = _OPERATION + _PER_USER * len(request.scope.named_users)
     for name in case.moves.groups:
@@ -42,7 +42,7 @@ def revision_bytes(case: PreflightCase) -> int:
 
 
 def topic_bytes(case: PreflightCase, name: str) -> int:
-    """About what one topic adds to it: its map, its evidence, and the last sequences of its producers."""
+    """Approximate size that one topic adds: its map, its evidence, and the last sequences of its producers."""
     here, document, old = case.here(name), case.view.topics.get(name), case.view.sequences.get(name)
     known = document.partitions if document is not None else {}
     partitions = max(len(known), here.partitions if here is not None else 0)
@@ -67,8 +67,8 @@ def too_large(case: PreflightCase) -> Verdicts:
         "too-large",
         "size",
         f"{amount(len(moves.topics), 'topic')} and {len(moves.groups)} groups move in one revision of about "
-        f"{size / 1e6:.1f} MB, and ZooKeeper takes {REVISION_BYTES / 1e6:.0f} MB at once. The largest topics are "
+        f"{size / 1e6:.1f} MB, and ZooKeeper accepts {REVISION_BYTES / 1e6:.0f} MB. The largest topics are "
         f"{', '.join(f'{name} ({sizes[name] / 1e6:.2f} MB)' for name in largest)}.",
         f"Move the topics first, in as many revisions as they need: `switchyard migrate TOPIC… --from {request.origin} "
-        f"--to {request.target}`; then what is left of this. Or name fewer, or single partitions: topic:NAME:0-24.",
+        f"--to {request.target}`; then the rest of this move. Or name fewer, or single partitions: topic:NAME:0-24.",
     )

@@ -14,21 +14,21 @@ from ha_core.plan.preflight.case import PreflightCase
 
 
 def damaged(case: PreflightCase) -> Verdicts:
-    """Nothing is concluded from a map that does not say who writes."""
+    """Maps without a valid writer for each partition."""
     for name in case.closure.moves.topics:
         topic = case.view.topics.get(name)
         if topic is not None and not topic.sound:
-            text = f"The map of topic {name} is damaged: it does not say who writes each partition."
+            text = f"The map of topic {name} is damaged: it has no writer for some partition."
             way = f"Restore its document (`switchyard topic {name} --json` shows it), or leave the topic out."
             yield error("damaged-map", f"topic {name}", text, way)
 
 
 def of_the_cluster(case: PreflightCase) -> Verdicts:
-    """What a cluster keeps for itself neither moves nor has a mirror."""
+    """Internal topics of a cluster neither move nor have mirrors."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
     for topic in sorted(internal_topics(case.view).intersection(case.closure.moves.topics)):
-        text = f"Topic {topic} is a cluster's own: in another one it would be taken for that one's state."
+        text = f"Topic {topic} is a cluster's own: another cluster would take it for its own state."
         if topic in named:
             yield error("internal-topic", f"topic {topic}", text, "Leave it out.")
         else:
@@ -36,14 +36,14 @@ def of_the_cluster(case: PreflightCase) -> Verdicts:
 
 
 def placed(case: PreflightCase) -> Verdicts:
-    """Where each is written now."""
+    """Writers of the topics now."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
     for topic in case.closure.moves.topics:
         about, writer = f"topic {topic}", case.writer(topic)
         if writer is None and topic in named and case.view.deleted(topic):
             text = f"Topic {topic} is being deleted in all clusters."
-            yield error("deleted-topic", about, text, f"Leave it out; `switchyard topics delete {topic}` ends that.")
+            yield error("deleted-topic", about, text, f"Leave it out; `switchyard topics delete {topic}` completes it.")
         elif writer is None and topic in named:
             yield error("unknown-topic", about, f"Topic {topic} exists in no cluster.", "Correct the name.")
         elif writer is None:
@@ -62,25 +62,25 @@ def _crossing(case: PreflightCase, topic: Topic, operation: str) -> Verdict:
     origin, there = case.request.origin, next(target.cluster for _, _, target in crossings(topic))
     about, text = f"topic {topic.name}", f"Topic {topic.name} crosses over to {there} in operation {operation}"
     if there != case.request.target:
-        text += ", and what lies above its cut is written there already."
-        return error("crossing-elsewhere", about, text, f"Use --to {there}; from there it can be moved on.")
+        text += ", and records above its cut are written there already."
+        return error("crossing-elsewhere", about, text, f"Use --to {there}; from there it can be moved again.")
     return warning(
         "crossing-ends",
         about,
-        f"{text}: that is ended without {origin}. Its cut stays, and {there} goes on from there; records below "
-        f"it that {origin} alone has cannot be read until it returns.",
+        f"{text}: that is ended without {origin}. Its cut stays, and {there} is the writer from there on; records "
+        f"below it that only {origin} has cannot be read until it returns.",
         "Prefer to let it end (`switchyard settle`) when the origin can be repaired soon.",
     )
 
 
 def in_target(case: PreflightCase) -> Verdicts:
-    """What the target has of that name."""
+    """Topics of these names in the target."""
     for topic in case.moves.topics:
         yield from _in_target(case, topic)
 
 
 def _has_grown_unseen(case: PreflightCase, topic: str) -> bool:
-    """Whether its copy may know better than anybody how many partitions it has: the origin cannot be asked."""
+    """Whether its copy may have the best partition count, because the origin does not answer."""
     here = case.here(topic)
     return topic in case.to_copies and case.request.mode == "forced" and (here is None or here.age_s is not None)
 
@@ -92,15 +92,15 @@ def _in_target(case: PreflightCase, topic: str) -> Verdicts:
     held = _held(document, target) if document is not None else {}
     if there is None:
         text = f"It is not known whether topic {topic} exists in {target}."
-        yield error("unknown-in-target", about, text, f"Look at what {target} answers, then try again.")
+        yield error("unknown-in-target", about, text, f"Check the answers of {target}, then try again.")
     elif not there.exists and held:
-        text = f"Topic {topic} was deleted in {target}, but its map says that records of it lie there."
+        text = f"Topic {topic} was deleted in {target}, but by its map records of it are there."
         yield error("deleted-in-target", about, text, f"Restore it in {target}, or choose another target.")
     elif not there.exists and count is None:
         yield error(
             "unknown-partitions",
             about,
-            f"{origin} cannot say how many partitions topic {topic} has, and {target} does not have it.",
+            f"{origin} does not report how many partitions topic {topic} has, and {target} does not have it.",
             f"Create it in {target} with the same number of partitions, then run this again.",
         )
     elif there.exists and count is not None and there.partitions > count and _has_grown_unseen(case, topic):
@@ -109,8 +109,8 @@ def _in_target(case: PreflightCase, topic: str) -> Verdicts:
             about,
             f"Topic {topic} has {amount(there.partitions, 'partition')} in {target}, its copy, and had {count} "
             f"when {origin} was "
-            "last seen. A copy grows when its source has: the others are taken along.",
-            f"Nothing, if {origin} had as many. Else somebody has given the copy more: keys change their partitions.",
+            "last seen. A copy grows after its source: the others move too.",
+            f"Nothing, if {origin} had as many. Else partitions were added to the copy: keys change their partitions.",
             number=there.partitions,
             unit="partitions",
         )
@@ -124,7 +124,7 @@ def _in_target(case: PreflightCase, topic: str) -> Verdicts:
             unit="partitions",
         )
     elif there.exists and topic not in case.to_copies:
-        # Where a map was and its extents are aged, an emptied log is no data; without a map it shows a foreign writer.
+        # With a map whose extents have aged, an emptied log has no data; without a map it shows a foreign writer.
         starts = {p: there.starts.get(p, 0) for p in there.ends}
         foreign = {p: end for p, end in there.ends.items() if end > (starts[p] if document else 0) and p not in held}
         if foreign:
@@ -137,12 +137,12 @@ def _foreign(case: PreflightCase, topic: str, foreign: Mapping[int, int], starts
     records = sum(end - starts[p] for p, end in foreign.items())
     parts = listed(f"partition {p}" for p in sorted(foreign))
     text = f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map."
-    way = f"Delete it in {target} if nobody needs it, or choose another target."
+    way = f"Delete it in {target} if it is not needed, or choose another target."
     if any((one.topic, one.cluster) == (topic, target) for one in case.tails):
-        text += f" It is the log that clients left by force when {target} did not answer."
+        text += f" It is the log that a forced move left when {target} did not answer."
         way = (
-            f"`switchyard mirror reconcile {target}` makes it the copy again, and then it can be gone back to. Delete "
-            f"it there only while {origin} answers and has all that is needed."
+            f"`switchyard mirror reconcile {target}` makes it the copy again, and then the topic can move back. Delete "
+            f"it there only while {origin} answers and has all records that you need."
         )
     elif case.request.mode == "forced":
         way = (
@@ -153,31 +153,31 @@ def _foreign(case: PreflightCase, topic: str, foreign: Mapping[int, int], starts
 
 
 def _own_tail(case: PreflightCase, tail: LostTail, there: TopicFacts) -> Verdict:
-    """The last complete log that lives, where a cluster is back that nobody has reconciled, and its copy is dead."""
+    """The last complete live log: its cluster is back and not reconciled, and its copy is dead."""
     origin, target, topic = case.request.origin, case.request.target, tail.topic
     ends = {p: (end, tail.partitions[p]) for p, end in there.ends.items() if p in tail.partitions}
     beyond = sum(max(0, end - part.mirrored) for end, part in ends.values())
     short = [p for p, (end, part) in sorted(ends.items()) if end < part.mirrored or part.differs_at is not None]
     text = (
-        f"Topic {topic} goes back to the log that it left by force in operation {tail.operation}, and that nobody has "
-        f"made a copy since. What was mirrored is read there again; {amount(beyond, 'offset')} beyond stay lost; what "
-        f"{origin} alone has got since waits for it."
+        f"Topic {topic} returns to the log that it left by force in operation {tail.operation}, and that was not made "
+        f"a copy since. Mirrored records are read there again; {amount(beyond, 'offset')} beyond stay lost; records "
+        f"that only {origin} has received since wait for it."
     )
     if short:
-        text += f" In {listed(f'partition {p}' for p in short)} it is not what was mirrored: all waits for {origin}."
+        text += f" In {listed(f'partition {p}' for p in short)} it lacks mirrored records: all wait for {origin}."
     return warning(
         "own-tail",
         f"topic {topic}",
         text,
         f"Nothing, if {origin} does not come back soon. When both answer, `switchyard mirror reconcile {target}` "
-        "counts what stayed lost.",
+        "counts the lost records.",
         number=beyond,
         unit="offsets",
     )
 
 
 def _held(document: Topic, cluster: str) -> dict[int, int]:
-    """Partition → end, in `cluster`'s own offsets, of what the map says lies there."""
+    """Partition → physical end in `cluster` by the map."""
     held: dict[int, int] = {}
     for partition, extent in document.stays():
         if extent.cluster == cluster:
@@ -187,7 +187,7 @@ def _held(document: Topic, cluster: str) -> dict[int, int]:
 
 
 def _both(case: PreflightCase) -> Iterator[tuple[Topic, TopicFacts]]:
-    """Topics that have a map and are known in the target, where they are no copies."""
+    """Topics with a map and facts in the target, except copies."""
     for name in case.moves.topics:
         document, there = case.view.mapped(name), case.facts.topic(case.request.target, name)
         if document is not None and there is not None and name not in case.to_copies:
@@ -205,9 +205,9 @@ def against_the_map(case: PreflightCase) -> Verdicts:
                 yield warning(
                     "beyond-map",
                     f"topic {topic.name}",
-                    f"{what} got {log_end - end} offsets in {target} past the end of its map: they are surplus of a "
+                    f"{what} has {log_end - end} offsets in {target} above the end of its map: they are surplus of a "
                     "migration with a predicted cut, or went around the gateways. They are not part of the topic.",
-                    "Nothing, after such a migration. Else find out who writes there directly, and copy what matters.",
+                    "Nothing, after such a migration. Else find the client that bypasses gateways; copy what matters.",
                     number=log_end - end,
                     unit="offsets",
                 )
@@ -215,7 +215,7 @@ def against_the_map(case: PreflightCase) -> Verdicts:
                 yield warning(
                     "below-map",
                     f"topic {topic.name}",
-                    f"{what} ends at {log_end} in {target}, and the map says {end}: the reserve of a forced move, or "
+                    f"{what} ends at {log_end} in {target}, but at {end} in its map: the reserve of a forced move, or "
                     "records that were lost there.",
                     "If no forced move was made, find out what happened to the records.",
                     number=end - log_end,
@@ -224,8 +224,8 @@ def against_the_map(case: PreflightCase) -> Verdicts:
 
 
 def lost(case: PreflightCase) -> Verdicts:
-    """A cluster that comes back with less than it had must not be written before somebody has accepted that: the new
-    records would get the places of the lost ones."""
+    """Clusters that have returned with fewer records: until an operator has accepted that they must not be written,
+    because new records would get the offsets of the lost ones."""
     target = case.request.target
     for topic, there in _both(case):
         for partition, extent in topic.stays():
@@ -239,7 +239,7 @@ def lost(case: PreflightCase) -> Verdicts:
                     f"topic {topic.name}",
                     f"Partition {partition} of topic {topic.name} ends at {log_end} in {target}, and held {known} "
                     "offsets before that cluster died: records were lost there.",
-                    f"Restore them, or do without: `switchyard origins check {topic.name} --accept-loss`.",
+                    f"Restore them, or accept the loss: `switchyard origins check {topic.name} --accept-loss`.",
                     number=known - log_end,
                     unit="offsets",
                 )
@@ -258,7 +258,7 @@ def compacted(case: PreflightCase) -> Verdicts:
 
 
 def lowered(case: PreflightCase) -> Verdicts:
-    """Settings of a topic that is to be created which the target has too few brokers for."""
+    """Topics to be created for whose settings the target has too few brokers."""
     target = case.request.target
     known = case.facts.clusters.get(target)
     brokers = len(known.brokers) if known is not None else 0
@@ -283,7 +283,7 @@ def other_users(case: PreflightCase) -> Verdicts:
     for topic, users in by_topic.items():
         text = f"Topic {topic} is also used by {listed(users)}, outside of the scope."
         if case.request.include_other_users:
-            yield info("other-users", f"topic {topic}", f"{text} They come along.")
+            yield info("other-users", f"topic {topic}", f"{text} They move too.")
         else:
-            way = "Add them to the scope, or say that they come along: --include-other-users."
+            way = "Add them to the scope, or take them along: --include-other-users."
             yield error("other-users", f"topic {topic}", text, way)

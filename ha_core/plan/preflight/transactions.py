@@ -1,4 +1,4 @@
-"""Pre-flight of transactions: of whose producers the topics are, and whose transactions a move would wait for."""
+"""Pre-flight of transactions: topics with transactional producers, and open transactions that a move would wait for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ha_core.plan.preflight.case import PreflightCase
 
 
 def producers(case: PreflightCase) -> Verdicts:
-    """Said better where it is why the topic takes the barrier."""
+    """Topics with transactional producers, unless they are the reason for a barrier, which has its own verdict."""
     for topic, here in case.in_origin():
         if here.transactional and topic not in case.barriers:
             ids = here.transactional_ids
@@ -18,7 +18,7 @@ def producers(case: PreflightCase) -> Verdicts:
                 f"Topic {topic} has transactional producers{named}: the move waits for their open transactions, and "
                 "after it the next one of each gets UNKNOWN_PRODUCER_ID.",
                 "Give --drain-timeout longer than transactions take. Java from 2.5 on, librdkafka and franz-go abort "
-                "one and initialise again by themselves; producers of other libraries have to be made anew. Move the "
+                "one and initialise again by themselves; producers of other libraries have to be restarted. Move the "
                 "users too: a transaction cannot write to a topic in another cluster than its user's.",
                 number=len(ids) or None,
                 unit="clients" if ids else "",
@@ -26,7 +26,7 @@ def producers(case: PreflightCase) -> Verdicts:
 
 
 def open_ones(case: PreflightCase) -> Verdicts:
-    """Behind the fence the move waits for them, and is undone if they take too long. Those that hang never end."""
+    """Open transactions: the move waits for them, and is undone if they take too long. Hanging ones never end."""
     request = case.request
     for topic, here in case.in_origin():
         if request.mode == "forced" or not here.open_transactions:
@@ -38,7 +38,7 @@ def open_ones(case: PreflightCase) -> Verdicts:
             yield error(
                 "hanging-transaction",
                 f"topic {topic}",
-                f"Transactions hang in topic {topic}: no coordinator knows of them any more, and they never end by "
+                f"Transactions hang in topic {topic}: no coordinator knows them any more, and they never end by "
                 f"themselves: {listed(f'partition {p.partition} since offset {p.offset}' for p in hanging)}. The "
                 "move, and a copy, would wait for them in vain.",
                 f"End them (KIP-664): `kafka-transactions.sh --bootstrap-server "

@@ -1,7 +1,7 @@
-"""Answers that are kept by names which come from the wire, so that each is found once: bounded, whatever comes.
+"""Caches keyed by names from the wire, bounded for any input.
 
-Who asks has a table of his own, and there may be very many who ask. So the tables of all who ask are bounded together,
-too: when they are full all are emptied, and what is still asked for is found again.
+Each user and address has its own table, and there may be very many. So all tables together are bounded as well: when
+they are full, all are emptied, and entries still in use are computed again.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ V = TypeVar("V")
 
 MAX_EACH = 10_000
 MAX_ALL = 500_000
-"""Some 200 MB of the longest names."""
+"""Some 200 MB with the longest names."""
 MAX_NAME = 255
-"""Longer than any topic's. Groups and transactional ids may be called by 32,767: of those nothing is kept."""
+"""Longer than any topic's. Groups and transactional ids may have up to 32,767 characters; such ones are not cached."""
 
 
 class BoundedCache(dict[K, V]):
-    """The table of one who asks. It is read as any other."""
+    """One table, read like any dict."""
 
     __slots__ = ("__weakref__",)
 
 
 class CacheBudget:
-    """For all tables. They may be kept in from several threads: then there is room for a few more, or fewer."""
+    """Bound on all tables. With several threads, the number of entries may exceed it, or miss it, by a few."""
 
     def __init__(self, most: int = MAX_ALL, each: int = MAX_EACH) -> None:
         self._most, self._each = most, each
         self._tables: WeakValueDictionary[int, BoundedCache[Any, Any]] = WeakValueDictionary()
         self._count = 0
-        """Of answers that were kept since they were counted. Some are gone by now."""
+        """Entries at the last count, plus those added since. Some may be gone by now."""
 
     def keep(self, table: BoundedCache[K, V], name: Sized, key: K, value: V) -> None:
-        """:param name: the part of the key that somebody has made up."""
+        """:param name: the part of the key that a client chose."""
         if len(name) > MAX_NAME:
             return
         if len(table) >= self._each:

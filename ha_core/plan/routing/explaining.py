@@ -1,4 +1,4 @@
-"""What becomes of one client's requests for one topic or group, and what decides it: binding, map, fence, rules."""
+"""Explains how one client's requests for one topic or group are handled: by binding, map, fence, rules."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MAX_RULES = 100
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """Which cluster serves the requests.
+    """The cluster that serves the requests.
 
-    :ivar cluster: None: nothing decides, so nothing is served.
-    :ivar by: what decides: the topic's map, a level of the bindings, where the topic is, or the default.
-    :ivar differs: the topic exists elsewhere only, and is served from there against what the bindings say.
+    :ivar cluster: None: no rule decides, so requests are not served.
+    :ivar by: the deciding rule: the topic's map, a level of the bindings, the existing topic, or the default.
+    :ivar differs: the topic exists only in other clusters than the binding's, and is served from there.
     :ivar masked: why operators took the cluster out of service.
     :ivar exists_in: clusters that have the topic, as far as the gateway knows.
-    :ivar no_commits_in: where the client's groups keep their offsets, if the topic is known to be elsewhere only: it
-        refuses each commit. A group with a binding of its own keeps them where that says.
+    :ivar no_commits_in: cluster of the client's groups, if the topic is known to be elsewhere only: it refuses each
+        commit. A group with its own binding commits in that cluster.
     """
 
     cluster: str | None
@@ -41,11 +41,11 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class MoveState:
-    """What a move has left, or is about to do.
+    """Effects of a past or current move.
 
-    :ivar operation: whose fence or crossing stands.
+    :ivar operation: the operation of the fence or crossing.
     :ivar state: `fenced`, `transactions fenced`, `crossing`, `mapped`, or `as it is`.
-    :ivar extents: of all partitions together: more than one each is a map that is translated.
+    :ivar extents: over all partitions; with more than one each, gateways translate offsets.
     :ivar read_from: the cluster of the copy that is read instead of the source.
     """
 
@@ -57,9 +57,9 @@ class MoveState:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the rules say. `rules`: those that speak of this client and name, at most `MAX_RULES`.
+    """The client's rights. `rules`: those that apply to this client and name, at most `MAX_RULES`.
 
-    :ivar by: `off` (there are no rules), `super user`, or `rules`.
+    :ivar by: `off` (no authorization), `super user`, or `rules`.
     """
 
     by: Literal["off", "super user", "rules"]
@@ -89,7 +89,7 @@ def explain(
     existing: Callable[[str], Collection[str]],
     zone: str = "",
 ) -> Explanation:
-    """:param address: which the client comes from; "": only rules for all addresses count.
+    """:param address: of the client; "": only rules for all addresses apply.
     :param existing: names of the clusters in which a topic exists.
     """
     if kind == "topic":
@@ -168,7 +168,7 @@ _OF_A_RESOURCE = (
     AclOperation.DESCRIBE_CONFIGS,
     AclOperation.ALTER_CONFIGS,
 )
-"""Operations that topics and groups know."""
+"""Operations on topics and groups."""
 
 
 def _words(number: AclOperation | Permission) -> str:

@@ -1,4 +1,5 @@
-"""Which cluster serves a request: a topic's map, else the finest binding, else where the topic is, else the default."""
+"""Resolves the cluster of a request: by the topic's map, else the finest binding, else the existing topic, else the
+default."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from ha_core.model import Identity, Usage, View
 
 Level = Literal["map", "group", "user#topic", "hint", "user+instance", "user", "topic", "default"]
 EXPLICIT_LEVELS: frozenset[Level] = frozenset({"user#topic", "hint", "user+instance", "user"})
-"""What an operator has decided by a binding, as opposed to what follows from where a topic happens to be."""
+"""Levels that an operator's binding decides."""
 
 
 class Resolved(NamedTuple):
     cluster: str | None
-    """None: nothing decides, not even a default."""
+    """None: no level decides, and there is no default."""
     level: Level
-    """What decided. `hint` is the `user#topic` level of the topic that an HA client id names."""
+    """The level that decided. `hint` is the `user#topic` level of the topic that an HA client id names."""
     differs: bool
-    """The topic exists in other clusters only, and is served from one of them against what `level` says."""
+    """The topic exists only in other clusters than that of `level`, and is served from one of them."""
 
 
 def cluster_for_topic(
@@ -26,7 +27,7 @@ def cluster_for_topic(
 ) -> Resolved:
     """The cluster that serves `topic` to `identity`.
 
-    :param existing: names of the clusters in which a topic exists, as far as is known now.
+    :param existing: names of the clusters in which a topic is known to exist.
     """
     if (document := view.mapped(topic)) is not None:
         return Resolved(document.writer, "map", False)
@@ -37,7 +38,7 @@ def cluster_for_topic(
         return Resolved(bound or default, level, False)
     if bound in holders:
         return Resolved(bound, level, False)
-    # The same answer in every gateway, whatever the order in which it learnt of the holders.
+    # All gateways have to choose alike, whatever order they learnt of the holders in.
     own = default if default in holders else min(holders)
     if bound is not None:
         return Resolved(own, level, True)
@@ -45,7 +46,7 @@ def cluster_for_topic(
 
 
 def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
-    """The cluster whose coordinator serves `group` to `identity`; None where nothing decides.
+    """The cluster whose coordinator serves `group` to `identity`; None: no level decides.
 
     The topic of an HA client id does not count: a `user#topic` move leaves groups and their offsets where they are.
     """
@@ -53,7 +54,7 @@ def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
 
 
 def lead_group(view: View, identity: Identity, group: str) -> tuple[str | None, Level]:
-    """The same, and what decides."""
+    """`cluster_for_group`, and the level that decides."""
     bindings = view.bindings.get(identity.user)
     moved = None if bindings is None else bindings.groups.get(group)
     if moved:
@@ -63,10 +64,10 @@ def lead_group(view: View, identity: Identity, group: str) -> tuple[str | None, 
 
 
 def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
-    """group → where it was moved to, and wherever else anybody who is bound or known to use it is led.
+    """Moved group → its target, and the clusters to which its bound and known users are routed.
 
-    One that was never moved is missing, and may be anywhere: not everybody who uses it is known. So is one that
-    somebody uses who is led nowhere.
+    A group that was never moved is missing, and may be in any cluster, because not all its users are known. So is a
+    group with a user that is routed to no cluster.
     """
     homes: dict[str, set[str | None]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
     for bindings in view.bindings.values():
@@ -80,14 +81,14 @@ def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]
 
 
 def at_home(homes: Mapping[str, Collection[str]], group: str, cluster: str) -> bool:
-    """Whether somebody may be led to the group's coordinator in `cluster`. `homes` as of `group_homes`."""
+    """Whether a user may be routed to the group's coordinator in `cluster`. :param homes: see `group_homes`."""
     return cluster in homes.get(group, (cluster,))
 
 
 def cluster_for_user(view: View, identity: Identity) -> str | None:
-    """The cluster of what names neither topic nor group: transactional ids and cluster-wide calls.
+    """The cluster of requests without a topic or group: transactional ids and cluster-wide requests.
 
-    The topic of an HA client id counts here: its transactions have to be where its partitions are written.
+    The topic of an HA client id counts here: its transactions need the cluster that writes its partitions.
     """
     return _bound(view, identity, "")[0] or view.default_cluster
 
