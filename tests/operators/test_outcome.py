@@ -172,7 +172,7 @@ def test_a_planned_move_asks_nothing_of_readers() -> None:
     assert "dead" not in markdown(proposal_page(proposal))
 
 
-@pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])
+@pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because there was no answer in time")])
 def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
     found = outcome([PLAN, SKIPPED], rejected_by=who)
 
