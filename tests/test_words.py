@@ -22,11 +22,15 @@ ROOT = Path(__file__).parent.parent
 WORDS = ROOT / "docs" / "words.md"
 PRODUCT = ("ha_core", "gateway", "spark_jobs", "dags", "plugins", "deploy", "stack", "bench")
 EDITED: tuple[str, ...] = (
+    "bench",
+    "deploy",
     "ha_core/__init__.py",
     "ha_core/cli",
     "ha_core/hooks",
     "ha_core/operators",
+    "ha_core/platform",
     "ha_core/provider.py",
+    "stack",
     "tests/test_subjects.py",
     "tests/test_words.py",
 )

@@ -47,7 +47,7 @@ def test_a_fast_copier_is_measured_between_the_first_quarter_and_the_last_record
 
 
 def test_what_is_copied_between_two_looks_has_no_speed() -> None:
-    with pytest.raises(BenchError, match="too little to measure"):
+    with pytest.raises(BenchError, match="too few to measure"):
         measured(steady(1_000, 1, seconds=2), RECORDS, BOUNDS)
 
 

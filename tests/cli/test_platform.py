@@ -92,7 +92,7 @@ def test_what_only_looks_makes_no_file(words: tuple[str, ...], database: Path) -
     code, said = run(*words)
 
     assert (code, database.exists()) == (BAD_INPUT, False)
-    assert "does not exist, and this makes no database" in said["error"]
+    assert "does not exist, and is not created here" in said["error"]
 
 
 def test_without_a_database_that_is_named_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def database_texts() -> list[str]:
     ("form", "words"),
     [
         ({"grant": ["User:nobody read topic orders"]}, "user 'nobody'"),
-        ({"grant": ["User:alice"], "quotas": ["user=alice"]}, "2 lines cannot be"),
+        ({"grant": ["User:alice"], "quotas": ["user=alice"]}, "2 lines are invalid"),
         ({"create": ["alice"], "keys_file": "/no/such/file"}, "/no/such/file cannot be read on this worker"),
         ({}, "0 lines"),
     ],

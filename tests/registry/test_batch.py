@@ -119,17 +119,17 @@ def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Pla
         made(registry, bad, BY, WHY)
 
     said = str(refused.value)
-    assert said.startswith("15 lines cannot be. ")
+    assert said.startswith("15 lines are invalid. ")
     for words in (
         "create, line 1, 'alice colour=red': 'colour=red': write owner=…",
         "create, line 2, 'bob': there is a user of this name",
         "quotation mark",
-        "owner is said twice",
+        "owner is given twice",
         "there is no such user",
         "which topic?",
-        "'b': behind the name go prefixed, deny, host ADDRESS",
+        "'b': after the name write prefixed, deny, host ADDRESS",
         "producer_byte_rate 'fast': a number, or none",
-        "would let nothing through",
+        "would block everything",
     ):
         assert words in said, words
     assert len(values(registry, "users")) == 1
@@ -146,7 +146,7 @@ def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are
         ChangeBatch(disable=["alice"], enable=["alice"]),
         ChangeBatch(quotas=["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]),
     ):
-        with pytest.raises(InvalidError, match="something else of the same"):
+        with pytest.raises(InvalidError, match="another line contradicts"):
             made(registry, batch, BY, WHY)
 
 

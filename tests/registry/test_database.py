@@ -141,7 +141,7 @@ def test_other_databases_are_refused_without_their_passwords(url: str) -> None:
 def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(DatabaseAwayError, match="cannot be made"):
+    with pytest.raises(DatabaseAwayError, match="cannot be created"):
         Platform.open(f"sqlite:///{tmp_path}/file/platform.db")
 
 

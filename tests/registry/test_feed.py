@@ -165,7 +165,7 @@ def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: 
 def test_the_newest_times_tell_which_kinds_were_changed_and_a_dry_run_changes_none(registry: Platform) -> None:
     # Given
     told: list[int] = []
-    registry.tell_of_changes(lambda: told.append(1))
+    registry.on_change(lambda: told.append(1))
     before = registry.read.newest_us()
     assert set(before.values()) == {0}
     # When

@@ -129,16 +129,16 @@ def test_the_same_rule_in_other_words_has_the_same_key() -> None:
     [
         ({"user": "alice"}, "limits nothing"),
         ({"producer_byte_rate": 1}, "nobody"),
-        ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would let nothing through"),
-        ({"user": "alice", "consumer_byte_rate": -1}, "nothing through"),
-        ({"user": "alice", "request_percentage": 0.0}, "nothing through"),
+        ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would block everything"),
+        ({"user": "alice", "consumer_byte_rate": -1}, "block everything"),
+        ({"user": "alice", "request_percentage": 0.0}, "block everything"),
         ({"user": "alice", "request_percentage": float("nan")}, "request_percentage"),
         ({"user": "alice", "request_percentage": float("inf")}, "request_percentage"),
         ({"user": "alice", "producer_byte_rate": 1 << 60}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": 1.5}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": "1"}, "producer_byte_rate"),
         ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name a user"),
-        ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "only bytes"),
+        ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "bytes only"),
     ],
 )
 def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str) -> None:

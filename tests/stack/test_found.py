@@ -66,5 +66,5 @@ def test_what_does_not_run_is_named() -> None:
     part = FoundPart("mirror/executor", list, Path("log"))
     with pytest.raises(StackError, match="mirror/executor does not run"):
         asyncio.run(part.kill())
-    with pytest.raises(StackError, match="mirror/executor is started again by"):
+    with pytest.raises(StackError, match="mirror/executor is restarted by"):
         asyncio.run(part.restart())

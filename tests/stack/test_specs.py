@@ -87,6 +87,6 @@ def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
 def test_a_platform_needs_users_who_log_in() -> None:
     clusters = [parse_cluster("east=3.9.2")]
 
-    with pytest.raises(StackError, match="a platform says who may log in: give --security sasl or tls"):
+    with pytest.raises(StackError, match="a platform needs logins: add --security sasl or tls"):
         stack_spec(clusters, 1, False, "none", platform=True)
     assert stack_spec(clusters, 1, False, "tls", platform=True).platform

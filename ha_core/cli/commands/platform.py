@@ -62,7 +62,7 @@ def serve(
         announcer = ChangeNotifier(registry.read.newest_us, session.connects, session.out.progress)
         publishing = PublishingQuotas(registry.source("quotas"), session.connects, session.out.progress)
         clusters = PublishingClusters(registry.source("clusters"), session.opens, session.out.progress)
-        registry.tell_of_changes(announcer.now, publishing.now, clusters.now)
+        registry.on_change(announcer.now, publishing.now, clusters.now)
         for loop in (announcer, publishing, clusters):
             loop.start()
             session.callback(loop.close)
