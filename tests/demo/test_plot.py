@@ -1,4 +1,4 @@
-"""The demo's picture of a migration: what was recorded reaches the figure, each point in its own line."""
+"""The demo's plot of a migration: recorded events reach the figure, each point in its line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SETTLED = 108.0
 
 
 def recorded() -> History:
-    """Ten records of one partition, a second apart; the cut at 5, two of those above it in the origin too.
+    """Ten records of one partition, a second apart; the cut at 5, two of those above it in the origin, too.
 
-    The reader is given them from second 107 on, a second apart.
+    The reader gets them from second 107 on, a second apart.
     """
     producer = [Acked("p", 100.0 + n, "invoices", 0, n, f"p-{n}") for n in range(10)]
     reader = [Delivered(LAGGING, 107.0 + n, "invoices", 0, n, f"p-{n}", "audit") for n in range(10)]
