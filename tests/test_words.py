@@ -44,6 +44,7 @@ EDITED: tuple[str, ...] = (
     "tests/rights",
     "tests/stack",
     "tests/syntax.py",
+    "tests/system",
     "tests/test_again.py",
     "tests/test_arrows.py",
     "tests/test_budget.py",
