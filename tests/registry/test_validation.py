@@ -89,9 +89,9 @@ def test_any_field_is_parsed_or_refused_with_one_error(kind: str, data: st.DataO
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"principal": "alice"}, "nobody"),
-        ({"principal": "User:"}, "nobody"),
-        ({"principal": "Group:*"}, "everybody"),
+        ({"principal": "alice"}, "no principal"),
+        ({"principal": "User:"}, "no principal"),
+        ({"principal": "Group:*"}, "no group has all users"),
         ({"principal": "User:a\x00"}, "U\\+0000"),
         ({"name": "or/ders"}, "no topic"),
         ({"name": ".."}, "no topic"),
@@ -128,7 +128,7 @@ def test_equal_rules_in_different_forms_have_one_key() -> None:
     ("said", "named"),
     [
         ({"user": "alice"}, "limits nothing"),
-        ({"producer_byte_rate": 1}, "nobody"),
+        ({"producer_byte_rate": 1}, "without an entity"),
         ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would block everything"),
         ({"user": "alice", "consumer_byte_rate": -1}, "block everything"),
         ({"user": "alice", "request_percentage": 0.0}, "block everything"),
@@ -137,7 +137,7 @@ def test_equal_rules_in_different_forms_have_one_key() -> None:
         ({"user": "alice", "producer_byte_rate": 1 << 60}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": 1.5}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": "1"}, "producer_byte_rate"),
-        ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name a user"),
+        ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name the user"),
         ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "bytes only"),
     ],
 )
