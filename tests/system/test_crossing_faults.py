@@ -31,8 +31,8 @@ PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": SMALL}
 """Small batches: several are in flight at any time."""
 ONE_AT_A_TIME = {**PIPELINED, "settings": (*SMALL, "max.in.flight.requests.per.connection=1")}
 """For a partition without replicas whose broker is killed. After its restart it knows the last batch of each
-producer only (its recovery writes a snapshot, which holds no more, and loads that; seen with 3.9.2 and 4.3.1). What was
-pipelined before it is answered OUT_OF_ORDER_SEQUENCE_NUMBER when it is sent again, and librdkafka ends, with a gateway
+producer only (its recovery writes a snapshot, which holds no more, and loads that; seen with 3.9.2 and 4.3.1). Batches
+pipelined before get OUT_OF_ORDER_SEQUENCE_NUMBER when they are sent again, and librdkafka ends, with a gateway
 between or without.
 """
 
