@@ -1,4 +1,4 @@
 """Benchmarks that anyone can run: `python -m bench [NAME…] [--quick] [--json FILE] [--seed N]`.
 
-Each one starts a stack of its own on loopback, measures what it compares in turns within one run, and ends it.
+Each starts its own stack on loopback, measures its alternatives in turns within one run, and ends it.
 """

@@ -44,17 +44,17 @@ NAMES = (
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks on real clusters, on loopback.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; without one, all")
-    parser.add_argument("--quick", action="store_true", help="show that everything works; the figures mean nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON, each sample included")
-    parser.add_argument("--seed", type=int, default=1, help="for values and pauses")
+    parser.add_argument("--quick", action="store_true", help="only check that everything works; figures mean nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results as JSON, with each sample")
+    parser.add_argument("--seed", type=int, default=1, help="seed of values and pauses")
     parser.add_argument(
-        "--path", action="append", default=[], metavar="NAME=HOST:PORT[,PID]", help="for `gateway`: what is compared"
+        "--path", action="append", default=[], metavar="NAME=HOST:PORT[,PID]", help="for `gateway`: a path to compare"
     )
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that stacks end in order
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that stacks end gracefully
     if chosen.path and chosen.names != ["gateway"]:
         parser.error("--path is for the benchmark `gateway` alone: python -m bench gateway --path …")
     scale = Scale(chosen.quick, chosen.seed, tuple(chosen.path))

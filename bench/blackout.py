@@ -1,4 +1,4 @@
-"""How long each client stands still in planned moves there and back under load."""
+"""Standstill of each client in planned moves there and back under load."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def at_work(stack: Stack, folder: Path) -> list[ClientProcess]:
-    """One producer and one consumer in a group of its own of each kind, all on one topic."""
+    """One producer and one consumer in its own group for each kind, all on one topic."""
     found = []
     for kind in KINDS:
         found.append(
@@ -73,7 +73,7 @@ def at_work(stack: Stack, folder: Path) -> list[ClientProcess]:
 
 
 def _quiet_windows(count: int, say: Say) -> list[Move]:
-    """Windows as long as a move, in which nothing is moved: what this machine does to clients anyway."""
+    """Windows as long as a move, without one: standstills that this machine causes anyway."""
     say(f"{count} windows without a move")
     time.sleep(2.0)
     windows = []
@@ -105,7 +105,7 @@ def _moves(stack: Stack, switches: int, chance: random.Random, say: Say) -> tupl
 def fence_to_cut_ms(steps: Sequence[dict[str, Any]]) -> float:
     """The steps from `fence` to `cut` together, both included.
 
-    :raises ValueError: one of the two is missing.
+    :raises ValueError: one of them is missing.
     """
     names = [step["name"] for step in steps]
     first, last = names.index("fence"), names.index("cut")

@@ -1,4 +1,4 @@
-"""Who copies a topic from one cluster to another: each in a session of its own, so that all its CPU time is known."""
+"""Copiers of a topic from one cluster to another, each in its own session, so that all its CPU time is counted."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Program:
             raise self.failed(f"it ended with {self.process.returncode}")
 
     def failed(self, reason: str) -> BenchError:
-        """With what it said last."""
+        """An error with the last output."""
         return BenchError(f"{self.name}: {reason}\n{self.log.read_text('utf-8', 'replace')[-2000:]}")
 
     def cpu_s(self) -> float:
-        """User and system time so far, of the driver, JVMs and workers together, those that have ended included."""
+        """User and system time so far, of driver, JVMs and workers together, ended ones included."""
         ticks = 0
         for pid in members(self.process.pid):
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
             except OSError:
-                continue  # it has just ended, and its parent has its time
+                continue  # it has just ended; its parent has its time
             ticks += sum(map(int, fields[11:15]))
         return ticks / _TICKS
 
@@ -61,7 +61,7 @@ def program(
 ) -> Iterator[Program]:
     """Runs until the block ends.
 
-    :param patience_s: what is told to end may take so long before it is killed.
+    :param patience_s: time for a graceful end before it is killed.
     """
     with open(log, "wb") as file:
         process = subprocess.Popen(
@@ -87,7 +87,7 @@ def program(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """What a copy loop is to copy; all that its process has to be told."""
+    """Arguments of a copy loop for its process."""
 
     source: str
     target: str
@@ -101,13 +101,13 @@ class CopyTask:
 
 
 def copy_loop(task: CopyTask, folder: Path) -> AbstractContextManager[Program]:
-    """Our copy loop alone, in one process, without Spark."""
+    """Switchyard's copy loop alone, in one process, without Spark."""
     command = (sys.executable, "-m", "bench.load", task.text(do="copy"))
     return program("copy loop alone", command, {}, folder / f"loop-{task.link}.log")
 
 
 def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
-    """The whole job on `local[*]`, which copies whatever is linked."""
+    """The whole job on `local[*]`, which copies all linked mirrors."""
     part = MirrorPart(folder / "job", zookeeper, ROOT, spark_environment(find_java()), {}, OPEN, None, 0)
     part.prepare()
     command = part.command()
@@ -115,7 +115,7 @@ def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
 
 
 def micro_batches(task: CopyTask, folder: Path) -> AbstractContextManager[Program]:
-    """Our copy loop in Spark jobs of a second each, one after the other."""
+    """Switchyard's copy loop in successive Spark jobs of a second each."""
     options = ("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=ERROR")
     submit = shlex.join(("--master", "local[*]", "--driver-memory", "512m", *options, "pyspark-shell"))
     extra = {**spark_environment(find_java()), "PYSPARK_SUBMIT_ARGS": submit}

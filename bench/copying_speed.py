@@ -1,4 +1,4 @@
-"""How fast a copy grows, and what CPU time that takes: looked at from outside, alike for every copier."""
+"""Growth of a copy and its CPU time, measured from outside, in one way for all copiers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LOOK_S = 0.1
 class Look(NamedTuple):
     at_s: float
     records: int
-    """In the copy."""
+    """Records in the copy."""
     cpu_s: float
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which part of a copy is measured: not its start, when a JVM has yet to compile what it runs, and not its end.
+    """The measured part of a copy: not its start, when a JVM still compiles its code, and not its end.
 
-    :ivar warm_cpu_s: a JVM is warm after that; on a machine that others use it may never be, so at most `warm_s`.
+    :ivar warm_cpu_s: CPU time after which a JVM is warm; on a busy machine the wait is limited to `warm_s`.
     """
 
     warm_share: float = 0.25
@@ -42,10 +42,10 @@ class Speed(NamedTuple):
 
 
 def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | None:
-    """The speed in the window; None while it is not over.
+    """The speed in the window; None until it is over.
 
     :param records: of the source.
-    :raises BenchError: the window has no two looks, or the copy did not grow in it.
+    :raises BenchError: the window has fewer than two samples, or the copy did not grow.
     """
     begun = next((one for one in looks if one.records), None)
     if begun is None:
@@ -64,7 +64,7 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
         return None
     inside = [one for one in warm if one.records < records * bounds.last_share]
     if len(inside) < 2:
-        raise BenchError(f"{records} records were copied between two looks: there is too little to measure")
+        raise BenchError(f"{records} records were copied between two samples: too few to measure")
     first, last = inside[0], inside[-1]
     if last.records == first.records:
         seconds = last.at_s - first.at_s
@@ -82,7 +82,7 @@ class BenchCopy:
         self._there = False
 
     def records(self) -> int:
-        """So many it has, 0 before it is there."""
+        """Number of records; 0 before the topic exists."""
         if not self._there:
             self._there = self._target.partition_counts([self.topic]).get(self.topic, 0) == self._partitions
             if not self._there:
@@ -92,7 +92,7 @@ class BenchCopy:
 
 
 def watch(copier: Program, copy: BenchCopy, records: int, bounds: Bounds, limit_s: float) -> Speed:
-    """Looks until the window is over.
+    """Sample until the window is over.
 
     :param records: of the source.
     :raises BenchError: the copier has ended, or the window was not over after `limit_s`.

@@ -1,7 +1,7 @@
-"""Produce while a cut lies ahead, against before and after: the same load on four topics, in turns.
+"""Produce while a cut is ahead, compared with before and after: equal loads on four topics, in turns.
 
-The states are written to the store as documents, each topic in one of them all the time: a real crossing passes through
-the middle two in order, and in `above the cut` it stays for a second or so, until it is settled.
+The states are written to the store as documents, and each topic stays in one of them: a real crossing passes through
+the middle two in order, and stays in `above the cut` for about a second, until it is settled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the commit of a binding or a fence until every gateway enforces it."""
+"""Time from the commit of a binding or a fence until every gateway enforces it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Found = dict[str, list[float]]
 
 
 def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
-    """The user goes from cluster to cluster; the probe asks for the coordinator of a group."""
+    """The user moves from cluster to cluster; the probe asks for the coordinator of a group."""
     places: dict[str, tuple[str, int]] = {}
     for name in stack.clusters:
         _commit(store, UserBindings(user=ANONYMOUS, cluster=name), ANONYMOUS, f"warm-{name}")
@@ -79,7 +79,7 @@ def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
 
 
 def _settled_coordinator(stack: Stack, others: tuple[tuple[str, int], ...]) -> tuple[str, int]:
-    """What the first gateway says after a change of the binding, when the cluster has a coordinator."""
+    """The first gateway's answer after a change of the binding, when the cluster has a coordinator."""
     deadline = time.monotonic() + TIMEOUT_S
     with contextlib.closing(probes.connect(stack.gateways[0]["bootstrap"])) as connection:
         while time.monotonic() < deadline:
@@ -95,7 +95,7 @@ def _coordinator_of(connection: Any) -> Callable[[], Any]:
 
 
 def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
-    """A fence on a topic; the probe produces. Lifting it is not measured: a refused client waits on purpose."""
+    """A fence on a topic; the probe produces. Lifting it is not measured, because a refused client waits on purpose."""
     clean = UserBindings(user=ANONYMOUS, cluster="east")
     _commit(store, clean, ANONYMOUS, "home")
     with contextlib.ExitStack() as exits:

@@ -1,4 +1,4 @@
-"""What a benchmark hands back, and the arithmetic on the way there. Pure."""
+"""Results of benchmarks, and their arithmetic. Pure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class FigureTable:
 
 @dataclass(frozen=True, slots=True)
 class BenchOutcome:
-    """`figures` are for machines (JSON types only); `tables` and `remarks` show the same figures to people.
+    """`figures` are for machines (JSON types only); `tables` and `remarks` show them to people.
 
-    :ivar unmeasured: rows without a figure, each with its reason; a benchmark that has any fails.
+    :ivar unmeasured: rows without a figure, each with its reason; a benchmark with such rows fails.
     """
 
     figures: Mapping[str, Any]
@@ -46,7 +46,7 @@ class BenchOutcome:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of `values` that at least `percent` of them do not exceed (nearest rank).
+    """The smallest value that at least `percent` of `values` do not exceed (nearest rank).
 
     :raises ValueError: no values, or a percent outside (0, 100].
     """
@@ -68,7 +68,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def paired_ratio(measured: Sequence[float], base: Sequence[float]) -> float:
-    """Median over the rounds of `measured` / `base`: what disturbs a round disturbs both sides of it.
+    """Median over the rounds of `measured` / `base`: a disturbance in a round affects both sides of it.
 
     :raises ValueError: no rounds, sides of different length, or a base that is not positive.
     """
@@ -91,12 +91,12 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def turns(paths: Sequence[str], rounds: int) -> tuple[tuple[str, ...], ...]:
-    """The order of `paths` in each round; every other round is reversed, so that neither side always comes first."""
+    """The order of `paths` in each round, reversed in every other round, so that neither side always comes first."""
     return tuple(tuple(paths) if number % 2 == 0 else tuple(reversed(paths)) for number in range(rounds))
 
 
 def number(value: float, digits: int = 3) -> str:
-    """`value` with so many significant digits, never in exponent form."""
+    """`value` with this many significant digits, never in exponent form."""
     if value == 0 or not math.isfinite(value):
         return str(value)
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))

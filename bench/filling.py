@@ -1,4 +1,4 @@
-"""Fills a topic faster than a client does: what a client has written is written again and again, batch by batch."""
+"""Fills a topic faster than a client does, by appending a client's batches again and again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ha_core.wire.records import batches
 
 _FETCH_BYTES = 16 << 20
 _FETCH, _PRODUCE = 11, 8
-"""Versions with names of topics."""
+"""Versions with topic names."""
 _OFFSET_BYTES = 8
 _IN_FLIGHT = 4
 _TIMEOUT_S = 120.0
 
 
 def multiply(*, bootstrap: str, topic: str, partitions: int, total_bytes: int) -> dict[str, int]:
-    """Until the log of the topic has `total_bytes` at least: `{"records", "bytes"}` of it then.
+    """Append until the topic's log has at least `total_bytes`. Returns `{"records", "bytes"}` of the log.
 
     The cluster has one broker, and the batches have no producer id. Raises BenchError.
     """
@@ -33,7 +33,7 @@ def multiply(*, bootstrap: str, topic: str, partitions: int, total_bytes: int) -
         size = sum(len(batch) for log in logs for batch, _ in log)
         records = sum(count for log in logs for _, count in log)
         times = -(-total_bytes // size)
-        # A broker takes one batch for each partition in a request.
+        # A broker accepts one batch per partition and request.
         rounds = list(zip_longest(*([batch for batch, _ in log] for log in logs)))
         waiting = 0
         for row in chain.from_iterable(repeat(rounds, times - 1)):
@@ -50,7 +50,7 @@ def multiply(*, bootstrap: str, topic: str, partitions: int, total_bytes: int) -
 
 
 def _batches(connection: BlockingConnection, topic: str, partition: int) -> Iterator[tuple[bytes, int]]:
-    """With how many records each has."""
+    """Batches with their numbers of records."""
     at = 0
     while True:
         asked = {"partition": partition, "fetch_offset": at, "partition_max_bytes": _FETCH_BYTES}
@@ -66,7 +66,7 @@ def _batches(connection: BlockingConnection, topic: str, partition: int) -> Iter
         if not found:
             return
         for one in found:
-            # What a client appends begins at offset 0.
+            # A client's batches begin at offset 0.
             yield bytes(_OFFSET_BYTES) + bytes(data[one.at + _OFFSET_BYTES : one.end]), one.records_count
         at = found[-1].last_offset + 1
 

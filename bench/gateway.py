@@ -1,13 +1,13 @@
-"""Any number of paths to the same brokers, in turns: throughput, latency, processor time and memory of each.
+"""Paths to the same brokers, in turns: throughput, latency, CPU time and memory of each.
 
-`--path NAME=HOST:PORT[,PID]` names one: a bootstrap address, and the process that is charged with all that it has
-started. The first path is what the others are compared with. Without any, two clusters and a gateway are started here,
-and the paths are direct and through the gateway, to a topic that never moved and to one that did (mapped);
-then the same with TLS, which the gateway ends.
+`--path NAME=HOST:PORT[,PID]` names one: a bootstrap address, and the process whose descendants are charged to it.
+The first path is the base of the comparison. Without any, two clusters and a gateway are started here, and the paths
+are direct and through the gateway, to a topic that never moved and to one that did (mapped); then both with TLS, which
+the gateway ends.
 
-Throughput is by Kafka's own tools; latency and the cost of a request by whole requests with pauses between them, since
-caches are cold between real ones. Memory is that behind all loads, of the process and of all that it has started: one
-gateway of a fleet has a companion that takes care of operations without an executor.
+Throughput is measured by Kafka's tools; latency and the cost of a request by single requests with pauses, since caches
+are cold between real ones. Memory is taken after all loads, of the process and its descendants: one gateway of a
+fleet has a helper process that takes over operations without an executor.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from stack.harness import Stack
 KIB = 1024
 ROUNDS = (6, 1)
 VOLUME_BYTES = (400_000_000, 20_000_000)
-"""Of one run of a tool."""
+"""Seconds of one run of a tool."""
 FIRST = 50
-"""Records before a topic moves: behind them offsets of the cluster and of clients differ."""
+"""Records before a topic moves: above them physical and client offsets differ."""
 ALONE = 2
-"""Batches of one record with which a topic begins here. The last one is read again and again."""
+"""Batches of one record at the start of a topic. The last one is read again and again."""
 SAMPLES = (2_000, 100)
 """Requests of a kind to each path in a round, one in flight."""
 PAUSE_S = 0.001
 SIZES = (100, KIB, 64 * KIB, KIB * KIB)
 LARGE = {"max.message.bytes": str(2 * KIB * KIB)}
-"""Brokers take a batch of 1 MiB by default, and not the record of it."""
+"""Brokers accept batches up to 1 MiB by default, so the record is smaller."""
 CONNECTIONS = (1, 50, 1000)
 KINDS = ("produce", "fetch")
 
 
 class Path(NamedTuple):
-    """A way to a topic.
+    """A path to a topic.
 
-    :ivar base: the path that it is compared with; None: it is one.
+    :ivar base: the path that it is compared with; None: it is a base.
     :ivar offset: of a record that is read again and again.
-    :ivar ca_file: the authority of its certificate; None: it speaks no TLS.
+    :ivar ca_file: authority of its certificate; None: no TLS.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Path(NamedTuple):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of Kafka's tools."""
+        """Settings of Kafka's tools."""
         if self.ca_file is None:
             return {}
         trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.ca_file}
@@ -70,7 +70,7 @@ class Path(NamedTuple):
 
 
 def parse(texts: Sequence[str], topic: str) -> list[Path]:
-    """`NAME=HOST:PORT[,PID]`, the base first. :raises BenchError: one is not of that form, or a name comes twice."""
+    """Parse `NAME=HOST:PORT[,PID]`, the base first. :raises BenchError: another form, or a repeated name."""
     paths: list[Path] = []
     for text in texts:
         name, _, rest = text.partition("=")
@@ -100,7 +100,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | None, say: Say) -> list[Path]:
-    """Direct and through the gateway, to a topic that has always been in a cluster and to one that came there."""
+    """Direct and through the gateway, to a topic that was always in the cluster and to one that moved there."""
     pid, stays, comes = int(stack.gateways[0]["pid"]), f"stays-{cluster}", f"comes-{cluster}"
     (other,) = CLUSTERS.keys() - {cluster}
     create_topic(direct(stack, cluster), stays, 1, LARGE)
@@ -150,7 +150,7 @@ def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _throughput(paths: Sequence[Path], kind: str, scale: Scale, say: Say) -> dict[str, dict[str, list[float]]]:
-    """Per path MB/s and seconds of a processor per GB, by rounds; a first round warms the brokers up."""
+    """Per path MB/s and CPU seconds per GB, by rounds; a first round warms up the brokers."""
     volume = scale.pick(*VOLUME_BYTES)
     records = volume // KIB
     tool = produced_mb_s if kind == "produce" else consumed_mb_s
@@ -174,9 +174,9 @@ def _throughput(paths: Sequence[Path], kind: str, scale: Scale, say: Say) -> dic
 def _calls(
     paths: Sequence[Path], kind: str, size: int, connections: int, scale: Scale, say: Say
 ) -> dict[str, dict[str, Any]]:
-    """Per path seconds of each request, and µs of a processor of a request, by rounds.
+    """Per path seconds of each request, and µs of CPU per request, by rounds.
 
-    What of the processor's time belongs to which path is told only while no other path is asked.
+    Only one path is used at a time, because the CPU time of the brokers cannot be split between paths.
     """
     samples = max(scale.pick(*SAMPLES) // scale.pick(*ROUNDS), 2)
     taken: dict[str, list[float]] = {path.name: [] for path in paths}

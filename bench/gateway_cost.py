@@ -1,4 +1,4 @@
-"""What a gateway process costs: CPU and memory by the kernel, requests and bytes by its own metrics."""
+"""The cost of a gateway process: CPU and memory from the kernel, requests and bytes from its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "switchyard_gateway_"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Spent by all gateways together in a window."""
+    """Cost of all gateways together in a window."""
 
     cpu_s: float
     requests: float
@@ -38,7 +38,7 @@ class Cost:
 
 
 class CostMeter:
-    """Reads before and after; scraping costs CPU itself, so the clock is read inside of the scrapes."""
+    """Reads before and after. Scraping costs CPU itself, so the clock is read inside of the scrapes."""
 
     def __init__(self, gateways: Iterable[dict[str, Any]]) -> None:
         self._gateways = [(int(one["pid"]), str(one["http"])) for one in gateways]
@@ -67,12 +67,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def private_bytes(pid: int) -> int:
-    """Memory that only this process uses, without the kernel's share for its sockets."""
+    """Memory of this process only, without the kernel's memory for its sockets."""
     return _memory(pid, "Private_Clean:", "Private_Dirty:")
 
 
 def resident_bytes(pid: int) -> int:
-    """All of its memory, with what it shares with others: code of libraries, mostly."""
+    """All its memory, with shared memory: mostly code of libraries."""
     return _memory(pid, "Rss:")
 
 

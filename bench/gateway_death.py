@@ -1,7 +1,7 @@
-"""How long producers stand still when a gateway is killed in the middle of a move.
+"""Standstills of producers when a gateway is killed in the middle of a move.
 
-A move waits for the dead gateway until its session is over (6 s in the stack), so that long nothing can be written to
-what moves. What clients stand beyond it is ours and theirs: how long a dead address is shown, and their own timers.
+A move waits for the dead gateway until its session expires (6 s in the stack), and its topics cannot be written until
+then. Anything longer is due to the gateways and the clients: how long a dead address is shown, and clients' timers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "java": ("java-producer", {}),
 }
 CLIENTS_EACH = 2
-"""Whichever gateway they are sent to: of two, one dies."""
+"""Two of each kind, so that both gateways probably have some: one gateway dies."""
 
 
 def run(scale: Scale, say: Say) -> BenchOutcome:

@@ -1,4 +1,4 @@
-"""Memory of a gateway: at its start, per idle client connection without and with TLS, and per mapped partition."""
+"""Memory of a gateway: at start, per idle client connection without and with TLS, and per mapped partition."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _fresh(stack: Stack) -> int:
-    """The pid of a gateway that has done nothing yet: what an earlier measurement freed would be taken first."""
+    """The pid of an unused gateway: otherwise memory that an earlier measurement freed would be reused."""
     stack.restart("gateway/1")
     time.sleep(SETTLE_S)
     return int(stack.gateways[0]["pid"])
 
 
 def _connections(stack: Stack, asks: bool, count: int, ca_file: str | None = None) -> float:
-    """Private bytes per connection, between a tenth of `count` and all: what the first bring along does not count."""
+    """Private bytes per connection, from a tenth of `count` to all: one-time allocations do not count."""
     pid = _fresh(stack)
     bootstrap = stack.gateways[0]["bootstrap"]
     broker = probes.broker_of(bootstrap, TOPIC, ca_file)
@@ -116,7 +116,7 @@ def _ask(connection: BlockingConnection) -> None:
 
 
 def _maps(store: Store, pid: int, partitions: int) -> list[tuple[float, float]]:
-    """(mapped partitions, private bytes) at half of them and at all: what the first bring along does not count."""
+    """(mapped partitions, private bytes) at half of them and at all: one-time allocations do not count."""
     extents = (
         Extent(cluster="east", start=0, end=1_000_000, base=0, term=0),
         Extent(cluster="west", start=1_000_000, base=0, term=1),

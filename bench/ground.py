@@ -1,4 +1,4 @@
-"""What benchmarks share: their size, a stack, topics, moves, and load in a process of its own."""
+"""Shared by benchmarks: their size, a stack, topics, moves, and load in a separate process."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. `quick` shows that everything works; its figures mean nothing."""
+    """Amount of work. `quick` only checks that everything works; its figures mean nothing."""
 
     quick: bool
     seed: int
     paths: tuple[str, ...] = ()
-    """That `gateway` compares; none: it starts its own."""
+    """Paths for `gateway` to compare; empty: it starts its own."""
 
     def pick(self, full: int, quick: int) -> int:
         return quick if self.quick else full
 
 
 class BenchError(Exception):
-    """A benchmark that could not measure what it was to measure."""
+    """A benchmark could not take its measurements."""
 
 
 def up(gateways: int, say: Say) -> Stack:
@@ -44,12 +44,12 @@ def up(gateways: int, say: Say) -> Stack:
 
 
 def direct(stack: Stack, cluster: str) -> str:
-    """Bootstrap of a cluster without a gateway."""
+    """Bootstrap address of a cluster, without a gateway."""
     return str(stack.clusters[cluster]["bootstrap"])
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-    """Create it, with these settings, and return when every partition has a leader; raises BenchError after 30 s."""
+    """Create it with these settings; returns when every partition has a leader. Raises BenchError after 30 s."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
@@ -68,9 +68,9 @@ FORCED = ("--mode", "forced", "--unread", "wait")
 
 
 def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str] = ()) -> dict[str, Any]:
-    """A move by the `switchyard` command; its report. Raises BenchError when it did not succeed.
+    """Run a move with the `switchyard` command; returns its report. Raises BenchError if it did not succeed.
 
-    :param how: further words of it, `FORCED` where the origin is dead; without any it is a planned one.
+    :param how: further options, `FORCED` if the origin is dead; without any it is planned.
     """
     program = str(Path(sys.executable).with_name("switchyard"))
     route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-other-users"]
@@ -90,7 +90,7 @@ def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str
 
 
 def load(do: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:
-    """Run `bench.load` in a process of its own and return its answer; raises BenchError."""
+    """Run `bench.load` in a separate process and return its answer; raises BenchError."""
     try:
         words = [sys.executable, "-m", "bench.load", json.dumps({"do": do, **parameters})]
         done = run(words, timeout_s, cwd=Path(__file__).parent.parent)

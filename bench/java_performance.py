@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance and ConsumerPerformance: MB/s of one run each."""
+"""Kafka's ProducerPerformance and ConsumerPerformance: MB/s of one run each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH_BYTES = 64 * 1024
 def produced_mb_s(
     bootstrap: str, topic: str, records: int, record_bytes: int, settings: Mapping[str, str] | None = None
 ) -> float:
-    """MB (10^6 bytes) of values a second, acks=all and idempotent, as it says itself at its end."""
+    """MB (10^6 bytes) of values per second, acks=all and idempotent, from the tool's last line."""
     told = {"batch.size": str(BATCH_BYTES), "acks": "all", **(settings or {})}
     arguments = ["--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes)]
     printed = _run("ProducerPerformance", [*arguments, "--throughput", "-1"], bootstrap, told)
@@ -34,10 +34,11 @@ def produced_mb_s(
 def consumed_mb_s(
     bootstrap: str, topic: str, records: int, record_bytes: int, settings: Mapping[str, str] | None = None
 ) -> float:
-    """MB of values a second, without the time in which the group is formed.
+    """MB of values per second, without the time in which the group is formed.
 
-    Nothing is committed: where the group's cluster does not have the topic, the tool would try for 30 s at its end, and
-    what a gateway does meanwhile would count as the cost of reading.
+
+    It commits nothing: if the group's cluster does not have the topic, the tool would retry for 30 s at its end, and
+    the gateway's work for that would count as the cost of reading.
     """
     arguments = ["--topic", topic, "--num-records", str(records), "--timeout", "60000", "--hide-header"]
     told = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", **(settings or {})}
@@ -49,7 +50,7 @@ def consumed_mb_s(
 
 
 def _run(tool: str, arguments: list[str], bootstrap: str, settings: Mapping[str, str]) -> str:
-    """What the tool has printed. :raises BenchError: it failed, or took too long."""
+    """The tool's output. :raises BenchError: it failed, or timed out."""
     java = find_java()
     jars = kafka_jars(VERSION, java, lambda _text: None)
     with tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:

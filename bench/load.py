@@ -1,8 +1,8 @@
-"""Load in a process of its own: `python -m bench.load '{"do": "produce" | "fetch" | "latency" | …, …}'`.
+"""Load in a separate process: `python -m bench.load '{"do": "produce" | "fetch" | "latency" | …, …}'`.
 
-All but `copy` and `requests` is by confluent-kafka; `copy` and `stamp` go on until they are ended.
+All but `copy` and `requests` use confluent-kafka; `copy` and `stamp` run until they are ended.
 
-The last line of its output is the answer as JSON. Times are seconds on the monotonic clock.
+The last line of the output is the answer as JSON. Times are seconds on the monotonic clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BASE = {"log_level": 3, "broker.address.family": "v4"}
 
 
 class LoadError(Exception):
-    """Records that were refused, or an answer that never came."""
+    """Records were refused, or an answer never came."""
 
 
 def produce(
@@ -41,10 +41,10 @@ def produce(
     random_share: float = 1.0,
     values: int = 64,
 ) -> dict[str, float]:
-    """Send `records` values as fast as they go, evenly to all partitions; `{"seconds"}` until all are acknowledged.
+    """Send `records` values at full speed, evenly to all partitions; returns `{"seconds"}` until all are acknowledged.
 
-    :param random_share: of each value; the rest is zeros, which a codec takes away.
-    :param values: so many different ones. Where they are few, a codec takes the random part away, too.
+    :param random_share: of each value; the rest is zeros, which compress away.
+    :param values: number of different ones. If they are few, the random part compresses away, too.
     """
     from confluent_kafka import Producer
 
@@ -84,7 +84,7 @@ def produce(
 
 
 def fetch(*, bootstrap: str, topic: str, partitions: int, records: int, settings: dict[str, Any]) -> dict[str, float]:
-    """Read the last `records` of a topic, evenly from all partitions; `{"seconds"}` until all were handed over."""
+    """Read the last `records` of a topic, evenly from all partitions; returns `{"seconds"}` until all are delivered."""
     from confluent_kafka import Consumer
     from confluent_kafka.cimpl import TopicPartition
 
@@ -119,7 +119,7 @@ def latency(
 ) -> dict[str, list[float]]:
     """Send one record at a time to each of `targets` (name, bootstrap, topic) in turns and wait for its answer.
 
-    `rate` is in records per second of each target. Returns per name the seconds from produce() to the report.
+    `rate` is in records per second and target. Returns per name the seconds from produce() to the report.
     """
     from confluent_kafka import Producer
 
@@ -163,7 +163,7 @@ def latency(
 
 
 def copy(*, source: str, target: str, topic: str, log: str, link: str, partitions: int) -> None:
-    """Copy a topic by one loop, until this process is ended."""
+    """Copy a topic with one loop, until this process is ended."""
     from ha_core.kafka.admin import Admin
     from ha_core.kafka.copying import Copying
     from ha_core.kafka.takeover import CopyPartition
@@ -195,7 +195,7 @@ def stamp(*, bootstrap: str, topic: str, partitions: int, bytes_s: float, record
 
 
 def lag(*, bootstrap: str, topic: str, partitions: int, seconds: float) -> dict[str, float]:
-    """How old stamped records are when a consumer at the end of a topic gets them, in ms."""
+    """Ages of stamped records, in ms, when a consumer at the end of a topic gets them."""
     from confluent_kafka import OFFSET_END, Consumer
     from confluent_kafka.cimpl import TopicPartition
 
@@ -210,20 +210,20 @@ def lag(*, bootstrap: str, topic: str, partitions: int, seconds: float) -> dict[
                 until = time.monotonic() + seconds
             ages_ms.append((time.time_ns() - int.from_bytes(value[:8], "big")) / 1e6)
         elif not ages_ms and time.monotonic() > until:
-            raise LoadError(f"nothing came of {topic} within {STALLED_S:.0f} s")
+            raise LoadError(f"no record of {topic} came within {STALLED_S:.0f} s")
     consumer.close()
     return spread(ages_ms)
 
 
 def handshakes(*, address: str, ca_file: str, resumed: bool, begin_at: float, seconds: float) -> dict[str, float | str]:
-    """Connect, shake hands and hang up, one connection after the other, from `begin_at` (monotonic) on.
+    """Connect, shake hands and disconnect, one connection after the other, from `begin_at` (monotonic) on.
 
-    Each is over when the server has handed out a ticket for the next one: then it has nothing more to do.
+    Each ends when the server has sent a session ticket: then it has no more work to do.
 
-    :param resumed: each goes on with the session of the one before it.
+    :param resumed: each resumes the session of the one before it.
     """
     context = ssl.create_default_context(cafile=ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3  # with which tickets come when the handshake is over
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # tickets follow the handshake
     host, _, port = address.rpartition(":")
     session, count, reused, said = None, 0, 0, ""
     for _ in range(WARM_RECORDS):
@@ -240,7 +240,7 @@ def handshakes(*, address: str, ca_file: str, resumed: bool, begin_at: float, se
 def _handshake(
     context: ssl.SSLContext, host: str, port: int, session: ssl.SSLSession | None
 ) -> tuple[ssl.SSLSession, bool, str]:
-    """The session for the next one, whether this one went on with one, and what was agreed on."""
+    """The session for the next one, whether this one was resumed, and the protocol and cipher."""
     with (
         socket.create_connection((host, port), timeout=STALLED_S) as plain,
         context.wrap_socket(plain, server_hostname=host, session=session) as sock,
@@ -251,12 +251,12 @@ def _handshake(
                 raise LoadError(f"{host}:{port} has handed out no ticket within {STALLED_S:.0f} s")
             try:
                 sock.read(1)
-            except ssl.SSLWantReadError:  # what has come were tickets, or a part of one
+            except ssl.SSLWantReadError:  # only tickets, or a part of one, have arrived
                 found = sock.session
                 if found is not None and found.has_ticket:
                     return found, bool(sock.session_reused), f"{sock.version()} {(sock.cipher() or ('',))[0]}"
             else:
-                raise LoadError(f"{host}:{port} has hung up, or has spoken before it was asked")
+                raise LoadError(f"{host}:{port} has disconnected, or has sent data without a request")
 
 
 def main() -> int:

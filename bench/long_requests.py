@@ -1,4 +1,4 @@
-"""The largest request of each API that a gateway takes: half of what it names is called own, and half is not."""
+"""The largest request of each API that a gateway accepts: half of the names in it are called own, half are not."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ha_core.wire.tables import Field
 _DATA_PATH = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 _OF_THE_LOGIN = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS})
 _CLOSES = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP})
-"""Their lists go to a coordinator unread."""
+"""APIs whose lists go to a coordinator unread."""
 _FIXED: dict[str, Any] = {"acks": 1, "timeout_ms": 1000, "max_wait_ms": 1, "max_bytes": 1 << 20, "group_id": "group"}
 _FIXED |= {"transactional_id": "tx", "replica_id": -1, "session_epoch": -1}
 _MORE = 0.9
-"""Of the bound: a message has other lists as well."""
+"""Share of the size limit: a message has other lists as well."""
 
 
 def rules(own: bool) -> tuple[AccessRule, ...]:
-    """A client without a login may do everything with its group and its transactions, and with what is called own."""
+    """A client without a login may do everything with its group and its transactions, and with resources called own."""
     resources = [("group", "group"), ("transactional_id", "tx"), *([("topic", "own"), ("group", "own")] if own else ())]
     whose = {"principal": "User:anonymous", "operation": "all", "effect": "allow", "pattern": "prefixed"}
     return tuple(access_rule({**whose, "resource_type": kind, "name": name}) for kind, name in resources)
 
 
 def names() -> list[str]:
-    """Of the APIs whose requests have a list."""
+    """Names of the APIs whose requests have a list."""
     return [APIS[key].key.name for key in sorted(APIS) if _listing(key) is not None]
 
 
 def frame(name: str) -> bytes:
-    """The request of an API, with a header."""
+    """An API's request, with a header."""
     key = ApiKey[name]
     api, listing = APIS[key], _listing(key)
     assert listing is not None
@@ -58,7 +58,7 @@ def _listing(key: int) -> Field | None:
 
 
 def _filled(field: Field, version: int, number: int) -> Any:
-    """One element: its first name is its own, and of each list it has one."""
+    """One element with its own first name, and one element of each list in it."""
     if field.type == "string":
         return f"{'own' if number % 2 else 'other'}-{number}"
     if field.type != "{}":

@@ -1,4 +1,4 @@
-"""Where and when a benchmark ran."""
+"""Time and machine of a benchmark run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def describe(arguments: list[str]) -> dict[str, Any]:
-    """Command, date, machine and the load of others at this moment; what every figure is printed with."""
+    """Command, date, machine and its current load, printed with every figure."""
     return {
         "command": "python -m bench" + ("" if not arguments else " " + shlex.join(arguments)),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -25,7 +25,7 @@ def describe(arguments: list[str]) -> dict[str, Any]:
 
 
 def one_line(machine: dict[str, Any]) -> str:
-    """The same for people."""
+    """The description in one line, for people."""
     load = " ".join(f"{one:.2f}" for one in machine["load_average"])
     return (
         f"`{machine['command']}` · {machine['date']} · {machine['cores']} cores ({machine['processor']}), "

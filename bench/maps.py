@@ -1,7 +1,7 @@
 """Revisions with many maps: from the call of commit until every gateway serves them.
 
-Ten thousand in one revision, and fifty thousand in as few as ZooKeeper takes, whose writes are of 1 MB at most.
-Partitions have ends of their own, as in a fleet: maps are stored compressed, and repeated ones would weigh nothing.
+Ten thousand in one revision, and fifty thousand in as few as ZooKeeper's limit of 1 MB per write allows.
+Partitions have different ends, as in a fleet: maps are stored compressed, and repeated ones would take no space.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ha_core.store.zookeeper import connect
 GATEWAYS = 2
 PARTITIONS_PER_TOPIC = 50
 MAPS = ((10_000, 10), (50_000, 5))
-"""How many at once, and how often."""
+"""Number of maps at once, and of repetitions."""
 QUICK_MAPS = ((1_000, 2), (20_000, 1))
 REVISION_BYTES = 950_000
 NODE_BYTES = 150
@@ -74,7 +74,7 @@ def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], Fi
 
 
 def _one(store: Store, pids: Sequence[int], maps: int, seed: Random) -> _Taken:
-    """Put them, and wait until every gateway reports the last revision."""
+    """Write the maps, and wait until every gateway reports the last revision."""
     topics = [_mapped(number, seed) for number in range(maps // PARTITIONS_PER_TOPIC)]
     changes = [_change(store, some) for some in _as_few_as_fit(topics)]
     spent = sum(map(cpu_seconds, pids))

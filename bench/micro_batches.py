@@ -1,7 +1,7 @@
-"""The other way to copy on Spark: a job each second that copies what has come, in place of tasks that live on.
+"""The other way to copy on Spark: a job per second that copies new records, in place of long-lived tasks.
 
 An experiment, not a part of the product. Each batch's tasks may run on any executor, so each takes its partitions over
-as a long-lived task does once; what is copied, how, and how safely is the same.
+like a long-lived task does once; the copying itself is the same.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from spark_jobs.session import open_session
 
 EVERY_S = 1.0
 _MOST_S = 20.0
-"""For the take-over and the first record."""
+"""Seconds for the takeover and the first record."""
 
 
 def copy(task: CopyTask, slots: int, mine: Iterable[int]) -> Iterator[int]:
-    """One task of a batch: copies until it has caught up, for `EVERY_S` at most from its first record on."""
+    """One task of a batch: copies until it has caught up, for at most `EVERY_S` after its first record."""
     for slot in mine:
         with (
             Admin(Cluster(name="source", bootstrap=task.source)) as here,

@@ -1,7 +1,7 @@
-"""The mirror beside MirrorMaker 2, in one run: the same brokers, the same data, one after the other.
+"""The mirror compared with MirrorMaker 2 in one run: equal brokers and data, one after the other.
 
-Measured from outside, alike for all: how fast the copy grows, the CPU time of all processes of the copier, and how old
-records are when a consumer of the copy gets them.
+Measured from outside, in one way for all: growth of the copy, CPU time of all the copier's processes, and age of
+records when a consumer of the copy gets them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster
 
 RANDOM_SHARE = 0.25
-"""Of each value: lz4 takes most of the rest away."""
+"""Random share of each value: lz4 compresses most of the rest away."""
 SEED_VALUES = 4099
 SEED_BYTES = (150_000_000, 20_000_000)
-"""Of values that a client writes; they are written again until the log has this size: """
+"""Bytes of values that a client writes; they are written again until the log has this size: """
 LOG_BYTES = (800_000_000, 400_000_000)
 BUDGET_S = 620.0
-"""What is not begun by then is left out."""
+"""Seconds after which no further measurement starts."""
 LIMIT_S = 100.0
 LAG_BYTES_S = 5_000_000
 LAG_RECORD_BYTES = 1024
 WARM_S = (10, 3)
 LAG_S = (10, 3)
-SOURCE = "nobody: a consumer of the source"
+SOURCE = "none: a consumer of the source"
 _CLIENTS_BATCH = 1_000_000
 """librdkafka's default."""
 
@@ -61,7 +61,7 @@ MORE = (
     MirrorCase(10240, "lz4"),
     MirrorCase(100, "none"),
     MirrorCase(10240, "none"),
-    # Before lz4; on the line they have the 16 kB that the Java client fills by default.
+    # Before lz4; compressed they have the 16 kB that the Java client fills by default.
     MirrorCase(1024, "lz4", 64_000),
 )
 Figures = Mapping[str, Mapping[str, float]]
@@ -103,7 +103,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             ),
         ),
     )
-    said = f"The Spark job without anything to copy takes {_percent(idle)} % of a core, here beside every other side."
+    said = f"The Spark job with nothing to copy uses {_percent(idle)} % of a core, here during all measurements."
     figures = {"speeds": speeds, "lag_ms": lags, "idle_cores": idle, "troubles": ground.troubles}
     return BenchOutcome(figures, tables, (said,), tuple(ground.troubles))
 
@@ -138,7 +138,7 @@ def _speeds(case: MirrorCase, ground: Ground, speeds: dict[str, Figures]) -> Non
 
 
 def _filled(case: MirrorCase, topic: str, ground: Ground) -> tuple[int, float]:
-    """How many records there are, and what share of the bytes of their values the log has."""
+    """The number of records, and the log's size as a share of the bytes of their values."""
     create_topic(ground.east, topic, PARTITIONS)
     pick = ground.scale.pick
     load(
@@ -150,7 +150,7 @@ def _filled(case: MirrorCase, topic: str, ground: Ground) -> tuple[int, float]:
         records=min(pick(*SEED_BYTES) // case.record_bytes, 600_000),
         record_bytes=case.record_bytes,
         seed=ground.scale.seed,
-        # Without a producer id: the batches are written again.
+        # Without a producer id, since the batches are written again.
         settings={"compression.type": case.codec, "batch.size": case.batch_bytes, "enable.idempotence": False},
         random_share=RANDOM_SHARE,
         values=SEED_VALUES,
@@ -168,7 +168,7 @@ def _percent(cores: float | None) -> str:
 
 
 def _ratios(speeds: Mapping[str, Figures]) -> FigureTable:
-    """Against the tuned peer of the same minute."""
+    """Ratios to the tuned peer of one run."""
 
     def ratio(found: Figures, side: str, what: str) -> str:
         if side not in found or TUNED not in found:
@@ -189,14 +189,14 @@ def _ratios(speeds: Mapping[str, Figures]) -> FigureTable:
 
 
 def _lag(side: CopierSide | None, ground: Ground, lags: dict[str, Mapping[str, float]]) -> None:
-    """With the CPU meanwhile; of no side what a consumer of the source itself gets."""
+    """With the CPU time meanwhile; without a side, for a consumer of the source itself."""
     topic = f"lag-{ground.next()}"
     create_topic(ground.east, topic, PARTITIONS)
     if side is None:
         with _stamped(topic, ground):
             found: Mapping[str, float] = _ages(ground.east, topic, ground)
     else:
-        # It copies before the load begins: what it finds at its start would be its lag for long.
+        # It copies before the load begins: otherwise records at its start would dominate its lag.
         _write_few(topic, ground)
         with side.copies(ground, topic, "none") as (copier, copy):
             _await(copier, BenchCopy(ground.target, copy, PARTITIONS))
@@ -247,7 +247,7 @@ def _stamped(topic: str, ground: Ground) -> AbstractContextManager[Program]:
 
 
 def _idle(ground: Ground) -> float:
-    """Cores that the job takes when nothing is linked."""
+    """Cores that the job uses without any mirror."""
     begun, cpu_s = time.monotonic(), ground.job.cpu_s()
     time.sleep(ground.scale.pick(5, 2))
     return (ground.job.cpu_s() - cpu_s) / (time.monotonic() - begun)

@@ -1,6 +1,6 @@
-"""How many records a group gets a second time when it goes on at the copy: by MirrorMaker 2's checkpoints, and by ours.
+"""Number of records that a group gets twice when it goes on at the copy: with MirrorMaker 2's checkpoints, and with
 
-The record that a group gets first tells it: each one is its number.
+Switchyard. It follows from the number in the group's first record.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TOPIC = "orders"
 RECORDS = 200_000
 BEHIND = (0, 5_000, 100_000)
 RATE = 20_000
-"""Records per second: a load, no backlog. Of a backlog MirrorMaker 2 keeps fewer samples."""
+"""Records per second: a load, no backlog. For a backlog MirrorMaker 2 keeps fewer samples."""
 USER = "user:anonymous"
 _CHECKPOINTS = {
     "sync.group.offsets.enabled": "true",
-    # A group that is new would be seen after ten minutes, and its offset after one.
+    # By default a new group would be seen after ten minutes, and its offset after one.
     "refresh.groups.interval.seconds": "1",
     "emit.checkpoints.interval.seconds": "1",
     "sync.group.offsets.interval.seconds": "1",
@@ -47,14 +47,14 @@ MAKERS = (
 PLANNED = "ours, planned switch"
 FORCED_BY = "ours, forced switch, the source killed"
 _SETTLE_S = 10.0
-"""Longer than checkpoints take, and the group offsets of ours, which are copied every 5 s."""
+"""Longer than checkpoints take, and Switchyard's sync of group offsets every 5 s."""
 _LIMIT_S = 120.0
 
 
 def run(scale: Scale, say: Say) -> BenchOutcome:
     found: dict[str, Mapping[int, int] | str] = {}
     with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
-        # First, while nothing else is in the clusters that a move could take along.
+        # First, while the clusters have nothing else that a move could take along.
         for name, one in _ours(stack, Path(folder)):
             found[name] = one
             say(f"{name}: {one}")
@@ -88,7 +88,7 @@ def _maker(settings: MirrorMakerSettings, alias: str, stack: Stack, folder: Path
 
 
 def _ours(stack: Stack, folder: Path) -> Iterator[tuple[str, dict[int, int] | str]]:
-    """By a planned switch; then, back again, by a forced one. What one did not come to is said in place of figures."""
+    """By a planned switch, then back by a forced one. A failed way yields its error in place of figures."""
     create_topic(direct(stack, "east"), TOPIC, 1)
     with spark_job(stack.zookeeper, folder) as job, _copy(TOPIC, direct(stack, "west")) as copy:
         for name, move in ((PLANNED, _planned), (FORCED_BY, _forced)):
@@ -138,7 +138,7 @@ def _write(bootstrap: str, topic: str, numbers: range) -> None:
 
 
 def _commit(bootstrap: str, topic: str, groups: str, end: int) -> None:
-    """A group for each distance behind `end`, which has read and committed so far."""
+    """One group for each distance below `end`, which has read and committed up to there."""
     from confluent_kafka import Consumer, TopicPartition
 
     for behind in BEHIND:
@@ -148,7 +148,7 @@ def _commit(bootstrap: str, topic: str, groups: str, end: int) -> None:
 
 
 def _twice(bootstrap: str, topic: str, groups: str, behind: int) -> int:
-    """Of a group at the head that gets none a second time nothing comes at all."""
+    """A group at the log end that gets no record twice gets nothing at all."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(_group(bootstrap, groups, behind))
@@ -160,7 +160,7 @@ def _twice(bootstrap: str, topic: str, groups: str, behind: int) -> int:
             if message is not None and message.error() is None:
                 return RECORDS - behind - int(message.value() or b"")
         if behind:
-            raise BenchError(f"a group that is {behind} behind gets nothing of {topic}")
+            raise BenchError(f"a group {behind} records behind gets nothing from {topic}")
         return 0
     finally:
         consumer.close()

@@ -1,7 +1,7 @@
-"""MirrorMaker 2 in its dedicated mode: the peer that the mirror is compared with.
+"""MirrorMaker 2 in dedicated mode: the peer of the mirror.
 
-Its jars are those of the newest Kafka that the stack has, so nothing is fetched for it. Each start gives the source a
-name of its own: its copy, its offsets and its syncs are then others than those of the start before.
+Its jars are those of the stack's newest Kafka, so nothing is fetched for it. Each start gives the source a new name, so
+its copy, offsets and syncs are separate from those of earlier starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stack.zookeeper_part import LOG4J2
 VERSION = "4.3.1"
 _GC = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent"
 _HEAP = "-Xms256m -Xmx2g"
-"""Both as `connect-mirror-maker.sh` sets them."""
+"""Both from `connect-mirror-maker.sh`."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ DEFAULTS = MirrorMakerSettings("MirrorMaker 2, defaults")
 
 
 def tuned(partitions: int, codec: str) -> MirrorMakerSettings:
-    """By judgement, not by a search: a task for each partition, large fetches and batches, the source's codec, and
-    nothing that is not copying."""
+    """Tuned by judgement, not by a search: a task per partition, large fetches and batches, the source's codec, and
+    only copying."""
     properties = {
         "tasks.max": str(partitions),
         "emit.heartbeats.enabled": "false",
@@ -65,7 +65,7 @@ def mirror_maker(
 ) -> AbstractContextManager[Program]:
     """Copies a topic to `alias.topic` in the target.
 
-    :param alias: the source's name, of one start only.
+    :param alias: the source's name, used for one start only.
     """
     properties = {
         "clusters": f"{alias}, west",
@@ -74,7 +74,7 @@ def mirror_maker(
         f"{alias}->west.enabled": "true",
         f"{alias}->west.topics": topic,
         f"west->{alias}.enabled": "false",
-        # Clusters of one broker each.
+        # The clusters have one broker each.
         "replication.factor": "1",
         **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
         **{f"{one}.storage.replication.factor": "1" for one in ("offset", "status", "config")},

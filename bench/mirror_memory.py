@@ -1,4 +1,4 @@
-"""Memory of a task that copies thousands of partitions, while its target stands still and the source has more."""
+"""Memory of a task that copies thousands of partitions, while its target stops and the source has more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ha_core.model import Cluster
 
 TOPIC = "wide"
 FIRST, EACH, VALUE_BYTES = 3, 12, 100_000
-"""Small records of each partition before it is measured, and large ones."""
+"""Small records of each partition before the measurement, and large ones."""
 STANDS_STILL_S = 25.0
 LIMIT_S = 600.0
 _MIB = 2**20
@@ -67,7 +67,7 @@ def _write(bootstrap: str, partitions: int, records: int, record_bytes: int, see
 
 
 def _await(copier: Program, target: Admin, partitions: int, records: int) -> int:
-    """Until each copy has so many records; the most memory meanwhile."""
+    """Wait until each copy has this many records; returns the maximum memory meanwhile."""
     until, most = time.monotonic() + LIMIT_S, 0
     keys = [(TOPIC, number) for number in range(partitions)]
     while True:
@@ -75,7 +75,7 @@ def _await(copier: Program, target: Admin, partitions: int, records: int) -> int
         for _ in range(10):
             most = max(most, private_bytes(copier.process.pid))
             time.sleep(0.1)
-        # Each copy begins with the marker of who took it over.
+        # Each copy begins with the marker of its copier.
         left = sum(one.high_watermark - 1 < records for one in target.ends(keys).values())
         if not left:
             return most

@@ -27,14 +27,14 @@ class CopierSide(NamedTuple):
     key: str
     name: str
     copies: Callable[[Ground, str, str], AbstractContextManager[tuple[Program, str]]]
-    """(ground, topic, codec) → who copies, and the topic of the target."""
+    """(ground, topic, codec) → the copier, and the topic in the target."""
 
 
 @dataclass(frozen=True)
 class Ground:
     """
-    :ivar job: runs all the time, and has nothing to copy while another side is measured.
-    :ivar until_s: nothing is begun after it (monotonic).
+    :ivar job: runs all the time, with nothing to copy while another side is measured.
+    :ivar until_s: no measurement starts after it (monotonic).
     """
 
     stack: Stack
@@ -59,7 +59,7 @@ class Ground:
         return next(self._numbers)
 
     def attempt(self, what: str, measure: Callable[[], None]) -> None:
-        """What cannot be measured, or not in time, is told, and the next one is measured."""
+        """Report a measurement that fails, or has no time left, and go on with the next one."""
         if time.monotonic() > self.until_s:
             self.troubles.append(f"{what} is not measured: there was no time left")
             return

@@ -1,7 +1,7 @@
-"""A mirrored topic under load: planned switches to its copy and back, then its cluster is killed, again and again.
+"""A mirrored topic under load: planned switches to its copy and back, then its cluster is killed, repeatedly.
 
-A forced switch counts from its trigger, by the command or by Airflow, to the first acknowledgement of the copy's
-cluster. The clients are those of `blackout`; nobody restarts one.
+A forced switch is timed from its trigger, by the command or by Airflow, to the first acknowledgement of the copy's
+cluster. The clients are those of `blackout`; none is restarted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stack.history.blackout import Move, blackouts
 from stack.history.events import Acked
 
 TOPIC = "orders"
-"""As in `blackout`, whose clients these are."""
+"""From `blackout`, as the clients are."""
 PARTITIONS = 3
 USER = "user:anonymous"
 GO_ON = 50
@@ -38,12 +38,12 @@ GOAL_MS = 1000.0
 
 
 class Forced(NamedTuple):
-    """Seconds from the trigger; `ended_s` of the command, or of the whole run."""
+    """Seconds from the trigger; `ended_s` is the end of the command, or of the whole run."""
 
     by: str
     first_ack_s: float
     everybody_s: float
-    """Until the last of the producers has its first."""
+    """Until all producers have an acknowledgement."""
     ended_s: float
 
 
@@ -75,7 +75,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 def _planned(
     stack: Stack, store: Store, switches: int, chance: random.Random, say: Say
 ) -> tuple[list[Move], list[dict[str, Any]]]:
-    """There and back, so an even number of them ends where it began."""
+    """There and back: an even number of switches ends at the start."""
     moves, reports = [], []
     origin, target = "east", "west"
     for number in range(switches):
@@ -134,9 +134,9 @@ def _by_airflow(stack: Stack, say: Say) -> None:
 
 
 def _first_acks(store: Store, marks: Mapping[ClientProcess, int], begun: float) -> list[float]:
-    """Of each producer, when the first record was acknowledged above the cut.
+    """For each producer, the time of the first record that was acknowledged above the cut.
 
-    :param marks: where the histories stood before.
+    :param marks: positions in the histories before the switch.
     """
     cuts = {partition: extents[-1].start for partition, extents in store.load().topics[TOPIC].partitions.items()}
     found = []
@@ -147,7 +147,7 @@ def _first_acks(store: Store, marks: Mapping[ClientProcess, int], begun: float) 
 
 
 def _home_again(stack: Stack, store: Store) -> None:
-    """East is the standby, then it serves again, and west is the standby."""
+    """Make east the standby, switch back to it, and make west the standby."""
     stack.restart("cluster/east")
     stack.wait_ready("cluster/east")
     command(stack, "mirror", "reconcile", "east")
@@ -156,7 +156,7 @@ def _home_again(stack: Stack, store: Store) -> None:
 
 
 def _mirrored(store: Store, target: str) -> None:
-    """Waits until the copy there hardly lags. :raises BenchError: it does not come to that."""
+    """Wait until the copy has hardly any lag. :raises BenchError: it does not get there."""
     until = time.monotonic() + PATIENCE_S
     while True:
         reports = [one for report in store.mirror_reports().values() for one in report.partitions]
@@ -169,7 +169,7 @@ def _mirrored(store: Store, target: str) -> None:
 
 
 def _go_on(clients: Sequence[ClientProcess]) -> None:
-    """Until each has done something more."""
+    """Wait until each client has made progress."""
     whats = ["acknowledged" if client.kind.endswith("producer") else "delivered" for client in clients]
     wanted = [client.count(what) + GO_ON for client, what in zip(clients, whats, strict=True)]
     for client, count, what in zip(clients, wanted, whats, strict=True):

@@ -1,6 +1,6 @@
-"""Whole requests, one in flight, with pauses: between two of them the caches of a gateway get cold, as they do at work.
+"""Single requests, one in flight, with pauses: between two of them a gateway's caches get cold, as in operation.
 
-Frames are made before, and written to a bare socket: nothing of a client's own waits or threads is measured.
+Frames are prepared, and written to a bare socket, so that no client library's delays or threads are measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_a
 from ha_core.wire.tls_files import TlsFiles
 
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
-"""The newest that every path offers."""
+"""The newest versions that every path offers."""
 ANSWER_S = 30.0
 WARM = 50
 MOST_OVERHEAD = 100
@@ -37,13 +37,13 @@ def requests(
     offset: int = 0,
     ca_file: str | None = None,
 ) -> dict[str, Any]:
-    """Seconds of `samples` requests from sending to answer, and how many were asked in all: `{"seconds", "asked"}`.
+    """Seconds of `samples` requests from sending to answer, and the number of all requests: `{"seconds", "asked"}`.
 
     :param target: bootstrap address and topic.
     :param kind: `produce`, one record to partition 0; or `fetch`, the batch at `offset` of it, which has one
         record of `record_bytes`.
-    :param connections: that take turns.
-    :raises OSError: the path is gone. :raises ValueError: an answer is that to another request, or an error.
+    :param connections: number of connections, used in turns.
+    :raises OSError: the path is gone. :raises ValueError: an answer belongs to another request, or is an error.
     """
     bootstrap, topic = target
     api, version = (ApiKey.PRODUCE, PRODUCE_VERSION) if kind == "produce" else (ApiKey.FETCH, FETCH_VERSION)
@@ -90,14 +90,14 @@ def _answer(sock: socket.socket) -> bytes:
 
 def _check(api: ApiKey, version: int, answer: bytes, number: int, record_bytes: int) -> None:
     if int.from_bytes(answer[4:8], "big") != number:
-        raise ValueError(f"the answer to request {number} is that to another one")
+        raise ValueError(f"the answer to request {number} belongs to another one")
     message = decode(api, version, "response", answer, response_body_at(api, version, answer, 4))
     topic = message["responses"][0]
     part: dict[str, Any] = (topic.get("partition_responses") or topic["partitions"])[0]
     records = part.get("records")
     if part["error_code"] or records == b"":
         raise ValueError(f"{api.name} was answered with {part['error_code']} and {len(answer)} bytes")
-    # A broker gives the first batch whole, however long it is: paths to different ones could not be compared.
+    # A broker returns the first batch whole, whatever its size: paths to different batches could not be compared.
     if records is not None and len(records) > record_bytes + MOST_OVERHEAD:
         raise ValueError(f"the batch that is read again and again has {len(records)} bytes, not {record_bytes}")
 

@@ -1,6 +1,6 @@
-"""A broker that says what it is told to say: fifty thousand topics, of which none exists. A process of its own.
+"""A simulated broker with fifty thousand topics, of which none exists, in a separate process.
 
-`python -m bench.paper_broker TOPICS`: prints its port, and moves the first topic's leader with each line that it reads.
+`python -m bench.paper_broker TOPICS`: prints its port, and moves the first topic's leader for each line on stdin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PaperBroker:
         self._encoded: dict[tuple[int, int], bytes] = {}
 
     def move(self) -> None:
-        """Prepares the answers beforehand: the gateway gives a broker some seconds for one."""
+        """Prepares the answers in advance: the gateway's timeout is some seconds."""
         self.moves += 1
         for version in sorted({version for version, _ in self._encoded}):
             self.metadata(version)
@@ -51,7 +51,7 @@ class PaperBroker:
                 frame = await reader.readexactly(_SIZE.unpack(await reader.readexactly(4))[0])
                 head = read_request_header(frame, 0, len(frame))
                 if head is None or head.api_key not in _ANSWERED:
-                    continue  # a fetch waits for ever
+                    continue  # a fetch is never answered
                 if head.api_key == ApiKey.METADATA:
                     body = self.metadata(head.api_version)
                 else:

@@ -1,8 +1,8 @@
-"""Clients that stay: so many that are idle, and some that wait for records. A process of its own.
+"""Long-lived clients, idle ones and ones that wait for records, in a separate process.
 
-`python -m bench.paper_clients PORT NODE_PORT IDLE WAITING`: says when all are there, and then asks for all topics with
-each line that it reads, by so many connections at once as the line says. A line that is the name of an API has its
-largest request sent to the node, by a connection of its own.
+`python -m bench.paper_clients PORT NODE_PORT IDLE WAITING`: reports when all are connected. Each number on stdin makes
+that many connections request METADATA of all topics at once; each API name sends that API's largest request to the
+node, on its own connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def _answer(reader: asyncio.StreamReader) -> None:
 
 
 async def _long(node_port: int, name: str) -> None:
-    """Until it is answered, its connection is closed instead, or a broker of paper is asked, which does not answer."""
+    """Wait for its answer, or its closed connection; a request to a simulated broker is not answered."""
     reader, writer = await asyncio.open_connection("127.0.0.1", node_port, limit=1 << 22)
     writer.write(frame(name))
     with suppress(asyncio.IncompleteReadError, ConnectionResetError, TimeoutError):

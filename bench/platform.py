@@ -1,4 +1,4 @@
-"""From a change on the platform until every gateway enforces it; and what many users and rules take in a gateway."""
+"""Time from a change on the platform until every gateway enforces it; and the size of many users and rules."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _allowed(connection: BlockingConnection) -> bool:
 
 @contextlib.contextmanager
 def _ways(stack: Stack) -> Iterator[Ways]:
-    """How the rule is made (True) or deleted."""
+    """Ways to make (True) or delete the rule."""
     assert stack.platform is not None
     key = RuleEntry.read(RULE).key
     headers = {"Authorization": f"Bearer {stack.platform['operator_token']}"}
@@ -111,7 +111,7 @@ def _ways(stack: Stack) -> Iterator[Ways]:
 
 
 def _measure(change: Callable[[bool], None], make: bool, watchers: list[probes.AnswerWatcher]) -> float:
-    """Milliseconds from before the change until the last gateway answers by it."""
+    """Milliseconds from before the change until the last gateway answers accordingly."""
     time.sleep(QUIET_S)
     begun = time.monotonic()
     change(make)

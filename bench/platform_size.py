@@ -1,4 +1,4 @@
-"""What many users and rules of a platform take: memory, and the start of a gateway that has kept them."""
+"""Cost of many users and rules of a platform: memory, and the start of a gateway with a stored state."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ha_core.datacache.core.uncommitted import Content, UncommittedChanges
 PAGE_ROWS = 5000
 OPERATIONS = ("read", "write", "describe")
 NAMES = 50_000
-"""Topics that rules are for."""
+"""Number of topics in the rules."""
 
 
 def measure(users: int, rules: int) -> dict[str, Any]:
-    """In a process of its own."""
+    """Runs in a separate process."""
     folder = Path(tempfile.mkdtemp(prefix="switchyard-bench-"))
     found: dict[str, Any] = {}
     for kind, count, value in (("user", users, _user), ("rule", rules, _rule)):
@@ -60,7 +60,7 @@ def measure(users: int, rules: int) -> dict[str, Any]:
 
 
 held: list[object] = []
-"""What was measured stays: the next one is measured beside it."""
+"""Keeps measured objects alive, so that the next ones are measured beside them."""
 
 
 def table(size: dict[str, Any], users: int, rules: int) -> FigureTable:
@@ -78,7 +78,7 @@ def table(size: dict[str, Any], users: int, rules: int) -> FigureTable:
 
 
 def _read(count: int, value: Callable[[int], dict[str, Any]], file: Path) -> None:
-    """As a cache reads and keeps it."""
+    """Read and store it like a cache."""
     reading = UncommittedChanges()
     numbers = iter(range(1, count + 1))
     while page := list(islice(numbers, PAGE_ROWS)):

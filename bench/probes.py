@@ -1,4 +1,4 @@
-"""Probes that tell by which state a gateway answers: a fence by refused produce, a binding by the coordinator."""
+"""Probes that reveal the state of a gateway: a fence by refused produce, a binding by the coordinator."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PAUSE_S = 0.001
 
 
 def connect(address: str, ca_file: str | None = None) -> BlockingConnection:
-    """A connection to `host:port`, versions learnt; over TLS where an authority is named."""
+    """A connection to `host:port`, with its API versions; over TLS if an authority is given."""
     host, _, port = address.rpartition(":")
     security = NO_SECURITY if ca_file is None else SecurityProfile(tls=TlsFiles(ca_file=ca_file))
     return BlockingConnection("the gateway", host, int(port), security, Deadline.after(ANSWER_S))
 
 
 def broker_of(gateway: str, topic: str, ca_file: str | None = None) -> str:
-    """`host:port` at which the gateway shows the leader of partition 0 of a topic."""
+    """`host:port` that the gateway reports for the leader of partition 0 of a topic."""
     connection = connect(gateway, ca_file)
     try:
         message = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
@@ -43,7 +43,7 @@ def broker_of(gateway: str, topic: str, ca_file: str | None = None) -> str:
 
 
 def produces(connection: BlockingConnection, topic: str) -> bool:
-    """Whether one record was taken; False where it was refused as somebody else's partition, as a fence does."""
+    """Whether one record was accepted; False for NOT_LEADER_OR_FOLLOWER, a fence's refusal."""
     entry = {"index": 0, "records": one_batch(b"probe")}
     request = {
         "transactional_id": None,
@@ -59,7 +59,7 @@ def produces(connection: BlockingConnection, topic: str) -> bool:
 
 
 def coordinator(connection: BlockingConnection, group: str) -> tuple[str, int]:
-    """(host, port) of the group's coordinator as shown to this client; ("", -1) while there is none."""
+    """(host, port) of the group's coordinator as shown to this client; ("", -1) if there is none."""
     answer = _answer(connection, ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, 2)
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
 
@@ -88,7 +88,7 @@ def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any]
 
 
 class AnswerWatcher:
-    """Asks one gateway again and again, one question in flight, and notes when answers change."""
+    """Polls one gateway, with one request in flight, and records when the answers change."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self._ask = ask
@@ -124,9 +124,9 @@ class AnswerWatcher:
                 self._changed.notify_all()
 
     def wait_for(self, answer: Any, timeout_s: float) -> float:
-        """When (monotonic) the first question was sent that was answered so, and so ever since.
+        """Monotonic time at which the first request was sent that got this answer, like all later ones.
 
-        :raises TimeoutError: it is answered otherwise.
+        :raises TimeoutError: the answer is another one.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._error is not None or self._answer == answer, timeout_s):

@@ -1,4 +1,4 @@
-"""What a process and all that it has started use: time on a processor to the nanosecond, and memory."""
+"""CPU time, in ns, and memory of a process and its descendants."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Spent by the tree since its start: of every thread that lives, which counts finer than ticks do."""
+    """CPU time of the tree since its start, from all living threads, which is finer than ticks."""
     tasks = (task for one in tree(pid) for task in (_PROC / str(one) / "task").glob("*/schedstat"))
     return sum(int(text.split()[0]) for task in tasks if (text := _read(task)))
 
 
 def rss_bytes(pids: Iterable[int]) -> int:
-    """Resident memory of the processes; what they share counts for each."""
+    """Resident memory of the processes; shared pages count in each."""
     pages = (_read(_PROC / str(one) / "status") for one in pids)
     lines = (line for text in pages for line in text.splitlines() if line.startswith("VmRSS:"))
     return sum(int(line.split()[1]) * 1024 for line in lines)

@@ -1,4 +1,4 @@
-"""What flow control costs each request, and what throttled clients write against their quota."""
+"""Cost of throttling per request, and throughput of throttled clients compared with their quota."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _costs(api: ApiKey, quotas: Quotas | None, rounds: int, times: int) -> dict[str, Any]:
-    """All that a session asks of `Throttling` for one request and its answer."""
+    """All calls of a session to `Throttling` for one request and its answer."""
     throttling = Throttling(quotas, Meters(), Counts())
     throttling.enter("alice")
     scan = ProduceScan(1, 1000, None, [(b"orders", 0, 100, 900)], True)
@@ -107,7 +107,7 @@ def _throughput(scale: Scale, say: Say) -> dict[int, float]:
                 Producer(
                     {
                         "bootstrap.servers": stack.gateways[0]["bootstrap"],
-                        # Which gateway serves a client follows from its client id: many are tried until all are used.
+                        # The client id selects the gateway: many are tried until all gateways are used.
                         "client.id": f"HA#{user}#{TOPIC}#{number if gateways > 1 else 0}",
                         "enable.idempotence": True,
                         "queue.buffering.max.kbytes": 8192,
@@ -120,7 +120,7 @@ def _throughput(scale: Scale, say: Say) -> dict[int, float]:
 
 
 def _write(producers: list[Any], counted: list[int], warm_s: float, seconds: float) -> float:
-    """Bytes a second that were acknowledged after the warm-up."""
+    """Bytes per second acknowledged after the warm-up."""
     value = b"x" * 10_000
 
     def acknowledged(error: Any, message: Any) -> None:

@@ -1,7 +1,7 @@
-"""Spark jobs: offsets and aging over many partitions, and a dry run through spark-submit against Spark Connect.
+"""Spark jobs: offsets and aging over many partitions, and a dry run by spark-submit and by Spark Connect.
 
-Brokers are synthetic where many partitions are asked: what is measured is Spark, the rows, the rules and the files. The
-dry runs ask real clusters, and so does what tells the price of record timestamps.
+With many partitions the brokers are synthetic: Spark, the rows, the rules and the files are measured. The dry runs and
+the cost of record timestamps use real clusters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from stack.spark_java import spark_environment
 TOPIC_PARTITIONS = 50
 CLUSTERS_ASKED = 10
 READS = 96
-"""Reads of each partition in the history: a day of them every 15 minutes."""
+"""Reads per partition in the history: one day, every 15 minutes."""
 READ_MS = 15 * 60 * 1000
 DRY_TOPICS, DRY_PARTITIONS = 20, 10
 QUIET = ("--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false")
 TIMEOUT_S = 600.0
-"""Limit for one process: six times what the longest one takes on two quiet cores."""
+"""Timeout of one process: six times the longest one's time on two idle cores."""
 
 
 def run(scale: Scale, say: Say) -> BenchOutcome:
@@ -74,7 +74,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _measure(partitions: int, say: Say) -> dict[str, float]:
-    """One process per size: what an earlier size has warmed up would help the next one."""
+    """One process per size: otherwise an earlier size would warm up the next one."""
     say(f"offsets and aging of {partitions:,} partitions")
     program = [sys.executable, "-m", "bench.spark_jobs", str(partitions)]
     environment = {**os.environ, **spark_environment(find_java())}
@@ -85,7 +85,7 @@ def _measure(partitions: int, say: Say) -> dict[str, float]:
 
 
 def _finished(what: str, command: list[str], environment: Mapping[str, str]) -> str:
-    """Runs it to its end, and returns what it has printed."""
+    """Runs it to its end, and returns its output."""
     try:
         done = subprocess.run(
             command, env=environment, cwd=PROJECT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
@@ -99,7 +99,7 @@ def _finished(what: str, command: list[str], environment: Mapping[str, str]) -> 
 
 
 def _real_clusters(scale: Scale, say: Say) -> tuple[dict[str, dict[str, list[float]]], dict[str, list[float]]]:
-    """What `_ask` and `_dry_runs` say of two clusters with a record in each partition."""
+    """Results of `_ask` and `_dry_runs` for two clusters with a record in each partition."""
     say(f"{', '.join(CLUSTERS)} and Spark Connect")
     with Stack.up(CLUSTERS, gateways=0, spark_connect=True, full_speed=True) as stack:
         topics = [f"bench-{number}" for number in range(DRY_TOPICS)]
@@ -127,7 +127,7 @@ _ASKED = ("ends", "timestamps")
 
 
 def _ask(name: str, bootstrap: str, topics: Collection[str], times: int) -> dict[str, list[float]]:
-    """Milliseconds for starts and ends of all partitions, and for the timestamps on top, in turns."""
+    """Milliseconds for log starts and ends of all partitions, and for the timestamps in addition, in turns."""
     from ha_core.kafka.admin import Admin
     from ha_core.model import Cluster
 
@@ -244,12 +244,12 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
 
 
 def _cpu_s() -> float:
-    """CPU time of this process, its JVM and its Python workers so far: what others do on the machine does not count."""
+    """CPU time of this process, its JVM and its Python workers so far, without other processes of the machine."""
     ticks = 0
     for pid in (os.getpid(), *descendants(os.getpid())):
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))  # with children that have ended
+            ticks += sum(map(int, fields[11:15]))  # with ended children
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -257,7 +257,7 @@ END = 1_000_000
 
 
 class _Synthetic:
-    """Answers at once, like brokers that hold any topic that is asked for by name."""
+    """Answers at once, like brokers that have any topic."""
 
     def __init__(self, topics: int) -> None:
         self.known = {f"t{number}" for number in range(topics)}
@@ -303,7 +303,7 @@ def _main(arguments: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    # By its name: executors unpickle what is sent to them from there, not from `__main__`.
+    # By module name: executors unpickle classes from there, not from `__main__`.
     from bench.spark_jobs import _main as main
 
     for line in main(sys.argv[1:]):

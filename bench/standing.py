@@ -1,10 +1,10 @@
-"""How long the gateway's event loop stands still for one event, with ten thousand connections and fifty thousand maps.
+"""Longest blocking of the gateway's event loop by one event, with ten thousand connections and fifty thousand maps.
 
-The gateway runs in this process, on a store in memory, with uvloop as always; its clients and its clusters are
-processes of their own. Each turn of the loop is timed: by the clock, which other processes of the machine lengthen, and
-by the CPU time of this process, which they do not. It counts what other threads do meanwhile, as they hold the
-interpreter; so it counts too much where they let go of it. The CPU time of the loop's own thread counts none of that:
-it is what a long request costs everybody else.
+The gateway runs in this process, on a store in memory, with uvloop as always; its clients and clusters are other
+processes. Each turn of the loop is timed: by the clock, which other processes lengthen, and by this process's CPU time,
+which they do not. The latter counts other threads, as they hold the interpreter, and too much of them when they release
+it. The CPU time of the loop's thread excludes them: it is the delay that a long request causes to all other
+connections.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stack.memory_store import MemoryStore
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
 QUICK = 300, 100, 2_000
 MAX_IN_ONE = 2_000
-"""Topics in a revision; ZooKeeper takes some 3,800 of one partition."""
+"""Topics in a revision; ZooKeeper accepts some 3,800 of one partition."""
 ROUNDS = 5
 CLUSTERS = ("east", "west")
 
@@ -54,7 +54,7 @@ class _Turn(NamedTuple):
 
 
 class Turns:
-    """Times every turn of the loop while something is measured: as long as it runs, no turn waits for an event."""
+    """Times every turn of the loop during a measurement. While it runs, no turn waits for events."""
 
     def __init__(self) -> None:
         self.longest = _Turn(0.0, 0.0, 0.0)
@@ -94,11 +94,11 @@ async def _run(scale: Scale, say: Say) -> BenchOutcome:
             _commit(store, *(_mapped(number) for number in range(first, min(first + MAX_IN_ONE, maps))))
         config = _config(Path(ends.enter_context(tempfile.TemporaryDirectory())) / "gateway.yaml")
         gateway = Gateway(config, store, "bench")
-        # No other process sees this store.
+        # No other process uses this store.
         caretaker = gateway.members.caretaker
         caretaker.command, caretaker.silent_s = ("sleep", "infinity"), 3600
         await gateway.start()
-        gateway.clients.most = config.limits.max_connections  # few of these take two descriptors
+        gateway.clients.most = config.limits.max_connections  # few of these connections need two descriptors
         try:
             await gateway.upstream.refresh()
             node = (await gateway.nodes.ensure([("east", 1)]))["east", 1].port
@@ -165,8 +165,8 @@ def _events(
 
     def a_long_request(name: str) -> Callable[[int], Awaitable[None]]:
         async def sent(number: int) -> None:
-            # Rights are in force for this event alone: with them lists of topics would be other ones. All of it is
-            # denied and half of it, in turn.
+            # Rights are in force for this event only: they would change the other events' topic lists. In turn, all
+            # names and half of them are denied.
             gateway.follow_rights(Rights((), rules(own=number % 2 == 1)))
             try:
                 await _ask(clients, name)

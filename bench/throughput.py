@@ -1,4 +1,4 @@
-"""Gateway against the direct path on real Kafka: throughput, CPU per request and per GB, without and with a map."""
+"""Gateway and direct path on real Kafka: throughput, CPU per request and per GB, without and with a map."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _idle(stack: Stack) -> float:
 
 
 def _state(stack: Stack, scale: Scale, say: Say, state: str, topic: str, cluster: str) -> dict[str, Any]:
-    """Both paths to the same topic of the same cluster, in turns; the first rounds warm brokers up and do not count."""
+    """Both paths to one topic of one cluster, in turns; the first rounds warm up the brokers and do not count."""
     bootstraps = {"direct": direct(stack, cluster), "gateway": stack.bootstrap}
     rates: dict[str, dict[str, list[float]]] = {shape: {path: [] for path in PATHS} for shape in SHAPES}
     costs: dict[str, list[Cost]] = {shape: [] for shape in SHAPES}

@@ -1,4 +1,4 @@
-"""TLS to clients, ended by a gateway, by haproxy, by nginx and by the broker itself: CPU per GB, and handshakes."""
+"""TLS to clients, terminated by a gateway, haproxy, nginx and the broker itself: CPU per GB, and handshakes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ CLIENTS = 2
 """Processes that shake hands at once: one waits while the server works for the other."""
 HANDSHAKES_S = (3, 1)
 SETTLED_S = 0.2
-"""For what the server still does when its last client has gone."""
+"""Seconds for the server's work after its last client has disconnected."""
 START_S = 1.5
 PEERS = ("haproxy", "nginx")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """CPU-seconds per GB of values, and how fast that went.
+    """CPU-seconds per GB of values, and throughput.
 
-    :ivar ended: of whoever ends TLS before the broker; 0 where the broker does it.
+    :ivar ended: CPU of the terminator in front of the broker; 0 if the broker terminates TLS.
     """
 
     ended: float
@@ -47,17 +47,17 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Shaken:
-    """:ivar cpu_ms: of whoever ends TLS, for each handshake."""
+    """:ivar cpu_ms: CPU of the terminator, per handshake."""
 
     per_s: float
     cpu_ms: float
     resumed: float
-    """The part of them that went on with a session."""
+    """Share of handshakes that resumed a session."""
     cipher: str
 
 
 Rounds = dict[str, list[Any]]
-"""Side → what each round has found."""
+"""Side → results of each round."""
 
 
 def run(scale: Scale, say: Say) -> BenchOutcome:
@@ -90,7 +90,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _loads(stack: Stack, found: list[TlsSide], scale: Scale, say: Say) -> dict[str, Rounds]:
-    """Every side in turns; the first rounds warm the broker up and do not count."""
+    """All sides in turns; the first rounds warm up the broker and do not count."""
     spent: dict[str, Rounds] = {what: {side.name: [] for side in found} for what in LOADS}
     by_name = {side.name: side for side in found}
     broker = broker_pid(stack)
@@ -115,7 +115,7 @@ def _loads(stack: Stack, found: list[TlsSide], scale: Scale, say: Say) -> dict[s
                     cost = Spent((after[0] - before[0]) / gb, (after[1] - before[1]) / gb, gb * 1e3 / seconds)
                     spent[what][side.name].append(cost)
         said = {what: {name: f"{one[-1].ended:.2f}" for name, one in spent[what].items() if one} for what in LOADS}
-        say(f"round {round_number}, CPU s/GB of whoever ends TLS: {said}")
+        say(f"round {round_number}, CPU s/GB of the TLS terminator: {said}")
     return spent
 
 
@@ -199,10 +199,10 @@ def shaken_row(what: str, name: str, found: Rounds, peer: str | None) -> tuple[s
 
 
 def _to_peer(measured: list[float], peer: list[float]) -> str:
-    """The ratio, where there is a peer, and both have spent what can be measured."""
+    """The ratio, if there is a peer, and both values are measurable."""
     return f"{paired_ratio(measured, peer):.2f}" if any(measured) and peer and all(peer) else "-"
 
 
 def _plain(found: dict[str, Rounds]) -> dict[str, Any]:
-    """As JSON has it."""
+    """The rounds as JSON."""
     return {what: {name: list(map(asdict, rounds)) for name, rounds in one.items()} for what, one in found.items()}

@@ -1,7 +1,7 @@
-"""Who ends TLS before one broker: the broker itself, a gateway, haproxy and nginx.
+"""TLS terminators in front of one broker: the broker itself, a gateway, haproxy and nginx.
 
-The broker has a listener for each proxy, which gives clients the proxy's address, and on which it speaks no TLS. The
-proxies have one thread each, as a gateway has; the rest is as they come.
+The broker has a plaintext listener for each proxy, which advertises the proxy's address. The proxies have one thread
+each, like a gateway, and otherwise their defaults.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 @dataclass(frozen=True)
 class TlsSide:
-    """A way to the broker.
+    """A path to the broker.
 
-    :ivar ca_file: the authority of its certificate; None: it speaks no TLS.
-    :ivar cpu_s: CPU time so far of whoever ends TLS before the broker; None: nobody stands there.
+    :ivar ca_file: authority of its certificate; None: no TLS.
+    :ivar cpu_s: CPU time so far of the TLS terminator in front of the broker; None: there is none.
     """
 
     name: str
@@ -48,13 +48,13 @@ class TlsSide:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of confluent-kafka."""
+        """Settings of confluent-kafka."""
         return {} if self.ca_file is None else {"security.protocol": "SSL", "ssl.ca.location": str(self.ca_file)}
 
 
 @dataclass(frozen=True)
 class _Ports:
-    """:ivar listener: of the broker, for this proxy only."""
+    """:ivar listener: port of the broker's listener for this proxy."""
 
     listener: int
     front: int
@@ -62,10 +62,10 @@ class _Ports:
 
 @contextmanager
 def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterator[list[TlsSide]]:
-    """Every side there is; what is not installed is said and left out.
+    """All available sides; programs that are not installed are reported and left out.
 
-    :param proxied: whether proxies are among them.
-    :param stack: with one cluster of one broker and one gateway; both are started anew.
+    :param proxied: include proxies.
+    :param stack: with one cluster of one broker and one gateway; both are restarted.
     """
     authority = Authority(folder)
     certificate = authority.issue("broker", (LOOPBACK, "localhost"))
@@ -94,10 +94,10 @@ def broker_pid(stack: Stack) -> int:
 
 
 def installed(say: Say) -> list[str]:
-    """The proxies of this machine."""
+    """The proxies installed on this machine."""
     found = [name for name in PROXIES if shutil.which(name)]
     if "nginx" in found and not _STREAM_MODULE.exists():
-        found.remove("nginx")  # it proxies HTTP only
+        found.remove("nginx")  # without the stream module it proxies HTTP only
     for name in PROXIES:
         if name in found:
             continue
@@ -106,7 +106,7 @@ def installed(say: Say) -> list[str]:
 
 
 def _give_listeners(stack: Stack, own: int, proxies: Mapping[str, _Ports], certificate: Certificate) -> None:
-    """The broker has one for TLS, and one for each proxy."""
+    """Give the broker one listener with TLS, and one for each proxy."""
     file = Layout(stack.dir).home(BROKER) / "server.properties"
     settings = dict(line.split("=", 1) for line in file.read_text("utf-8").splitlines())
     for key in ("listeners", "advertised.listeners"):
@@ -122,7 +122,7 @@ def _give_listeners(stack: Stack, own: int, proxies: Mapping[str, _Ports], certi
 
 
 def speak_tls(stack: Stack, certificate: Certificate) -> None:
-    """The gateway asks clients for TLS; brokers it reaches as before."""
+    """Make the gateway require TLS from clients; its connections to brokers stay as they are."""
     file = Layout(stack.dir).home(GATEWAY) / "gateway.yaml"
     document = yaml.safe_load(file.read_text("utf-8"))
     document["tls"] = {"certificate_file": str(certificate.certificate), "key_file": str(certificate.key)}
@@ -131,7 +131,7 @@ def speak_tls(stack: Stack, certificate: Certificate) -> None:
 
 
 def _started(name: str, ports: _Ports, certificate: Certificate, folder: Path, ends: ExitStack) -> Callable[[], float]:
-    """Start a proxy; how its CPU time is read."""
+    """Start a proxy; returns a function that reads its CPU time."""
     home = folder / name
     home.mkdir()
     command = PROXIES[name](home, ports, certificate)
@@ -179,7 +179,7 @@ backend broker
 
 def _nginx(home: Path, ports: _Ports, certificate: Certificate) -> tuple[str, ...]:
     file = home / "nginx.conf"
-    user = "user root;" if os.getuid() == 0 else ""  # whoever else it became could not read the key
+    user = "user root;" if os.getuid() == 0 else ""  # another user could not read the key
     file.write_text(
         f"""load_module {_STREAM_MODULE};
 {user}

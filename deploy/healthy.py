@@ -1,6 +1,6 @@
-"""`python healthy.py URL [PART]`: ends with 0 when URL answers 200 and, with PART, when its report calls PART healthy.
+"""`python healthy.py URL [PART]`: exits with 0 if URL answers 200 and, given PART, if its report calls PART healthy.
 
-The health check of every container that speaks HTTP: the images have no curl.
+The health check of every container with HTTP: the images have no curl.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TIMEOUT_S = 4.0
 
 
 def main(url: str, part: str = "") -> str:
-    """Why it is not healthy; empty when it is."""
+    """The reason if it is unhealthy, or ""."""
     try:
         with build_opener(ProxyHandler({})).open(url, timeout=TIMEOUT_S) as answer:
             text = answer.read()

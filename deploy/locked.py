@@ -1,7 +1,7 @@
-"""`python locked.py NAME…`: the lines of requirements.txt, hashes and all, that these packages need.
+"""`python locked.py NAME…`: the lines of requirements.txt, with hashes, that these packages need.
 
-An image gets what its process imports and nothing else, at the versions of the one lock. Who needs whom stands in the
-lock's own `# via` comments; `pip --require-hashes` refuses the result if anything were missing.
+An image gets only the packages that its process imports, at the locked versions. The lock's `# via` comments have the
+dependencies; `pip --require-hashes` refuses the result if a package is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VIA = re.compile(r"^    # +(?:via +)?([A-Za-z0-9][A-Za-z0-9._-]*)$", re.MULTILI
 
 
 def normal(name: str) -> str:
-    """A package's name as PEP 503 compares it."""
+    """A package's normalized name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -28,7 +28,7 @@ def entries(lock: str) -> dict[str, str]:
 
 
 def needed(lock: dict[str, str], roots: Collection[str]) -> dict[str, str]:
-    """The entries of the roots and of everything that they need, directly or not.
+    """The entries of the roots and of all their dependencies, direct or not.
 
     :raises KeyError: a root is not in the lock.
     """

@@ -1,4 +1,4 @@
-"""What Airflow is told of this package: connection types with their forms."""
+"""Connection types and their forms, for Airflow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point `apache_airflow_provider`. Every Airflow process calls it at start: nothing heavy here."""
+    """The entry point `apache_airflow_provider`. Every Airflow process calls it at start, so it imports nothing."""
     return {
         "package-name": "switchyard",
         "name": "Switchyard",
@@ -25,7 +25,7 @@ def get_provider_info() -> dict[str, Any]:
                     "root": {
                         "label": "Root node",
                         "schema": {"type": ["string", "null"], "default": "/switchyard"},
-                        "description": "Where the state lives.",
+                        "description": "ZooKeeper node of the state.",
                     },
                     "security_file": {
                         "label": "Security file",
@@ -56,7 +56,7 @@ def get_provider_info() -> dict[str, Any]:
                     "token_file": {
                         "label": "Token file",
                         "schema": {"type": ["string", "null"]},
-                        "description": "OAUTHBEARER: where the token is on workers, in place of login and password.",
+                        "description": "OAUTHBEARER: path of the token on workers, in place of login and password.",
                     },
                 },
             },
@@ -72,7 +72,7 @@ def get_provider_info() -> dict[str, Any]:
                     "sqlite_file": {
                         "label": "SQLite file",
                         "schema": {"type": ["string", "null"]},
-                        "description": "In place of a server: where it is on workers and API servers, all of them.",
+                        "description": "In place of a server: path on all workers and API servers.",
                     },
                 },
             },

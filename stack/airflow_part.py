@@ -1,6 +1,6 @@
 """Airflow as four parts: api-server, scheduler, dag-processor, triggerer.
 
-`airflow standalone` is not used: ended by SIGTERM it leaves its children behind, and its parts have no names to kill.
+`airflow standalone` is not used: ended by SIGTERM, it leaves its children running, and its parts have no names to kill.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, get_json
 
 Component = Literal["api-server", "scheduler", "dag-processor", "triggerer"]
 USER = "admin"
-POOL = ("switchyard", "2", "What looks at whole clusters by the clock")
-"""Name, places, description: so many such tasks load the clusters at once."""
+POOL = ("switchyard", "2", "Scheduled tasks that query whole clusters")
+"""Name, slots, description: the number of such tasks that load the clusters at once."""
 _AUTH = "airflow.api_fastapi.auth.managers.simple"
 _HEALTH_KEYS: dict[Component, str] = {
     "api-server": "metadatabase",
@@ -35,7 +35,7 @@ _HEALTH_KEYS: dict[Component, str] = {
 
 @dataclass(frozen=True)
 class AirflowSettings:
-    """What the four parts share."""
+    """Settings of all four parts."""
 
     home: Path
     port: int
@@ -45,19 +45,19 @@ class AirflowSettings:
     zookeeper_root: str
     service_user: str
     service_password: str | None
-    """How tasks log in to the clusters; None where the brokers ask nobody."""
+    """The account with which tasks log in to the clusters; None if the brokers require no login."""
     password: str
     secret: str
     spark_master: str | None
     """None: jobs run on this machine, without a cluster."""
     spark_environment: Mapping[str, str]
-    """What spark-submit needs."""
+    """The environment of spark-submit."""
     security: Mapping[str, str] = field(default_factory=dict)
-    """Variables that name the files of logins and of TLS."""
+    """Variables with the paths of the login and TLS files."""
     tls: Mapping[str, str] | None = None
-    """`tls` of the profile by which tasks reach the clusters."""
+    """`tls` of the security profile with which tasks reach the clusters."""
     platform_file: Path | None = None
-    """The platform's database, where the stack has one."""
+    """The platform's database, if the stack has one."""
 
     @property
     def url(self) -> str:
@@ -81,7 +81,7 @@ class AirflowSettings:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__FERNET_KEY": "",
-            # A scheduler that finds it locked for longer ends, and nobody starts it again: each run stays queued.
+            # A scheduler ends if the database stays locked for longer, and is not restarted: runs would stay queued.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}?timeout=60",
             "AIRFLOW__API__BASE_URL": self.url,
             "AIRFLOW__API__HOST": LOOPBACK,
@@ -177,7 +177,7 @@ class AirflowPart:
         passwords.touch(mode=0o600)
         passwords.write_text(json.dumps({USER: settings.password}), "utf-8")
         with contextlib.closing(sqlite3.connect(settings.database)) as database:
-            database.execute("pragma journal_mode=wal")  # kept in the file: readers do not wait for the writer
+            database.execute("pragma journal_mode=wal")  # stored in the file: readers do not wait for the writer
         return (self._airflow("db", "migrate"), self._airflow("pools", "set", *POOL))
 
     def command(self) -> PartProgram:
@@ -195,7 +195,7 @@ class AirflowPart:
             raise PartNotReadyError(f"{self.name} is {report.get('status')}")
         heartbeat = report.get(f"latest_{key}_heartbeat")
         if heartbeat is not None and datetime.fromisoformat(heartbeat).timestamp() < started_at:
-            raise PartNotReadyError(f"{self.name} has not reported since it was started")  # its predecessor has
+            raise PartNotReadyError(f"{self.name} has not reported since it was started")  # a predecessor's
         if self.component == "dag-processor":
             self._prove_dags_listed()
 

@@ -34,7 +34,7 @@ from stack.zookeeper_part import ZooKeeperPart
 
 ZOOKEEPER_ROOT = "/switchyard"
 USERS = ("admin", "orders-app", "billing-app", "payments-app")
-"""Who may connect to the gateways of a stack with SASL, and to its brokers."""
+"""Users of a stack with SASL, at the gateways and the brokers."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Blueprint:
     users: Mapping[str, str]
     service_password: str | None
     phantom_secret: str | None = field(default=None, repr=False)
-    """Of the gateways' SCRAM."""
+    """SCRAM secret of the gateways."""
     tls: StackTls | None = None
     brokers: list[BrokerPart] = field(default_factory=list)
     gateways: list[GatewayPart] = field(default_factory=list)
@@ -93,12 +93,12 @@ class Blueprint:
         register_clusters(self.zookeeper.address, ZOOKEEPER_ROOT, self.clusters, self.zookeeper.security)
 
     def security_variables(self) -> dict[str, str]:
-        """What commands, tasks and jobs need in their environment to be let in."""
+        """Environment variables for commands, tasks and jobs to log in."""
         found = {} if self.service_password is None else {SECURITY_FILE_VARIABLE: str(self.layout.security)}
         return found | ({} if self.tls is None else {FILE_VARIABLE: str(self.layout.zookeeper_security)})
 
     def document(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
-        """What `up` prints."""
+        """The output of `up`."""
         service = None if self.service_password is None else {"user": SERVICE_USER, "password": self.service_password}
         one = self.airflow
         airflow = None if one is None else {"url": one.url, "user": AIRFLOW_USER, "password": one.password}
@@ -224,7 +224,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
 
 
 def _program(version: str, java: Java, spec: StackSpec, say: Say) -> tuple[Path, Path | None]:
-    """Kafka's jars, and the archive of its classes where that is worth it."""
+    """Kafka's jars, and the archive of its classes if it is worth making."""
     jars = kafka_jars(version, java, say)
     return jars, None if spec.full_speed else class_archive(version, jars, java, say)
 

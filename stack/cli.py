@@ -62,30 +62,30 @@ def up(
     ] = False,
     mirror: Annotated[
         bool,
-        typer.Option("--mirror", help="The job that copies mirrors, too: on Spark, here or on the master."),
+        typer.Option("--mirror", help="The mirror job, too: on Spark, here or on the master."),
     ] = False,
     security: Annotated[
-        str, typer.Option(help="none; sasl: brokers and gateways want logins; tls: the same over TLS.")
+        str, typer.Option(help="none; sasl: brokers and gateways require logins; tls: SASL over TLS.")
     ] = "none",
     platform: Annotated[
         bool,
-        typer.Option("--platform", help="Users and rights come from a platform, which runs too; not with none."),
+        typer.Option("--platform", help="Run a platform, which has the users and rights; not with --security none."),
     ] = False,
     record_facts_s: Annotated[
         int,
         typer.Option(
-            "--record-facts", help="A gateway records what is known of clusters every so many seconds; 0: never."
+            "--record-facts", help="Interval in seconds at which a gateway records facts of clusters; 0: never."
         ),
     ] = 60,
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", help="Its folder, which stays; without it a fresh one that goes with the stack."),
+        typer.Option("--dir", help="Its folder, which is kept; default: a new one, deleted with the stack."),
     ] = None,
-    owner_pid: Annotated[int | None, typer.Option(help="The stack ends with that process.")] = None,
+    owner_pid: Annotated[int | None, typer.Option(help="End the stack with that process.")] = None,
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay; Ctrl-C ends the stack.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start a stack, wait until each part is ready, and print where everything is."""
+    """Start a stack, wait until each part is ready, and print all addresses."""
     from stack.launch import start
     from stack.specs import parse_cluster, stack_spec
 
@@ -147,9 +147,9 @@ def _show(document: dict[str, Any]) -> None:
 @app.command()
 def down(
     directory: Dir = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave a temporary folder with its logs.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep a temporary folder with its logs.")] = False,
 ) -> None:
-    """End a stack and everything that belongs to it."""
+    """End a stack with all its processes."""
     from stack.launch import down as end_stack
 
     with _clear_errors():
@@ -206,10 +206,10 @@ app.command("restart")(
 def logs(
     part: PartName,
     directory: Dir = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what comes.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log.")] = False,
 ) -> None:
-    """The last lines that a part has said."""
+    """Print the last lines of a part's log."""
     from stack import control
     from stack.parts import matches
 

@@ -1,4 +1,4 @@
-"""The line between a stack's supervisor and those who command it: JSON lines over a unix socket in its folder."""
+"""Commands to a stack's supervisor: JSON lines over a unix socket in its folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LINE_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def socket_path(root: Path) -> Iterator[str]:
-    """A short path of the socket in `root`: an address has room for 107 bytes, a folder's name may be longer."""
+    """A short path to the socket in `root`: an address holds 107 bytes, a folder's path may be longer."""
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{fd}/{Layout(root).socket_name}"
@@ -27,7 +27,7 @@ def socket_path(root: Path) -> Iterator[str]:
 
 
 def ask(root: Path, do: str, timeout_s: float = 180.0, **fields: Any) -> dict[str, Any]:
-    """Send one command and return the answer; raises StackError when it is refused or nobody answers."""
+    """Send one command and return the answer; raises StackError if it is refused or not answered."""
     try:
         with socket_path(root) as path, socket.socket(socket.AF_UNIX) as line:
             line.settimeout(timeout_s)

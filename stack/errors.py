@@ -1,7 +1,7 @@
-"""The one error that the stack shows to people."""
+"""The stack's one error for people."""
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Something an operator can act on; its text names the thing, the value and the way out."""
+    """An error that an operator can act on; its text names the thing, the value and the way out."""

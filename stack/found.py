@@ -1,4 +1,4 @@
-"""Processes that a part has started by itself and that can be given faults by a name of their own."""
+"""Processes that a part has started, and that can be given faults under their own names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _POLL_S = 0.01
 
 
 class FoundPart:
-    """It is looked for whenever somebody asks, and nobody here starts or ends it."""
+    """It is looked up on every command; the supervisor neither starts nor ends it."""
 
     def __init__(self, name: str, find: Callable[[], list[int]], log: Path) -> None:
-        """:param log: of the part that it belongs to."""
+        """:param log: log of the part that started it."""
         self.name, self._find, self._log = name, find, log
 
     def describe(self) -> dict[str, Any]:
@@ -43,14 +43,14 @@ class FoundPart:
     async def pause(self) -> None:
         """Returns when each of its processes has stopped."""
         while not all(map(stopped, pids := self._running())):
-            send(pids, signal.SIGSTOP)  # again for what was forked meanwhile
+            send(pids, signal.SIGSTOP)  # again, for processes forked meanwhile
             await asyncio.sleep(_POLL_S)
 
     def resume(self) -> None:
         send(self._running(), signal.SIGCONT)
 
     async def restart(self) -> None:
-        raise StackError(f"{self.name} is started again by the part that it belongs to")
+        raise StackError(f"{self.name} is restarted by its part")
 
     async def wait_ready(self) -> None:
         self._running()

@@ -21,7 +21,7 @@ from stack.tls import CLIENT_RULE, StackTls
 
 @dataclass(frozen=True)
 class GatewayPart:
-    """`python -m gateway` with a configuration of its own."""
+    """`python -m gateway` with its own configuration."""
 
     number: int
     home: Path
@@ -35,7 +35,7 @@ class GatewayPart:
     service_user: str
     service_password: str | None
     phantom_secret: str | None = field(default=None, repr=False)
-    """Of SCRAM, the same at all gateways; None: nobody has to log in."""
+    """SCRAM secret, the same for all gateways; None: no login."""
     tls: StackTls | None = None
     record_facts_s: int = 0
     platform: PlatformPart | None = None
@@ -88,7 +88,7 @@ class GatewayPart:
             "authentication": {
                 "anonymous": not sasl,
                 "users_file": str(users),
-                "plain_without_tls": True,  # nobody listens on the loopback of a stack
+                "plain_without_tls": True,  # loopback only
             },
             "security_profiles": profiles,
             "zone": f"zone-{self.number}",
@@ -99,7 +99,7 @@ class GatewayPart:
         if self.phantom_secret is not None:
             phantoms = self.home / "phantoms"
             _write_private(phantoms, self.phantom_secret)
-            # Over TLS no password goes over the line, not even over this one.
+            # With TLS on, send no password in clear text even here.
             mechanisms = HASHES if self.tls is not None else (PLAIN, *HASHES)
             config["authentication"] |= {"mechanisms": [*mechanisms], "phantom_secret_file": str(phantoms)}
         if self.tls is not None:

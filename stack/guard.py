@@ -1,4 +1,4 @@
-"""The process above the supervisor: whatever way the supervisor ends, nothing of its stack stays behind."""
+"""The process above the supervisor: however the supervisor ends, no process of its stack survives."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EXIT_KEEP = 3
 
 
 def run_guarded(supervise: Callable[[], int], root: Path) -> int:
-    """Run `supervise` in a child; when it has ended, kill what it left. Returns its exit code.
+    """Run `supervise` in a child; after its end, kill all processes that it has left. Returns its exit code.
 
-    The folder goes when the code says EXIT_REMOVE: then the end was orderly and nobody asked to keep it.
+    EXIT_REMOVE deletes the folder: the end was orderly, and the folder is not to be kept.
     """
     adopt_orphans()
     prepare = die_with_parent(signal.SIGTERM)

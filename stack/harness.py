@@ -1,4 +1,4 @@
-"""A stack for tests and benchmarks, as a context manager over the same code that the command uses."""
+"""A stack for tests and benchmarks, as a context manager over the command's code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _silent(_text: str) -> None:
 
 
 class Stack:
-    """A running stack; the attributes are those of the document that `switchyard stack up --json` prints.
+    """A running stack; its attributes are those of the document of `switchyard stack up --json`.
 
     Parts are named `zookeeper`, `cluster/east`, `cluster/east/1`, `gateway/1`, `airflow/scheduler`, `spark/worker` …; a
-    first component or two name all parts below. Every method raises StackError.
+    prefix of components names all parts below it. Every method raises StackError.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Stack:
     ) -> Self:
         """Start a stack that ends with this process at the latest; returns when it is ready.
 
-        :param full_speed: of the brokers, which something that is measured needs; without it they start sooner.
+        :param full_speed: tuned for measurements; without it brokers start sooner.
         """
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
         spec = stack_spec(
@@ -98,14 +98,14 @@ class Stack:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.down(keep=kind is not None)  # whoever looks into the failure needs the logs
+        self.down(keep=kind is not None)  # keep the logs of a failure
 
     def kill(self, part: str) -> None:
         """SIGKILL, workers too; down until `restart`."""
         self._ask("kill", part)
 
     def stop(self, part: str) -> None:
-        """An orderly end (SIGTERM); down until `restart`."""
+        """Graceful end (SIGTERM); down until `restart`."""
         self._ask("stop", part)
 
     def pause(self, part: str) -> None:
@@ -116,19 +116,19 @@ class Stack:
         self._ask("resume", part)
 
     def restart(self, part: str) -> None:
-        """End where it runs, start with the same configuration and data, return when it is ready."""
+        """End it if it runs, start it with its configuration and data, return when it is ready."""
         self._ask("restart", part)
 
     def wait_ready(self, part: str) -> None:
         self._ask("wait_ready", part)
 
     def status(self) -> list[dict[str, Any]]:
-        """One entry for each part: part, state, pid, port, uptime_s, exit_code, log."""
+        """One entry per part: part, state, pid, port, uptime_s, exit_code, log."""
         parts: list[dict[str, Any]] = control.ask(self.dir, "status")["parts"]
         return parts
 
     def logs(self, part: str) -> str:
-        """Everything that a part has said; of several parts, one after the other."""
+        """The whole log of a part, or of several parts, one after the other."""
         chosen = dict.fromkeys(Path(entry["log"]) for entry in self.status() if matches(entry["part"], part))
         if not chosen:
             raise StackError(f"this stack has no part {part!r}")

@@ -1,7 +1,7 @@
 """Kafka's jars: locked, fetched once per machine, verified before use.
 
 A lock file names every module of one version. Ivy (from pyspark's jars) fetches exactly these, without reading a POM;
-what arrives is compared with the lock. A folder with its marker was verified when it was made and is used as it is.
+each file is compared with the lock. A folder with its marker was verified when it was made and is used as it is.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_lock(path: Path) -> list[Module]:
 
 
 def pyspark_jars() -> Path:
-    """The jars that pyspark brings: Ivy and ZooKeeper are among them."""
+    """The folder of pyspark's jars, with Ivy and ZooKeeper."""
     package = find_spec("pyspark")
     if package is None or package.origin is None:
         raise StackError("pyspark is not installed, and it brings ZooKeeper and Ivy: pip install -r requirements.txt")
@@ -72,14 +72,14 @@ def pyspark_jars() -> Path:
 
 
 def class_path(folder: Path) -> str:
-    """Of all jars in a folder, as Java wants it."""
+    """The class path of all jars in a folder."""
     return os.pathsep.join(map(str, sorted(folder.glob("*.jar"))))
 
 
 def kafka_jars(version: str, java: Java, say: Say) -> Path:
-    """The folder with the verified jars of one version, fetched when this machine has none yet.
+    """The folder with the verified jars of one version, fetched if this machine has none yet.
 
-    Raises StackError that names the jar and the remedy when something does not arrive or differs from the lock.
+    Raises StackError with the jar and the remedy if one does not arrive or differs from the lock.
     """
     return _locked_jars(f"kafka-{version}", "kafka", version, f"Kafka {version}", java, say)
 
@@ -87,7 +87,7 @@ def kafka_jars(version: str, java: Java, say: Say) -> Path:
 def application_jars(version: str, java: Java, say: Say) -> Path:
     """Kafka Streams with its demo applications, and the file connectors of Connect; they need `kafka_jars` as well.
 
-    They have a lock of their own: brokers and other tests need none of them, and RocksDB alone has 70 MB.
+    They have their own lock: brokers and other tests do not need them, and RocksDB alone has 70 MB.
     """
     name = "Kafka Streams and connectors"
     return _locked_jars(f"applications-{version}", "applications", version, f"{name} {version}", java, say)
@@ -119,7 +119,7 @@ def _locked_jars(lock_name: str, folder_name: str, version: str, what: str, java
 
 
 def fetch(modules: Iterable[Module], target: Path, java: Java) -> None:
-    """Fetch the modules' jars into `target`; what is missing after the first round is asked for once more."""
+    """Fetch the modules' jars into `target`; jars missing after the first round are requested once more."""
     missing = list(modules)
     output = ""
     for _round in range(2):
@@ -142,7 +142,7 @@ def fetch(modules: Iterable[Module], target: Path, java: Java) -> None:
 
 
 def verify(modules: Iterable[Module], folder: Path, lock_name: str) -> None:
-    """Compare every jar with the lock; raises StackError that names the first jar that differs."""
+    """Compare every jar with the lock; raises StackError with the first jar that differs."""
     for module in modules:
         found = sha256((folder / module.jar).read_bytes()).hexdigest()
         if found != module.sha256:

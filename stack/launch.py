@@ -33,25 +33,25 @@ class StartedStack:
     supervisor: subprocess.Popen[str]
 
     def detach(self) -> None:
-        """From now on the stack lives without its starter."""
+        """Let the stack live on without its starter."""
         assert self.supervisor.stdin is not None
         self.supervisor.stdin.write("detach\n")
         self.supervisor.stdin.close()
 
     def end(self) -> None:
-        """End the stack and return when nothing of it runs."""
+        """End the stack; returns when none of its processes runs."""
         _let_go(self.supervisor)
 
     def wait(self) -> None:
-        """Return when the stack has ended."""
+        """Returns when the stack has ended."""
         self.supervisor.wait()
 
 
 def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callable[[str], None]) -> StartedStack:
     """Start a stack and return when it is ready.
 
-    Without `root` it gets a fresh folder that goes with it. `owner_pid`: the stack ends with that process. Whatever
-    interrupts this call ends the stack too. Raises StackError; then nothing of the stack runs and its logs are kept.
+    Without `root` it gets a new folder that is deleted with it. `owner_pid`: the stack ends with that process. If this
+    call is interrupted, the stack ends. Raises StackError; then no process of the stack runs, and its logs are kept.
     """
     owner = None if owner_pid is None else identity(owner_pid)
     if owner_pid is not None and owner is None:
@@ -95,7 +95,7 @@ def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callab
 
 
 def _emptied(root: Path) -> Path:
-    """The folder, without what an earlier stack left in it."""
+    """The folder, without files of an earlier stack."""
     root = root.resolve()
     if any(entry.root == root for entry in registry.running()):
         raise StackError(
@@ -128,7 +128,7 @@ def _follow(lines: IO[str], say: Callable[[str], None]) -> dict[str, Any] | None
 
 
 def _let_go(supervisor: subprocess.Popen[str]) -> None:
-    """End the starter's line, which ends the stack, and wait."""
+    """Close the supervisor's stdin, which ends the stack, and wait."""
     assert supervisor.stdin is not None
     with contextlib.suppress(OSError):
         supervisor.stdin.close()
@@ -139,7 +139,7 @@ def _let_go(supervisor: subprocess.Popen[str]) -> None:
 
 
 def down(root: Path, keep: bool) -> None:
-    """End a stack and return when nothing of it runs; with `keep` its folder stays in any case."""
+    """End a stack; returns when none of its processes runs. With `keep` its folder stays in any case."""
     entry = None
     with contextlib.suppress(StackError):
         entry = registry.find(root)
@@ -158,7 +158,7 @@ def down(root: Path, keep: bool) -> None:
 
 
 def _sweep(layout: Layout) -> None:
-    """Kill what the recorded sessions still hold: there is nothing unless guard and supervisor were both killed."""
+    """Kill remaining processes of the recorded sessions: only if guard and supervisor were both killed."""
     try:
         recorded = [ProcessIdentity(*pair) for pair in json.loads(layout.processes.read_text("utf-8"))]
     except (OSError, ValueError, TypeError):
@@ -166,5 +166,5 @@ def _sweep(layout: Layout) -> None:
     for leader in recorded:
         now = identity(leader.pid)
         if now is not None and now != leader:
-            continue  # the pid is another process's now; the kernel gives no pid that a living session still uses
+            continue  # the pid was reused; the kernel reuses no pid of a living session
         end(partial(members, leader.pid))

@@ -1,4 +1,4 @@
-"""Where everything lies: the machine's cache and one stack's folder."""
+"""Paths: the machine's cache and one stack's folder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-"""The folder that holds `dags/` and the packages."""
+"""The folder with `dags/` and the packages."""
 
 
 def cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/switchyard`, created when missing."""
+    """`$XDG_CACHE_HOME/switchyard`, created if missing."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "switchyard"
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,12 +39,12 @@ class Layout:
 
     @property
     def security(self) -> Path:
-        """How commands log in to the clusters (`SWITCHYARD_SECURITY_FILE`), where those ask for it."""
+        """Security profiles for commands (`SWITCHYARD_SECURITY_FILE`), if the clusters require a login."""
         return self.root / "parts" / "security.yaml"
 
     @property
     def zookeeper_security(self) -> Path:
-        """How ZooKeeper is reached (`SWITCHYARD_ZOOKEEPER_SECURITY_FILE`), where it asks for that."""
+        """Security of ZooKeeper (`SWITCHYARD_ZOOKEEPER_SECURITY_FILE`), if it requires it."""
         return self.root / "parts" / "zookeeper-security.yaml"
 
     @property

@@ -25,13 +25,13 @@ from ha_core.store.tree import (
 
 @dataclass
 class _Memory:
-    """What all sessions share."""
+    """State shared by all sessions."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     children: dict[str, set[str]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     watches: dict[str, dict[Callable[[], None], MemoryTree]] = field(default_factory=dict)
-    """By path; those of a node's children by the path and a slash."""
+    """Watches by path; those of a node's children by the path and a slash."""
     sessions: int = 0
     writes: int = 0
     clock_s: Callable[[], float] = time.time
@@ -60,7 +60,7 @@ class _Memory:
                 wake()
 
     def fire_parents(self, paths: set[str]) -> None:
-        """Of nodes that have come or gone."""
+        """For nodes that were created or deleted."""
         self.fire({path[: path.rindex("/") + 1] for path in paths})
 
 
@@ -143,7 +143,7 @@ class MemoryTree:
             self._turn("connected")
 
     def turn(self, state: State) -> None:
-        """Lose the connection or get it back, with the session kept."""
+        """Lose the connection or restore it, and keep the session."""
         with self._memory.lock:
             self._turn(state)
 
@@ -225,7 +225,7 @@ class MemoryTree:
 
 
 class MemoryStore(Store):
-    """A session on a tree in memory; `client()` gives further sessions on the same tree."""
+    """A session on a tree in memory; `client()` opens further sessions on the tree."""
 
     def __init__(self, memory: _Memory | None = None) -> None:
         self._memory = memory or _Memory()
@@ -233,35 +233,35 @@ class MemoryStore(Store):
         super().__init__(self._memory_tree)
 
     def client(self) -> MemoryStore:
-        """Another session on the same tree."""
+        """Another session on the tree."""
         return MemoryStore(self._memory)
 
     def expire_session(self) -> None:
-        """End the session as ZooKeeper would after its timeout; a new one begins at once."""
+        """End the session as ZooKeeper does after its timeout; a new one begins at once."""
         self._memory_tree.expire()
 
     def lose_next_reply(self, made: bool = True) -> None:
-        """The next write is made (or not), and its caller gets no answer."""
+        """Lose the reply of the next write, which is made or not."""
         self._memory_tree.lose_next_reply(made)
 
     def losses_left(self) -> int:
-        """Ordered losses that have not happened."""
+        """Number of ordered losses that have not happened yet."""
         return self._memory_tree.losses_left
 
     def suspend(self) -> None:
-        """Lose the connection; the session lives on."""
+        """Lose the connection; the session stays alive."""
         self._memory_tree.turn("suspended")
 
     def resume(self) -> None:
-        """Get the connection back."""
+        """Restore the connection."""
         self._memory_tree.turn("connected")
 
     def set_clock(self, clock_s: Callable[[], float]) -> None:
-        """The clock by which the tree says when nodes were written."""
+        """Set the clock for the times at which nodes are written."""
         self._memory.clock_s = clock_s
 
     def plant(self, path: str, data: bytes) -> None:
-        """Put any bytes at a path (relative to the root), as another version or a person with a shell might."""
+        """Write any bytes to a path (relative to the root), as another version or a shell might."""
         with self._memory.lock:
             old = self._memory.nodes.get(path)
             node = self._memory.made(data, 0) if old is None else self._memory.put(old, data)._replace(owner=0)
@@ -270,7 +270,7 @@ class MemoryStore(Store):
             self._memory.fire_parents({path} if old is None else set())
 
     def uproot(self, path: str) -> None:
-        """Delete a node (relative to the root) behind everyone's back."""
+        """Delete a node (relative to the root) without any session's knowledge."""
         with self._memory.lock:
             self._memory.drop(path)
             self._memory.fire({path})

@@ -24,19 +24,19 @@ _LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class MirrorPart:
-    """`python -m spark_jobs mirror`, with the JVM and, in local mode, the Python workers that belong to it."""
+    """`python -m spark_jobs mirror`, with its JVM and, in local mode, its Python workers."""
 
     home: Path
     zookeeper: str
     zookeeper_root: str
     environment: Mapping[str, str] = field(repr=False)
     security: Mapping[str, str]
-    """Variables that name the files of logins and of TLS."""
+    """Variables with the paths of the login and TLS files."""
     zookeeper_security: StoreSecurity
     master: str | None
     """None: `local[*]`."""
     driver_port: int
-    """By which an executor on the stack's worker is known to be this job's."""
+    """Marks an executor on the stack's worker as this job's."""
     name: str = "mirror"
     port: None = None
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "spark/master", "spark/worker")
@@ -56,9 +56,9 @@ class MirrorPart:
             "spark.driver.extraJavaOptions": _JVM,
             "spark.executor.extraJavaOptions": _JVM,
             "spark.executor.memory": "512m",
-            "spark.executorEnv.PYTHONPATH": str(PROJECT),  # this very project, whatever is installed
+            "spark.executorEnv.PYTHONPATH": str(PROJECT),  # this source tree, not an installed package
             **{f"spark.executorEnv.{name}": value for name, value in self.security.items()},
-            "spark.cores.max": "1",  # of the stack's worker; the other one is for whoever submits a job
+            "spark.cores.max": "1",  # of the stack's worker; the other core is for submitted jobs
         }
         settings = [text for key, value in options.items() for text in ("--conf", f"{key}={value}")]
         submit = (
@@ -79,12 +79,12 @@ class MirrorPart:
         )
 
     def probe(self, started_at: float) -> None:
-        """It leads: its predecessor's lead ends with its session."""
+        """It has the lead: its predecessor's lead ends with its session."""
         from ha_core.model import MirrorJob
         from ha_core.store.errors import StoreError
         from ha_core.store.zookeeper import connect
 
-        time.sleep(_LOOK_S)  # each look is a session
+        time.sleep(_LOOK_S)  # each check opens a session
         try:
             store = connect(self.zookeeper, self.zookeeper_root, create=False, security=self.zookeeper_security)
             try:
@@ -97,9 +97,9 @@ class MirrorPart:
             raise PartNotReadyError("it does not lead yet")
 
     def executors(self, sessions: Mapping[str, int]) -> list[int]:
-        """The processes that copy: the Python workers here, or the executor on the stack's worker with its own.
+        """The processes that copy: the Python workers here, or the executor on the stack's worker with its workers.
 
-        :param sessions: of parts by name.
+        :param sessions: session ids of parts by name.
         """
         local = self.master is None
         session = sessions.get(self.name if local else "spark/worker")

@@ -1,7 +1,7 @@
-"""Packages of Node.js: locked, fetched once per machine by npm, which refuses what differs from the lock.
+"""Packages of Node.js: locked, fetched once per machine by npm, which refuses files that differ from the lock.
 
-Node.js and npm come with the environment, as a package of Python. `package-lock.json` names each package with its
-SHA-512; a folder with its marker was installed from the same lock and is used as it is.
+Node.js and npm come from a Python package. `package-lock.json` names each package with its SHA-512; a folder with its
+marker was installed from this lock and is used as it is.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from stack.processes import run
 _MARKER = ".complete"
 _FETCH_TIMEOUT_S = 300.0
 _FILES = ("package.json", "package-lock.json")
-# Nothing of a package runs while it is installed.
+# Packages must not run scripts when they are installed.
 _INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
 
 
 def node() -> Path:
-    """The program `node`; raises StackError where it is not installed."""
+    """The program `node`; raises StackError if it is not installed."""
     return _wheel() / "bin" / "node"
 
 
 def node_modules(project: Path) -> Path:
-    """The folder with the packages that a project's lock names, fetched when this machine has none yet.
+    """The folder with the packages of a project's lock, fetched if this machine has none yet.
 
     :param project: a folder with `package.json` and `package-lock.json`.
-    :raises StackError: npm's own words, when something does not arrive or differs from the lock.
+    :raises StackError: npm's output, if a package does not arrive or differs from the lock.
     """
     mark = sha256(b"".join((project / name).read_bytes() for name in _FILES)).hexdigest()[:12]
     folder = cache_dir() / "npm" / f"{project.name}-{mark}"
@@ -41,7 +41,7 @@ def node_modules(project: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(folder.with_name(folder.name + ".lock"), "w", encoding="utf-8") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            if not (folder / _MARKER).exists():  # else another client fetched them meanwhile
+            if not (folder / _MARKER).exists():  # otherwise another client fetched them meanwhile
                 _install(project, folder)
     return folder / "node_modules"
 

@@ -1,4 +1,4 @@
-"""What the supervisor knows of a part, and what all parts share."""
+"""The supervisor's interface to a part, and functions shared by all parts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stack.layout import PROJECT
 
 LOOPBACK = "127.0.0.1"
 REGISTRATION = "registration"
-"""The step between clusters and gateways, for `after`."""
+"""Name of the step between clusters and gateways, for `after`."""
 
 
 class PartNotReadyError(Exception):
-    """The part does not answer as it should yet; the text says what is missing."""
+    """The part does not answer correctly yet; the text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,26 @@ class StackPart(Protocol):
 
     @property
     def port(self) -> int | None:
-        """What others connect to."""
+        """The port that clients connect to."""
 
     @property
     def after(self) -> tuple[str, ...]:
-        """Names of parts, whole or by first component, or REGISTRATION, that must be ready before this one starts."""
+        """Names of parts, whole or by prefix, or REGISTRATION, that must be ready before this one starts."""
 
     @property
     def end_signal(self) -> signal.Signals:
-        """Asks the process for an orderly end."""
+        """The signal for a graceful end."""
 
     @property
     def ready_timeout_s(self) -> float: ...
 
     def prepare(self) -> tuple[PartProgram, ...]:
-        """Write the configuration; returns what has to run to its end before the first start. Called in a thread."""
+        """Write the configuration. Returns programs to run to their end before the first start. Called in a thread."""
 
     def command(self) -> PartProgram: ...
 
     def probe(self, started_at: float) -> None:
-        """One short look from outside at the part that was started then (seconds since 1970).
+        """One short external check of the part, which was started at that time (seconds since 1970).
 
         Raises NotReadyError. Called in a thread.
         """
@@ -73,7 +73,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child: without what belongs to the calling shell only."""
+    """The environment of a child, without variables of the calling shell."""
     env = {key: value for key, value in os.environ.items() if key not in ("PYTHONDONTWRITEBYTECODE", "CLASSPATH")}
     known = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
     env["PYTHONPATH"] = os.pathsep.join([str(PROJECT), *known])  # parts also run from a checkout that is not installed
@@ -82,7 +82,7 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def listens(port: int) -> None:
-    """Raises NotReadyError when nobody listens on the port."""
+    """Raises NotReadyError if the port does not accept connections."""
     try:
         socket.create_connection((LOOPBACK, port), timeout=1.0).close()
     except OSError as error:
@@ -90,12 +90,12 @@ def listens(port: int) -> None:
 
 
 def get_json(url: str, token: str | None = None, body: Mapping[str, Any] | None = None, timeout_s: float = 3.0) -> Any:
-    """The JSON that a URL answers with (POST when there is a body); raises NotReadyError."""
+    """The JSON answer of a URL (POST if there is a body); raises NotReadyError."""
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy: it is this machine
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy: it is this machine
     try:
         with opener.open(request, timeout=timeout_s) as answer:
             text = answer.read()

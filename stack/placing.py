@@ -1,4 +1,4 @@
-"""Client ids that lead clients of this machine to a chosen gateway: gateways place each client by its name."""
+"""Client ids that lead clients of this machine to a chosen gateway: gateways are chosen by client id."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HOST = "127.0.0.1"
 
 
 def client_id_at(gateway: str, gateways: Collection[str], name: str, user: str | None = None) -> str:
-    """The name, or the first one made of it by a number, whose client is led to this one of the gateways.
+    """The name, or the first one with a number appended, whose client is led to the given gateway.
 
-    :param user: who logs in; None: nobody does.
+    :param user: the login; None: without one.
     """
     if gateway not in gateways:
         raise ValueError(f"no gateway is called {gateway!r}; there is {', '.join(sorted(gateways))}")

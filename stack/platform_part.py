@@ -17,12 +17,12 @@ from stack.tls import StackTls
 OPERATOR = "stack"
 GATEWAYS = "gateways"
 ADMIN = "admin"
-"""Of the stack's users the one who may do everything; the others may do what they are granted."""
+"""The stack's super user; its other users need rules."""
 
 
 @dataclass(frozen=True)
 class PlatformPart:
-    """:ivar security: variables that name the files of ZooKeeper's security."""
+    """:ivar security: variables with the paths of ZooKeeper's security files."""
 
     home: Path
     port: int
@@ -79,9 +79,9 @@ class PlatformPart:
         return self.home / "tokens"
 
     def gateway_section(self, folder: Path) -> dict[str, Any]:
-        """`platform:` of a gateway's configuration.
+        """The section `platform:` of a gateway's configuration.
 
-        :param folder: where that gateway keeps what is in force.
+        :param folder: for the gateway's stored state.
         """
         section: dict[str, Any] = {
             "url": self.url,
@@ -104,7 +104,7 @@ class PlatformPart:
         listens(self.port)
 
     def document(self) -> dict[str, Any]:
-        """What `up` prints of it."""
+        """The platform's part in the output of `up`."""
         return {
             "url": self.url,
             "operator_token": self.operator_token,

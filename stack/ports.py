@@ -1,10 +1,10 @@
-"""Ports of one stack: a block of its own below the ephemeral range, held by a lock for as long as the stack lives.
+"""Ports of one stack: a block below the ephemeral range, locked as long as the stack lives.
 
-Ports that the kernel hands out for outgoing connections would be taken while a killed part is down; a block below that
-range stays free for its restart, and two stacks that start at once never choose the same one.
+The kernel could give ephemeral ports to outgoing connections while a killed part is down; a block below that range
+stays free for the restart, and two stacks that start at once never choose one block.
 
-Blocks are handed out in turn, so that the ports of a stack that ended rest for long. A client that outlived its stack
-would find the next one there: its look at its own topics creates them on brokers that create topics on demand.
+Blocks are used in turn, so that the ports of an ended stack rest for long. Otherwise a client that outlived its stack
+would find the next one there, and its METADATA requests would create its topics on brokers with auto-creation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BLOCK_PORTS = 400
 BLOCKS = 50
 LAST = "last-claimed"
 SINGLE_PORTS = 80
-"""The first ports of a block are handed out one by one, the others as ranges for virtual nodes."""
+"""The first ports of a block are assigned one by one, the others as ranges for virtual nodes."""
 RANGED_PORTS = BLOCK_PORTS - SINGLE_PORTS
 
 
 @dataclass
 class PortBlock:
-    """Ports `first … first + BLOCK_PORTS - 1`, this stack's until the process ends."""
+    """Ports `first … first + BLOCK_PORTS - 1`, reserved until the process ends."""
 
     first: int
     lock_fd: int
@@ -45,23 +45,23 @@ class PortBlock:
         return self.first + self.singles - 1
 
     def take_range(self, count: int) -> int:
-        """First of `count` ports in a row."""
+        """The first of `count` consecutive ports."""
         if self.ranged + count > BLOCK_PORTS:
             raise StackError(f"the gateways ask for more than {RANGED_PORTS} ports: use fewer gateways")
         self.ranged += count
         return self.first + self.ranged - count
 
     def close(self) -> None:
-        """Give them back."""
+        """Release the block."""
         os.close(self.lock_fd)
 
 
 def claim() -> PortBlock:
-    """The next block in turn whose lock is free and on whose ports nobody listens.
+    """The next block in turn whose lock is free and whose ports are unused.
 
     Raises StackError when every block is taken.
     """
-    # Ports are the machine's, whatever cache a stack uses: two that kept their locks apart would choose the same ones.
+    # One lock folder per machine, whatever cache a stack uses: with two folders, two stacks could choose one block.
     locks = Path(tempfile.gettempdir()) / f"switchyard-ports-{os.getuid()}"
     locks.mkdir(parents=True, exist_ok=True)
     after = _last_claimed(locks) + 1
@@ -83,7 +83,7 @@ def claim() -> PortBlock:
 
 
 def _last_claimed(locks: Path) -> int:
-    """Number of the block that was claimed last, -1 before any. Two that read the same go on to different locks."""
+    """Number of the last claimed block, or -1. Two callers that read the same number get different locks."""
     try:
         return int((locks / LAST).read_text())
     except (FileNotFoundError, ValueError):

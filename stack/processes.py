@@ -1,8 +1,8 @@
-"""Processes that cannot outlive the stack, and how they are told apart.
+"""Processes that cannot outlive the stack, and their identity.
 
-Three nets hold every process: the guard adopts what its descendants orphan and kills it when the supervisor is gone
-(`PR_SET_CHILD_SUBREAPER`); each part dies with the supervisor (`PR_SET_PDEATHSIG`); what the recorded sessions still
-hold is swept by `down`. A part leads a session of its own, so its workers are found even after it has died.
+Three nets hold every process: the guard adopts orphans of its descendants and kills them after the supervisor's end
+(`PR_SET_CHILD_SUBREAPER`); each part dies with the supervisor (`PR_SET_PDEATHSIG`); `down` kills the rest of the
+recorded sessions. A part leads its own session, so its workers are found even after its death.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process as the kernel tells it apart: a pid is used again, a pid with its start time is not."""
+    """A process as the kernel identifies it: pids are reused, a pid with its start time is not."""
 
     pid: int
     start_ticks: int
@@ -59,13 +59,13 @@ def _all() -> list[_Status]:
 
 
 def identity(pid: int) -> ProcessIdentity | None:
-    """The identity of a living process; None when there is none."""
+    """The identity of a living process, or None."""
     status = _status(pid)
     return None if status is None else ProcessIdentity(pid, status.start_ticks)
 
 
 def command_line(pid: int) -> str:
-    """With spaces between its words; empty when there is no such process."""
+    """The command line, separated by spaces; empty if there is no such process."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().replace(b"\0", b" ").decode("utf-8", "replace")
@@ -74,12 +74,12 @@ def command_line(pid: int) -> str:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
-    """A `preexec_fn`. The kernel sends the signal when the *thread* that forked ends: fork from one that stays."""
+    """A `preexec_fn`. The kernel sends the signal when the forking *thread* ends: fork from a thread that stays."""
     parent = os.getpid()
 
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl
+        if os.getppid() != parent:  # the parent died between fork and prctl
             os._exit(1)
 
     return prepare
@@ -88,7 +88,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
 def run(
     command: Sequence[str], timeout_s: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A program without input, to its end, whatever its exit code; it does not outlive this thread.
+    """Run a program without input, to its end, with any exit code; it does not outlive this thread.
 
     :raises subprocess.TimeoutExpired: it took longer, and was killed.
     """
@@ -111,7 +111,7 @@ def adopt_orphans() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All living processes below `pid`, without itself."""
+    """All living descendants of `pid`, without itself."""
     return _below({pid}, _all())
 
 
@@ -129,7 +129,7 @@ def _below(roots: set[int], processes: list[_Status]) -> list[int]:
 
 
 def members(session: int) -> list[int]:
-    """Everything that belongs to a part: its session and whatever descends from it."""
+    """All processes of a part: its session and its descendants."""
     processes = _all()
     direct = {process.pid for process in processes if session in (process.session, process.pid)}
     return sorted(direct | set(_below(direct, processes)))
@@ -148,7 +148,7 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def end(find: Callable[[], list[int]], timeout_s: float = 10.0) -> bool:
-    """SIGKILL what `find` returns until it returns nothing; forks in between are caught by the next round."""
+    """SIGKILL the pids of `find` until it returns none; the next round catches forks in between."""
     deadline = time.monotonic() + timeout_s
     while pids := find():
         send(pids, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The clusters of a stack, made known to the control plane."""
+"""Registers the clusters of a stack in the control plane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stack.kafka_part import KafkaCluster
 
 
 def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster], security: StoreSecurity) -> None:
-    """Write `/clusters/{name}` for each cluster in one revision; the first is the default one."""
+    """Write `/clusters/{name}` for each cluster in one revision; the first one is the default."""
     documents = [
         Cluster(
             name=one.name,

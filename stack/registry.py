@@ -1,4 +1,4 @@
-"""The running stacks of this machine and user, so that commands without `--dir` find the newest."""
+"""The running stacks of this machine and user, from which commands without `--dir` take the newest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stack.processes import ProcessIdentity
 
 @dataclass(frozen=True)
 class RunningStack:
-    """A stack whose guard process lives."""
+    """A stack with a living guard process."""
 
     root: Path
     guard: ProcessIdentity
@@ -44,7 +44,7 @@ def leave(root: Path) -> None:
 
 
 def running() -> list[RunningStack]:
-    """Newest first. Entries of stacks that are gone are removed."""
+    """Newest first. Entries of ended stacks are removed."""
     found = []
     for path in (cache_dir() / "stacks").glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A part while it runs: its process, its state, and the faults one can give it."""
+"""A running part: its process, its state, and its faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LAST_LINES = 20
 
 
 class RunningPart:
-    """Used from the supervisor's event loop only: children must be forked by its main thread."""
+    """Used in the supervisor's event loop only: its main thread must fork the children."""
 
     def __init__(self, part: StackPart, log: Path, changed: Callable[[], None]) -> None:
         self.part = part
@@ -98,7 +98,7 @@ class RunningPart:
             print(f"{self.part.name} died: {_ending(code)}", flush=True, file=sys.stderr)
 
     async def wait_ready(self) -> None:
-        """Raises StackError when the part dies or does not become ready in its time."""
+        """Raises StackError if the part dies or is not ready in time."""
         if self.state not in ("starting", "ready"):
             raise StackError(
                 f"{self.part.name} is {self.state}: start it with `switchyard stack restart {self.part.name}`"
@@ -127,13 +127,13 @@ class RunningPart:
         return self.state == "died"
 
     async def pause(self) -> None:
-        """SIGSTOP for the part and its workers; returns when each of them has stopped."""
+        """SIGSTOP for the part and its workers; returns when all of them have stopped."""
         session = self.pid
         if session is None:
             raise StackError(f"{self.part.name} is {self.state} and cannot be paused")
         self.state = "paused"
         while not all(stopped(pid) for pid in members(session)):
-            self._signal(signal.SIGSTOP)  # again for what was forked meanwhile
+            self._signal(signal.SIGSTOP)  # again, for processes forked meanwhile
             await asyncio.sleep(0.01)
 
     def resume(self) -> None:
@@ -147,18 +147,18 @@ class RunningPart:
         await self._down(None, "killed")
 
     async def stop(self) -> None:
-        """An orderly end; it stays down until `restart`."""
+        """A graceful end; it stays down until `restart`."""
         await self.end(_RESTART_GRACE_S)
 
     async def end(self, grace_s: float) -> None:
-        """An orderly end; SIGKILL after `grace_s`."""
+        """A graceful end; SIGKILL after `grace_s`."""
         if self.pid is not None:
             await self._down(grace_s, "ended")
         else:
-            self._signal(signal.SIGKILL)  # workers that outlived their killed part
+            self._signal(signal.SIGKILL)  # workers that outlived their part
 
     async def restart(self) -> None:
-        """End, start with the same configuration and data, and wait until ready."""
+        """End it, start it with its configuration and data, and wait until it is ready."""
         await self.stop()
         await self.start()
         await self.wait_ready()
@@ -173,13 +173,13 @@ class RunningPart:
                 process.send_signal(self.part.end_signal)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), grace_s)
-        while self._signal(signal.SIGKILL):  # noqa: ASYNC110 - again, for what a dying part forked meanwhile
+        while self._signal(signal.SIGKILL):  # noqa: ASYNC110 - again, for forks of a dying part
             await asyncio.sleep(0.02)
         self.exit_code = await process.wait()
         self.changed()
 
     def _signal(self, number: int) -> bool:
-        """Whether there was anyone to send it to."""
+        """Whether there was a process to signal."""
         if self.identity is None:
             return False
         found = members(self.identity.pid)

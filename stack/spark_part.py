@@ -1,4 +1,4 @@
-"""A Spark standalone master, one worker of one core (two with the mirror), and (by option) a Spark Connect server."""
+"""A Spark standalone master, one worker with one core (two with the mirror), and optionally a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, get_json, list
 
 DAEMON_MEMORY_MB = 256
 WORKER_MEMORY_MB = 1024
-"""All executors together, for each core."""
+"""Memory of all executors together, per core."""
 _LOG4J2 = """\
 rootLogger.level = info
 rootLogger.appenderRef.out.ref = out
@@ -25,10 +25,10 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n%ex
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """What the parts share."""
+    """Settings shared by the parts."""
 
     environment: Mapping[str, str]
-    """Java, Python and Spark's home, as `stack.spark_java` gives them."""
+    """Java, Python and Spark's home, from `stack.spark_java`."""
     master_port: int
     master_ui_port: int
     worker_port: int
@@ -36,7 +36,7 @@ class SparkSettings:
     connect_port: int | None
     """None: no Spark Connect server."""
     cores: int = 1
-    """Of the worker."""
+    """Cores of the worker."""
 
     @property
     def master(self) -> str:
@@ -54,7 +54,7 @@ class SparkSettings:
         return {"master": self.master, "ui": self.ui, "connect": self.connect}
 
     def run(self, home: Path, memory_mb: int, program: str, *arguments: str) -> PartProgram:
-        """One of Spark's own programs. To its servers, Connect too, their memory is told by the environment alone."""
+        """One of Spark's own programs. Its servers, Connect too, take their memory from the environment only."""
         binary = Path(self.environment["SPARK_HOME"]) / "bin" / program
         quick = f"{' '.join(SHORT_LIVED)} -Dlog4j2.configurationFile={home / 'log4j2.properties'}"
         memory = {"SPARK_DAEMON_MEMORY": f"{memory_mb}m", "SPARK_DAEMON_JAVA_OPTS": quick}
@@ -63,7 +63,7 @@ class SparkSettings:
 
 @dataclass(frozen=True)
 class SparkPart:
-    """What the three have in common."""
+    """Base of the three parts."""
 
     home: Path
     settings: SparkSettings
@@ -130,7 +130,7 @@ class WorkerPart(SparkPart):
         return settings.run(self.home, DAEMON_MEMORY_MB, "spark-class", program, *address, *size, settings.master)
 
     def probe(self, started_at: float) -> None:
-        """The master knows this very process: its predecessor had another id."""
+        """The master knows this process: its predecessor had another id."""
         mine = get_json(f"http://{LOOPBACK}:{self.settings.worker_ui_port}/json/").get("id")
         workers = get_json(f"{self.settings.ui}/json/").get("workers", ())
         if not any(one["id"] == mine and one["state"] == "ALIVE" for one in workers):
@@ -139,7 +139,7 @@ class WorkerPart(SparkPart):
 
 @dataclass(frozen=True)
 class ConnectPart(SparkPart):
-    """A long-lived session in local mode: the one core of the worker stays free for jobs that are submitted."""
+    """A long-lived session in local mode, so that the worker's core stays free for submitted jobs."""
 
     name: str = "spark/connect"
     after: tuple[str, ...] = ()

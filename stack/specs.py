@@ -1,4 +1,4 @@
-"""What a stack is asked to be, read from the command line and checked before anything starts."""
+"""The specification of a stack, parsed from the command line and checked before anything starts."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class StackSpec:
     mirror: bool = False
     """The Spark job that copies mirrors: on this machine, or on the stack's master."""
     record_facts_s: int = 0
-    """How often a gateway records what is known of clusters; 0: never, which leaves tests the processor."""
+    """Interval at which a gateway records facts of clusters; 0: never, which leaves the processor to tests."""
     platform: bool = False
-    """Gateways have users and rules from a platform, and not from files."""
+    """Gateways take users and rules from a platform, not from files."""
     full_speed: bool = True
-    """Of the brokers, in the long run. Without it they start with a third less work, and get no faster after that."""
+    """Brokers tuned for long runs. Without it they start with a third less work, but stay slower."""
     workers: int = 1
-    """Of each gateway."""
+    """Workers of each gateway."""
     keep_in_zones: bool = False
     """Clients stay in the zone of the gateway that they ask: zone-1 is that of the first gateway, and so on."""
 
@@ -105,7 +105,7 @@ def stack_spec(
     workers: int = 1,
     keep_in_zones: bool = False,
 ) -> StackSpec:
-    """The checked whole; raises StackError."""
+    """The checked specification; raises StackError."""
     spark = spark or spark_connect
     chosen = tuple(clusters)
     if not chosen:
@@ -123,7 +123,7 @@ def stack_spec(
     if security not in get_args(Security):
         raise StackError(f"security {security!r} is none of {', '.join(get_args(Security))}")
     if platform and security == "none":
-        raise StackError("a platform says who may log in: give --security sasl or tls with it")
+        raise StackError("a platform needs logins: add --security sasl or tls")
     known: Security = next(one for one in get_args(Security) if one == security)
     return StackSpec(
         *(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed),

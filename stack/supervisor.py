@@ -1,7 +1,7 @@
 """`python -m stack.supervisor DIR`: the process that owns a stack's parts.
 
-It reads DIR/request.json, reports progress as JSON lines on stdout and lives on a line from the starter on stdin: the
-end of that line takes the stack down unless the starter wrote `detach` before.
+It reads DIR/request.json, reports progress as JSON lines on stdout, and reads stdin from its starter: the end of that
+stream ends the stack, unless the starter has written `detach`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _END_GRACE_S = 6.0
 
 
 class Supervisor:
-    """Starts the parts in their order, answers commands, and ends everything."""
+    """Starts the parts in order, answers commands, and ends everything."""
 
     def __init__(self, layout: Layout, request: dict[str, Any]) -> None:
         self.layout = layout
@@ -50,7 +50,7 @@ class Supervisor:
         self._report({"event": "progress", "text": text})
 
     def _report(self, document: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the starter may be gone; its line has ended then, and the stack ends too
+        with contextlib.suppress(OSError):  # the starter may be gone; then stdin has ended, and the stack ends
             sys.stdout.write(json.dumps(document) + "\n")
             sys.stdout.flush()
 
@@ -161,14 +161,14 @@ class Supervisor:
         _write_private(self.layout.document, self.document())
 
     def _record(self) -> None:
-        """Processes as `down` finds them when no supervisor answers."""
+        """Record the processes for `down`, in case no supervisor answers."""
         sessions = [running.identity for running in self.parts.values() if running.identity is not None]
         _write_private(self.layout.processes, [[one.pid, one.start_ticks] for one in sessions])
         if self.layout.document.exists():
             self._write_document()
 
     async def _end_all(self) -> None:
-        """Those who use ZooKeeper and Kafka first; servers whose data goes with the folder need no orderly end."""
+        """End clients of ZooKeeper and Kafka first. Servers whose data is deleted need no graceful end."""
         servers = [one for name, one in self.parts.items() if matches(name, "zookeeper") or matches(name, "cluster")]
         others = [one for one in self.parts.values() if one not in servers]
         await asyncio.gather(*(running.end(_END_GRACE_S) for running in others))
@@ -215,7 +215,7 @@ class Supervisor:
         return {"parts": [running.describe() for running in chosen]}
 
     def _choose(self, pattern: str) -> Sequence[RunningPart | FoundPart]:
-        """What was found inside of a part only by its own name: a part has its workers with it anyway."""
+        """Parts by name or prefix. Processes inside of a part match by full name only: its faults hit them anyway."""
         if pattern in self.found:
             return [self.found[pattern]]
         chosen = [running for name, running in self.parts.items() if matches(name, pattern)]
@@ -226,7 +226,7 @@ class Supervisor:
 
 
 def _explain(error: BaseException | None) -> str:
-    """The first thing that a person can act on, else everything."""
+    """The first error that an operator can act on, otherwise all of them."""
     if isinstance(error, StackError):
         return str(error)
     if isinstance(error, BaseExceptionGroup) and (known := error.subgroup(StackError)) is not None:
@@ -252,7 +252,7 @@ def main() -> None:
     async def supervise() -> NoReturn:
         code = await Supervisor(layout, request).run()
         sys.stderr.flush()
-        os._exit(code)  # asyncio would wait for threads that still probe or download; the guard ends what they started
+        os._exit(code)  # asyncio would wait for probing and downloading threads; the guard ends their processes
 
     me = identity(os.getpid())
     assert me is not None

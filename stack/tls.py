@@ -1,4 +1,4 @@
-"""The files of a stack's TLS: certificates of one authority, which lie in the stack's folder."""
+"""The TLS files of a stack: certificates of one authority, in the stack's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stack.certificates import Authority, Certificate
 from stack.parts import LOOPBACK
 
 CLIENTS = "Switchyard clients"
-"""The organisation of the certificates that stand for users of the gateways."""
+"""Organisation of the certificates of gateways' users."""
 CLIENT_RULE = rf"RULE:CN=([^,\\]+),O={CLIENTS}/$1/"
 _HOSTS = (LOOPBACK, "localhost")
 
@@ -20,8 +20,8 @@ _HOSTS = (LOOPBACK, "localhost")
 class StackTls:
     """
     :ivar authority: the authority's certificate.
-    :ivar service: what gateways, commands and jobs show to brokers and to ZooKeeper.
-    :ivar clients: user → what he may show to the gateways.
+    :ivar service: certificate of gateways, commands and jobs, for brokers and ZooKeeper.
+    :ivar clients: user → certificate for the gateways.
     """
 
     authority: Path
@@ -45,7 +45,7 @@ class StackTls:
 
     @property
     def as_client(self) -> dict[str, str]:
-        """`tls` of a security profile, and of how ZooKeeper is reached."""
+        """`tls` of a security profile, and of ZooKeeper's security."""
         return {
             "ca_file": str(self.authority),
             "certificate_file": str(self.service.certificate),
@@ -57,7 +57,7 @@ class StackTls:
         return TlsFiles(**self.as_client)
 
     def java(self, own: Certificate, prefix: str = "ssl.", words: str = "keystore truststore") -> dict[str, str]:
-        """Settings of Kafka (or, with other words, of ZooKeeper) for a server that wants certificates of clients."""
+        """Settings of Kafka (or, with other words, of ZooKeeper) for a server that requires client certificates."""
         key_store, trust_store = words.split()
         return {
             f"{prefix}{key_store}.type": "PEM",
@@ -67,7 +67,7 @@ class StackTls:
         }
 
     def document(self) -> dict[str, object]:
-        """What `up` prints of it."""
+        """The TLS part in the output of `up`."""
         return {
             "ca_file": str(self.authority),
             "clients": {

@@ -1,4 +1,4 @@
-"""ZooKeeper, from the jars that pyspark brings."""
+"""ZooKeeper, from pyspark's jars."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEEDED = (
 
 
 def class_path() -> str:
-    """What Java needs to run a ZooKeeper server. Raises StackError where pyspark does not bring it."""
+    """Class path of a ZooKeeper server. Raises StackError if pyspark does not have it."""
     folder = pyspark_jars()
     jars = sorted(str(jar) for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED))
     if not any("zookeeper-" in jar for jar in jars):
@@ -47,9 +47,9 @@ class ZooKeeperPart:
     port: int
     java: Java
     tls: StackTls | None = None
-    """With it there is no other port than the one that speaks TLS and wants certificates."""
+    """With TLS the only port requires TLS and certificates."""
     security: StoreSecurity = OPEN
-    """How it is reached."""
+    """Security of its clients."""
     name: str = "zookeeper"
     after: tuple[str, ...] = ()
     end_signal: signal.Signals = signal.SIGTERM

@@ -1,8 +1,8 @@
 """A second try, alone, for the few tests that failed in a whole run on a busy machine: `pytest --again`.
 
-Real brokers on a shared machine miss a deadline now and then; Kafka's own build runs such tests once more, too. What
-needed a second try is named in the summary, so that nobody takes it for sound. A test whose history was unsound gets
-none: a record that was lost once is lost. Nor do more than `MAX_AGAIN` tests: so many have a reason.
+Real brokers on a shared machine miss a deadline now and then; Kafka's own build retries such tests, too. The summary
+names tests that needed a second try, so that they are not taken for sound. A test with an unsound history gets none:
+a record that was lost once is lost. Nor do more than `MAX_AGAIN` tests: so many failures have a cause.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 
 MAX_AGAIN = 3
 UNSOUND = "switchyard/unsound"
-"""Where the cache keeps what gets no second try, by node id."""
+"""Key in the cache for tests that get no second try, by node id."""
 LAST_FAILED = "cache/lastfailed"
 VERDICT = re.compile(r"\d+ acknowledged, \d+ delivered, \d+ lost, \d+ doubled")
 
 
 class Unsound:
-    """Notes, run by run, which tests failed with the verdict of a checker of histories."""
+    """Notes, run by run, the tests that failed with the verdict of a checker of histories."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._cache = getattr(config, "cache", None)  # -p no:cacheprovider
@@ -36,7 +36,7 @@ class Unsound:
 
 
 def failed_last(config: pytest.Config) -> list[str]:
-    """Node ids that may be tried again. Raises UsageError where they may not, with the reason."""
+    """Node ids to try again. Raises UsageError with the reason if they may not be."""
     assert config.cache is not None
     failed = list(config.cache.get(LAST_FAILED, {}))
     unsound = config.cache.get(UNSOUND, [])

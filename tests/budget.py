@@ -3,8 +3,8 @@
 Files that guard recent changes run first, no file starts after the deadline, and the summary names the files that did
 not run.
 
-A file says with its marker which paths it guards: `pytest.mark.long("gateway/session/fetch")`. Files whose paths nobody
-has changed lately follow in an order that differs from day to day, so that a deadline never leaves out the same ones.
+A file's marker has the paths that it guards: `pytest.mark.long("gateway/session/fetch")`. Files without recent changes
+in their paths follow in an order that differs from day to day, so that a deadline never leaves out the same ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 RECENT_S = 24 * 3600
-"""Commits this much older than HEAD, or less, are recent: about as much as lands at once."""
+"""Commits at most this much older than HEAD are recent: about as much as is merged at once."""
 NOT_RUN = "no time left to start this file"
 
 
 def recently_changed(repository: Path) -> frozenset[str]:
-    """Paths that recent commits changed, as git writes them; none where git or its history is missing."""
+    """Paths that recent commits changed, in git's form; none without git or its history."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, check=True).stdout
@@ -36,7 +36,7 @@ def recently_changed(repository: Path) -> frozenset[str]:
 
 
 def guards(paths: Iterable[str], changed: frozenset[str]) -> bool:
-    """Whether one of these files or folders is among what changed, or holds some of it."""
+    """Whether one of these files or folders was changed, or contains a changed path."""
     return any(path == one or one.startswith(f"{path}/") for path in paths for one in changed)
 
 
@@ -57,7 +57,7 @@ class Budget:
             file = str(item.path.relative_to(self._repository)) if item.path.is_relative_to(self._repository) else ""
             wanted = guards((*(mark.args if mark else ()), file), changed)
             files[item.path] = files.get(item.path, False) or wanted
-        # Each process of a run has to draw the same order: the deadline is what all of them know.
+        # Each process of a run must draw the same order: they all know the deadline.
         order = sorted(files)
         random.Random(self._deadline_unix_s // (24 * 3600)).shuffle(order)
         place = {path: (not files[path], number) for number, path in enumerate(order)}
@@ -65,7 +65,7 @@ class Budget:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """A file that has started is finished, however long that takes."""
+        """A file that has started is finished, however long it takes."""
         if item.path not in self._started and time.time() >= self._deadline_unix_s:
             pytest.skip(NOT_RUN)
         self._started.add(item.path)

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Shared by all tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from tests import again
 from tests.budget import Budget
 
-# How long an example takes says something about the machine and nothing about the code.
+# The time of an example depends on the machine, not on the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 

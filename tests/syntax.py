@@ -6,8 +6,8 @@ from ha_core.store.watching import no_search
 
 
 def tree(source: str) -> ast.Module:
-    """Without the cycle collector meanwhile: what it frees may log a traceback, for which Python parses in the middle
-    of this parsing, and then refuses to go on (SystemError, gh-106905).
+    """Parses without the cycle collector: an object that it frees may log a traceback, for which Python parses in the
+    middle of this parsing, and then fails (SystemError, gh-106905).
 
     :raises SyntaxError: it is no Python.
     """

@@ -1,4 +1,4 @@
-"""The second try of a whole run: given to few tests, and never where records were lost."""
+"""The second try of a whole run: for few tests, and never if records were lost."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def test_what_failed_once_is_run_again_alone_and_named(project: pytest.Pytester) -> None:
+def test_a_failed_test_is_run_again_alone_and_named(project: pytest.Pytester) -> None:
     # Given a run in which one test failed
     project.makepyfile(FLAKY.format(said=""))
     project.runpytest_subprocess().assert_outcomes(passed=1, failed=1)
-    # When it is tried again
+    # When the run is retried
     second = project.runpytest_subprocess("--again")
-    # Then that test is, and its name is shown
+    # Then only that test runs, and its name is shown
     second.assert_outcomes(passed=1)
     second.stdout.fnmatch_lines(["*needed a second try*", "*::test_flaky"])
 
 
-def test_what_fails_again_fails(project: pytest.Pytester) -> None:
+def test_a_test_that_fails_again_fails(project: pytest.Pytester) -> None:
     project.makepyfile("def test_broken(): assert False")
     project.runpytest_subprocess()
 
@@ -47,10 +47,10 @@ def test_what_fails_again_fails(project: pytest.Pytester) -> None:
 
 
 def test_a_lost_record_gets_no_second_try(project: pytest.Pytester) -> None:
-    # Given a test whose history was unsound
+    # Given a test with an unsound history
     project.makepyfile(FLAKY.format(said=', "10 acknowledged, 9 delivered, 1 lost, 0 doubled, 0 repeated"'))
     project.runpytest_subprocess()
-    # When it is tried again
+    # When the run is retried
     second = project.runpytest_subprocess("--again")
     # Then it is not run
     assert second.ret == pytest.ExitCode.USAGE_ERROR

@@ -1,4 +1,4 @@
-"""Keeps the design's arrows: which part may import what, and which parts know neither clock nor network."""
+"""The design's arrows: allowed imports between parts, and parts without clock and network."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 @dataclass(frozen=True)
 class Rule:
     folder: str
-    """Relative to the project; the rule holds for every Python file below it."""
+    """Folder relative to the project; the rule holds for every Python file below it."""
     ours: tuple[str, ...] | None
-    """Parts of this project that it may import besides itself; None: this rule does not say."""
+    """Parts of this project that it may import besides itself; None: unrestricted."""
     others: tuple[str, ...] | None
     """Packages besides the standard library that it may import; None: any."""
     forbidden: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ RULES = (
         ("ha_core.model", "ha_core.plan.facts.clusters", "ha_core.wire", "ha_core.mirror", "ha_core.tls"),
         None,
     ),
-    # What mirrors need besides records is kept by the job and by hand alike.
+    # The job and the operators' commands both keep a mirror's settings, partitions, ACLs and commits equal.
     Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.copies.syncing"), None),
     Rule(
         "gateway",
@@ -104,7 +104,7 @@ RULES = (
         SESSION_IMPURE,
         clock=False,
     ),
-    # What a session asks for, knows and refuses has one name: the batch that is looked for, the writes, the reason.
+    # Names shared with a session: the duplicate lookup's batch, the transaction writes, the refusal.
     Rule(
         "gateway/composed",
         (
@@ -155,7 +155,7 @@ RULES = (
 
 
 def violations(source: str, module: str, rule: Rule) -> list[str]:
-    """What in `source`, the text of `module`, breaks `rule`; in words with line numbers."""
+    """Violations of `rule` in `source`, the text of `module`, with line numbers."""
     own = rule.folder.replace("/", ".")
     found: list[str] = []
     for node in ast.walk(tree(source)):
@@ -227,7 +227,7 @@ def test_every_part_imports_only_what_the_design_lets_it(rule: Rule) -> None:
     assert found == []
 
 
-def test_the_parts_that_the_rules_are_about_are_looked_at() -> None:
+def test_every_rule_finds_files() -> None:
     assert len(_files(RULES[0])) > 5
     assert len(_files(RULES[1])) > 5
 
@@ -332,16 +332,16 @@ def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
         (DAGS, "from datetime import timedelta\nfrom ha_core.operators import forms"),
     ],
 )
-def test_what_the_design_allows_is_not_found(rule: Rule, source: str) -> None:
+def test_imports_that_the_design_allows_are_not_found(rule: Rule, source: str) -> None:
     assert violations(source, f"{rule.folder.replace('/', '.')}.planted", rule) == []
 
 
 OFFSETS = ("ha_core", "gateway", "spark_jobs", "dags")
-"""What has to leave the arithmetic of client and physical offsets to `ha_core.model.extent`."""
+"""Modules that must leave the arithmetic of client and physical offsets to `ha_core.model.extent`."""
 
 
 def offset_arithmetic(source: str) -> list[str]:
-    """Sums and differences in `source` with the `base` of something, or with a `shift` made by hand."""
+    """Sums and differences in `source` with an extent's `base`, or with a hand-made `shift`."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
         for node in ast.walk(tree(source))
@@ -352,7 +352,7 @@ def offset_arithmetic(source: str) -> list[str]:
 
 
 def _base(node: ast.AST) -> bool:
-    """Whether the operand is a `base`, or the greater or smaller of it and something."""
+    """Whether the operand is a `base`, or a maximum or minimum with one."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) in {"max", "min"}:
         return any(_base(argument) for argument in node.args)
     return isinstance(node, ast.Attribute) and node.attr == "base"
@@ -393,7 +393,7 @@ def test_comparing_physical_offsets_is_no_arithmetic(source: str) -> None:
 
 
 def borrowed(source: str, module: str) -> list[str]:
-    """What `source`, the text of a test, imports from other test modules: that belongs into a module of its own."""
+    """Imports of `source`, the text of a test, from other test modules: shared code belongs into its own module."""
     return [
         f"{module}:{getattr(node, 'lineno', 0)}: imports {name}"
         for node in ast.walk(tree(source))

@@ -1,4 +1,4 @@
-"""A run with a deadline: order, end, and what the summary says."""
+"""A run with a deadline: its order, its end, and its summary."""
 
 from __future__ import annotations
 

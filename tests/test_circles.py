@@ -1,6 +1,6 @@
-"""No module imports, by whatever way, one that imports it; nor does a folder of operations.
+"""No module imports a module that imports it; nor does a folder of operations.
 
-What is imported inside a function says why.
+Every import inside a function has a reason.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ PARTS = ("ha_core", "gateway", "dags", "plugins", "spark_jobs", "stack", "bench"
 
 
 class Late(NamedTuple):
-    """Imports inside functions that are as they should be."""
+    """Allowed imports inside functions."""
 
     module: str
-    """With all below it."""
+    """The module, with all below it."""
     names: tuple[str, ...]
-    """What is imported there, with all below it."""
+    """The imported module, with all below it."""
     why: str
 
 
@@ -97,7 +97,7 @@ def module_of(path: Path) -> str:
 
 
 def imports(node: ast.AST, module: str, package: bool) -> Iterator[str]:
-    """What an import names; `from a import b` is `a.b`, which may be a module or something in `a`."""
+    """Modules that an import names; `from a import b` is `a.b`, which may be a module or a name in `a`."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -110,7 +110,7 @@ def imports(node: ast.AST, module: str, package: bool) -> Iterator[str]:
 def graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
     """Module → modules of these that it imports anywhere: at the top, for types only, or inside a function.
 
-    A package is imported by those that name something in it, not by those that name a module of it.
+    A package is imported by modules that import a name of it, not by those that import a module of it.
     """
     imported: dict[str, set[str]] = {}
     packages = {name.rpartition(".")[0] for name in texts}
@@ -122,7 +122,7 @@ def graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def circle(imported: Mapping[str, set[str]]) -> list[str]:
-    """The modules of a circle, each imported by the one after it; none if there is none."""
+    """The modules of a circle, each imported by the next one; empty if there is none."""
     try:
         TopologicalSorter(imported).prepare()
     except CycleError as error:
@@ -131,7 +131,7 @@ def circle(imported: Mapping[str, set[str]]) -> list[str]:
 
 
 def folded(imported: Mapping[str, set[str]], package: str) -> dict[str, set[str]]:
-    """The same with each folder directly in `package` as one: what lies above it cannot lie below it, too."""
+    """The graph with each folder directly in `package` as one node: a folder above a module must not be below it."""
     depth = package.count(".") + 2
 
     def fold(module: str) -> str:
@@ -144,7 +144,7 @@ def folded(imported: Mapping[str, set[str]], package: str) -> dict[str, set[str]
 
 
 def late(text: str, module: str) -> set[tuple[str, str]]:
-    """What is imported inside of functions."""
+    """Imports inside of functions."""
     functions = (n for n in ast.walk(tree(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
     nodes = (node for function in functions for node in ast.walk(function))
     return {(module, name) for node in nodes for name in imports(node, module, package=False)}
@@ -158,15 +158,15 @@ def _within(name: str, part: str) -> bool:
     return name == part or name.startswith(f"{part}.")
 
 
-def test_no_module_imports_one_that_imports_it() -> None:
+def test_no_module_imports_a_module_that_imports_it() -> None:
     assert circle(graph(sources())) == []
 
 
-def test_no_folder_of_operations_imports_what_imports_it() -> None:
+def test_no_folder_of_operations_imports_a_folder_that_imports_it() -> None:
     assert circle(folded(graph(sources()), "ha_core.operations")) == []
 
 
-def test_whatever_is_imported_inside_a_function_has_a_reason() -> None:
+def test_every_import_inside_a_function_has_a_reason() -> None:
     found = [names for module, text in sources().items() for names in late(text, module)]
 
     assert [names for names in found if not any(covers(allowed, *names) for allowed in LATE)] == []
@@ -210,7 +210,7 @@ def test_a_folder_that_is_above_a_module_and_below_it_is_found() -> None:
     assert {"planted.folder", "planted.module"} <= set(circle(folded(graph(texts), "planted")))
 
 
-def test_a_package_that_passes_on_what_its_modules_have_is_no_circle() -> None:
+def test_a_package_that_re_exports_names_of_its_modules_is_no_circle() -> None:
     texts = {"planted": "from planted.first import Thing", "planted.first": "from planted import second"}
 
     assert circle(graph(texts | {"planted.second": ""})) == []

@@ -1,4 +1,4 @@
-"""The page that says how to add one more of a kind lists every place, and none too many."""
+"""The page on adding one more of a kind lists exactly the places to change."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Section:
     count: int
     places: tuple[Path, ...]
     example: tuple[str, ...]
-    """The words by which it is known. Empty: the section has none."""
+    """Names of the example. Empty: the section has none."""
     looked_at: tuple[Path, ...]
-    """Where the example is looked for: files, and folders of Python files."""
+    """Places of the example: files, and folders of Python files."""
 
     def unlisted(self) -> set[Path]:
-        """Files that name the example and are not listed, and the other way round."""
+        """Files with the example's name that are not listed, and listed files without it."""
         return self._naming() ^ {place for place in self.places if any(_below(place, top) for top in self.looked_at)}
 
     def _naming(self) -> set[Path]:
@@ -66,17 +66,17 @@ SECTIONS = list(sections(PAGE.read_text()))
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.kind)
-def test_a_section_lists_as_many_places_as_it_says_and_all_exist(section: Section) -> None:
+def test_a_section_lists_the_stated_number_of_places_and_all_exist(section: Section) -> None:
     assert len(section.places) == section.count
     assert [place for place in section.places if not (ROOT / place).exists()] == []
 
 
 @pytest.mark.parametrize("section", [one for one in SECTIONS if one.example], ids=lambda section: section.kind)
-def test_the_example_is_named_in_the_places_that_are_listed_and_nowhere_else(section: Section) -> None:
+def test_the_example_is_named_in_the_listed_places_and_nowhere_else(section: Section) -> None:
     assert section.unlisted() == set()
 
 
-def test_the_page_has_a_section_for_each_kind_that_is_added_often() -> None:
+def test_the_page_has_a_section_for_each_kind_that_is_often_added() -> None:
     assert len(SECTIONS) >= 7
 
 

@@ -1,4 +1,4 @@
-"""Lines of logs name users, groups and client ids, which are any text: one formatter makes each record one line."""
+"""Log lines name users, groups and client ids, which are any text: one formatter makes each record one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("ha_core", "gateway", "spark_jobs")
 
 
 def log_set_ups(path: Path) -> list[str]:
-    """Calls that make lines of a log of records otherwise than by `ShownFormatter`."""
+    """Calls that format log lines with another formatter than `ShownFormatter`."""
     found = []
     for node in ast.walk(tree(path.read_text())):
         if isinstance(node, ast.Call):
@@ -27,7 +27,7 @@ def log_set_ups(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_log_of_the_project_shows_what_clients_say_in_one_line(part: str) -> None:
+def test_every_log_of_the_project_shows_text_of_clients_in_one_line(part: str) -> None:
     files = sorted((ROOT / part).rglob("*.py"))
 
     assert {str(path.relative_to(ROOT)): found for path in files if (found := log_set_ups(path))} == {}

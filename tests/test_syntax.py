@@ -10,7 +10,7 @@ SOURCE = "\n".join(f"def f{n}(a):\n    return [a + {n}, (a, {n})]" for n in rang
 
 
 class Finalizer:
-    """Garbage that only the cycle collector frees, and that parses when it is freed."""
+    """Garbage that only the cycle collector frees, and that parses while it is freed."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -28,7 +28,7 @@ def eager_collector() -> Iterator[None]:
     gc.collect()
 
 
-def test_modules_are_parsed_while_garbage_parses_when_it_is_freed(eager_collector: None) -> None:
+def test_modules_are_parsed_while_freed_garbage_parses_too(eager_collector: None) -> None:
     garbage = [Finalizer() for _ in range(50)]
     del garbage
 

@@ -1,4 +1,4 @@
-"""The command tree: what `commands` has, and the groups that other packages add through entry points."""
+"""The command tree: the modules of `commands`, and groups that other packages add through entry points."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
-    "gateways": "Which gateways should be alive.",
-    "facts": "What is known of each cluster, for the day on which it does not answer.",
+    "gateways": "Gateways that are expected to be alive.",
+    "facts": "Recorded facts of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
-    "usage": "List, declare and withdraw what users use.",
-    "platform": "The database of users and rights: its tables, its service, and all that it holds.",
-    "users": "Who may log in; and entries of the users files of gateways.",
-    "rights": "Who may do what.",
+    "usage": "List, declare and withdraw the topics and groups that users use.",
+    "platform": "The database of users and rights: its tables, its service and its entries.",
+    "users": "Users who may log in; entries of the gateways' users files.",
+    "rights": "Rules that allow and deny.",
     "instances": "Client ids that the platform issues to clients of shared users.",
-    "quotas": "How much each may use.",
-    "client-quotas": "What gateways enforce of that.",
+    "quotas": "Quotas in the platform.",
+    "client-quotas": "Quotas that gateways enforce.",
     "mirror": "Copies of topics in another cluster.",
     "topics": "",
 }
 
 
 def build() -> typer.Typer:
-    """The whole tree. A plug-in that cannot be loaded is named where it is called for; the rest works."""
+    """The whole tree. A plug-in that fails to load reports its error when it is called; the rest works."""
     app = typer.Typer(
         name="switchyard",
         epilog=IN_SHORT,
@@ -61,7 +61,7 @@ def build() -> typer.Typer:
 
 
 def _group(help_: str, alone: Command | None) -> typer.Typer:
-    """:param alone: the command that is meant where none of the group's is named."""
+    """:param alone: the command that runs if none of the group's commands is given."""
     if alone is None:
         return typer.Typer(help=help_, no_args_is_help=True)
     group, run = typer.Typer(help=alone.help), alone.run
@@ -80,8 +80,8 @@ def _group(help_: str, alone: Command | None) -> typer.Typer:
     return group
 
 
-def _version(asked: bool) -> None:
-    if not asked:
+def _version(requested: bool) -> None:
+    if not requested:
         return
     try:
         typer.echo(f"switchyard {version('switchyard')}")
@@ -101,7 +101,7 @@ def _options(
 def _mount(app: typer.Typer, entry: EntryPoint) -> None:
     try:
         plugin = entry.load()
-    except Exception as error:  # whatever is wrong with a plug-in, the night's commands must still work
+    except Exception as error:  # a broken plug-in must not take the operator's commands down
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
 
         @app.command(entry.name, help=f"(not available: {reason})", context_settings={"ignore_unknown_options": True})
@@ -114,7 +114,7 @@ def _mount(app: typer.Typer, entry: EntryPoint) -> None:
 
 
 def main() -> None:
-    # SIGTERM becomes an exception, so that a move that waits behind its fence lifts it before the process ends.
+    # SIGTERM becomes an exception, so that a move that waits under its fence lifts it before the process ends.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         build()(prog_name="switchyard")

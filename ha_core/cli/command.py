@@ -1,4 +1,4 @@
-"""How a function becomes a command: its options, what it works on, how its answer is shown, what its errors come to."""
+"""Turns a function into a command: options, environment, output and exit code of its errors."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from ha_core.store.errors import NoStateError, StoreUnavailableError
 from ha_core.store.store import Store
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
-UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
+UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was used."
 Planned = TypeVar("Planned", LinkProposal, Proposal)
 
 
 def option(help_: str, *names: str, **more: Any) -> Any:
-    """An option; without `names` it has that of its parameter."""
+    """An option. Without `names` it is named after its parameter."""
     return typer.Option(*names, help=help_, **more)
 
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
 OperationId = Annotated[str, typer.Argument(metavar="OPERATION")]
 Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all.")]
-Reason = Annotated[str, option("Why; kept in the history.")]
-DryRun = Annotated[bool, option("Only show what would be done, and what speaks against it.", "--dry-run")]
+Reason = Annotated[str, option("The reason, kept in the history.")]
+DryRun = Annotated[bool, option("Only show the plan and its verdicts.", "--dry-run")]
 Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes")]
-DrainTimeout = Annotated[float, option("Seconds to wait for gateways to drain; then the move is undone.")]
+DrainTimeout = Annotated[float, option("Seconds to wait for gateways to drain; after that the move is undone.")]
 _ZooKeeper = Annotated[str | None, option("ZooKeeper hosts, host:port[,host:port…].", envvar="SWITCHYARD_ZOOKEEPER")]
 _Security = Annotated[Path | None, option("YAML of security profiles.", envvar="SWITCHYARD_SECURITY_FILE")]
 _OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -63,16 +63,16 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """For machines, for people, and for whoever called."""
+    """Result of a command: for machines, for people, and for the calling shell."""
 
     document: Any
-    """JSON, with documents, dataclasses, and what has `to_json`, as they are."""
+    """JSON. It may contain documents, dataclasses and objects with `to_json`."""
     page: Page = ()
     code: int = SUCCESS
 
 
 class CommandRun(ExitStack):
-    """One run of one command. The environment is opened when it is first asked for."""
+    """One run of one command. The environment is opened on first use."""
 
     def __init__(self, options: dict[str, Any], output: Output) -> None:
         super().__init__()
@@ -97,29 +97,29 @@ class CommandRun(ExitStack):
 
     @property
     def opens(self) -> Callable[[], Environment] | None:
-        """Opens another environment, which the caller closes; None: no ZooKeeper is given."""
+        """Opens another environment, which the caller closes. None if no ZooKeeper is given."""
         return None if self._unset else lambda: connect(self._connection, by=operator())
 
     @property
     def connects(self) -> Callable[[], Store] | None:
-        """Opens another session with ZooKeeper, which is the caller's to close; None: nobody has named one."""
+        """Opens another ZooKeeper session, which the caller closes. None if no ZooKeeper is given."""
         return None if self._unset else lambda: connect(self._connection, by=operator()).store
 
     def found_state(self) -> None:
-        """From now on a root that does not exist is made: for the command with which an installation begins."""
+        """Create the root if it does not exist: for the command with which an installation begins."""
         self._connection = replace(self._connection, create_root=True)
 
     def confirm(self, yes: bool, question: str) -> None:
-        """:raises RefusedError: nobody has said yes, beforehand or now."""
+        """:raises RefusedError: the operator has not confirmed, neither by --yes nor at the prompt."""
         if not (yes or self.out.confirm(question)):
-            raise RefusedError("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
+            raise RefusedError("Nothing was changed: it was not confirmed. Add --yes, or run it in a terminal.")
 
     def judge(
         self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool
     ) -> CommandResult | None:
-        """Show a proposal, and ask. The answer where it stays at that; None: go on.
+        """Show a proposal and ask for confirmation. Returns the result of a dry run, or None to go on.
 
-        :raises RefusedError: a verdict is an error, or nobody has said yes.
+        :raises RefusedError: a verdict is an error, or the operator has not confirmed.
         """
         self.out.page(page)
         if dry_run:
@@ -132,7 +132,7 @@ class CommandRun(ExitStack):
 @dataclass(frozen=True, slots=True)
 class Command:
     words: str
-    """As it is typed: `undo`, or `clusters add`."""
+    """The words that are typed: `undo`, or `clusters add`."""
     help: str
     run: Callable[..., None]
 
@@ -141,9 +141,9 @@ COMMANDS: list[Command] = []
 
 
 def command(words: str, help_: str) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
-    """Make `function(session, …)` the command `words`, with the connection options beside its own.
+    """Make `function(session, …)` the command `words`, and add the connection options to its own.
 
-    Errors end it with one paragraph; the codes are in `exits`.
+    An error ends it with one paragraph and a code of `exits`.
     """
 
     def register(function: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
@@ -154,7 +154,7 @@ def command(words: str, help_: str) -> Callable[[Callable[..., CommandResult]], 
 
 
 def of_report(report: Report, wanted: str = "") -> CommandResult:
-    """The end of an operation; with `wanted`, any other result is a failure."""
+    """The result of an operation. If `wanted` is given, any other result is a failure."""
     if wanted:
         code = SUCCESS if report.result == wanted else FAILURE
     elif report.result == "undone":
@@ -173,9 +173,7 @@ def carry_out(
     dry_run: bool,
     yes: bool,
 ) -> CommandResult:
-    """Judge, show, ask and move. An interrupted operation that was asked for in the same words is brought to its end
-    first.
-    """
+    """Judge, show, confirm and move. An interrupted operation with an equal request is finished first."""
     environment = session.environment
     continued = engine.Continued({}) if dry_run else engine.continue_twins(environment, request)
     if continued.whole is not None:
@@ -190,7 +188,7 @@ def carry_out(
 
 
 def code_of(*reports: Report) -> int:
-    """The exit code of something that is done when all have succeeded."""
+    """SUCCESS if all reports have succeeded."""
     return SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE
 
 
@@ -199,7 +197,7 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     def run(**arguments: Any) -> None:
         options = {name: arguments.pop(name) for name in _OPTIONS}
         output, debug = Output(options["as_json"]), options["debug"]
-        # Libraries speak only with --debug: the command's own words are its progress and its result.
+        # Libraries log only with --debug: otherwise the command prints its progress and its result alone.
         handler = logging.StreamHandler()
         handler.setFormatter(ShownFormatter(logging.BASIC_FORMAT))
         logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
@@ -232,7 +230,7 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
 
 
 def operator() -> str:
-    """Who runs the command, as histories name him."""
+    """User and host that run the command, as histories show them."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""Exit codes: what a caller can do about each is another thing; and which error comes to which of them.
+"""Exit codes: one per way in which a caller can react, and the errors that lead to each.
 
 0 is success and nothing else.
 """
@@ -27,18 +27,18 @@ from ha_core.store.errors import (
 
 SUCCESS = 0
 FAILURE = 1
-"""Something was begun and did not succeed. The text says what stands, and how to go on."""
+"""It began and did not succeed. The text names what remains, and how to go on."""
 BAD_INPUT = 2
-"""What was asked for cannot be done: not understood, not confirmed, or a verdict speaks against it. Nothing was
-changed, and to ask for the same again does not help."""
+"""The request cannot be carried out: not understood, not confirmed, or refused by a verdict. Nothing was changed,
+and repeating the request does not help."""
 UNDONE = 3
-"""It was begun, failed, and was taken back: no fence, no lock, and nothing has moved. It can be tried again."""
+"""It began, failed, and was undone: no fence, no lock, and nothing has moved. It can be tried again."""
 OUT_OF_REACH = 4
-"""ZooKeeper, the database, or a cluster without which it cannot be done, does not answer. Nothing was begun."""
+"""ZooKeeper, the database, or a required cluster does not answer. Nothing was begun."""
 BUSY = 5
 """Another operation works on it. Nothing was changed; wait for its end."""
 ATTENTION = 6
-"""A look has found something that waits for a human: `status --check`, `origins check`."""
+"""A check has found problems that need an operator: `status --check`, `origins check`."""
 DEFECT = 70
 """A defect of this program: run it again with --debug."""
 IN_SHORT = (
@@ -55,7 +55,7 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),
 )
-"""The first that fits."""
+"""The first match applies."""
 
 
 def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
@@ -72,7 +72,7 @@ def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
 
 
 def refusal_code(verdicts: Iterable[Verdict]) -> int:
-    """The exit code of a refusal: waiting helps only where every error says so."""
+    """The exit code of a refusal. Waiting helps only if every error has that cause."""
     causes = {verdict.cause for verdict in verdicts if verdict.level == "error"}
     if causes == {"busy"}:
         return BUSY

@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, progress and errors to standard error."""
+"""Results go to standard output, progress and errors to standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ha_core.model.shown import shown, shown_json, shown_lines
 from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
-"""Cells of tables in a file or pipe: nothing is cut off there."""
+"""Columns of tables in a file or pipe: nothing is cut off there."""
 _STYLES: dict[Mark, str] = {
     "strong": "bold",
     "error": "bold red",
@@ -38,18 +38,18 @@ class Output:
         self._err = Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
     def result(self, data: Any) -> None:
-        """The machine form of the result; nothing for people."""
+        """Print the result for machines, if `as_json`."""
         if self.as_json:
             sys.stdout.write(shown_json(json.dumps(data, ensure_ascii=False, default=_plain)) + "\n")
             sys.stdout.flush()
 
     def show(self, renderable: Any) -> None:
-        """The human form of the result; nothing for machines."""
+        """Print the result for people, unless `as_json`."""
         if not self.as_json:
             self._out.print(renderable if not isinstance(renderable, str) else Text(shown(renderable)))
 
     def page(self, page: Page) -> None:
-        """The same of a whole page; errors of it go to standard error, for machines too."""
+        """Print a page for people. Its errors go to standard error, with `as_json` too."""
         for block in page:
             if isinstance(block, Marked) and block.mark == "error":
                 self.error(block)
@@ -67,7 +67,7 @@ class Output:
         self._err.print(Text("error: ", style="bold red") + Text(shown_lines(text)))
 
     def confirm(self, question: str) -> bool:
-        """Ask a person; False where nobody can answer."""
+        """Ask the operator. False without a terminal."""
         if not sys.stdin.isatty():
             return False
         self._err.print(Text(f"{shown_lines(question)} [y/N] "), end="")

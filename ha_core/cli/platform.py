@@ -1,4 +1,4 @@
-"""What the platform's commands share: its database, changes, and passwords, which come by any way but arguments."""
+"""Shared by the platform's commands: database, changes, and passwords, which never come from arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_PASSWORD_FILE = 4096
 Database = Annotated[
     str | None,
     option(
-        "sqlite:////PATH or postgresql://USER@HOST/NAME: the one that `switchyard platform serve` has. A password "
+        "sqlite:////PATH or postgresql://USER@HOST/NAME: the database of `switchyard platform serve`. A password "
         "belongs in the variable, or in PostgreSQL's own PGPASSFILE.",
         envvar=DATABASE_VARIABLE,
     ),
@@ -36,20 +36,20 @@ PasswordFile = Annotated[Path | None, option("File with the password in its only
 
 
 def named(database: str | None) -> str:
-    """The URL that was given. There is no default: rights that no gateway enforces would be granted in it.
+    """The given URL. There is no default: rights granted in a stray database would not be enforced by any gateway.
 
     :raises InvalidError: none was given.
     """
     from ha_core.platform.errors import InvalidError
 
     if not database:
-        raise InvalidError(f"nobody says where the platform's database is: give --database, or set {DATABASE_VARIABLE}")
+        raise InvalidError(f"the platform's database is not configured: give --database, or set {DATABASE_VARIABLE}")
     return database
 
 
 def opened(session: CommandRun, database: str | None, creates: bool = False) -> Platform:
-    """:param creates: an SQLite file that does not exist is made; only what writes makes one.
-    :raises RegistryError: the database is away, has other tables, or nobody says where it is.
+    """:param creates: create an SQLite file that does not exist; only commands that write do.
+    :raises RegistryError: the database is away, has other tables, or is not configured.
     """
     from ha_core.platform.platform import Platform
 
@@ -61,7 +61,7 @@ def opened(session: CommandRun, database: str | None, creates: bool = False) -> 
 def changed(
     session: CommandRun, registry: Platform, change: Callable[[str], StoredEntry | Sequence[StoredEntry]], dry_run: bool
 ) -> CommandResult:
-    """:param change: takes who asks for it."""
+    """:param change: takes the name of the operator."""
     made = change(operator())
     stored = made if isinstance(made, Sequence) else [made]
     documents = [one.to_json() for one in stored]
@@ -75,7 +75,7 @@ def changed(
 
 
 def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredEntry]) -> list[str]:
-    """Whether gateways enforce what was written. It is written whatever is found here."""
+    """Whether gateways enforce the change. The change is already written."""
     newest = {one.kind: max(other.changed_us for other in made if other.kind == one.kind) for one in made}
     if session.connects is None:
         return ["Whether a gateway enforces it is not known: name their ZooKeeper (--zookeeper)."]
@@ -86,22 +86,22 @@ def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredE
 
 
 def password_of(file: Path | None) -> str:
-    """From a file, standard input, or whoever sits there, twice.
+    """Reads a password from a file, from standard input, or from a prompt, twice.
 
     :raises BadParameter: there is none.
     """
     if file is not None and str(file) != "-":
         try:
             with file.open(encoding="utf-8") as text:
-                said = text.read(MAX_PASSWORD_FILE)
+                password = text.read(MAX_PASSWORD_FILE)
         except (OSError, UnicodeDecodeError) as error:
             raise BadParameter(f"the password file {file} cannot be read: {type(error).__name__}") from None
     elif file is not None or not sys.stdin.isatty():
-        said = sys.stdin.read(MAX_PASSWORD_FILE)
+        password = sys.stdin.read(MAX_PASSWORD_FILE)
     else:
-        said = getpass.getpass("Password: ")
-        if getpass.getpass("Again: ") != said:
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != password:
             raise BadParameter("the two passwords differ")
-    if not (one := said.removesuffix("\n").removesuffix("\r")):
+    if not (line := password.removesuffix("\n").removesuffix("\r")):
         raise BadParameter("there is no password: give it by --password-file FILE, on standard input, or when asked")
-    return one
+    return line

@@ -1,1 +1,1 @@
-"""Airflow connections: the state in ZooKeeper, and the service accounts that reach the clusters."""
+"""Airflow connections: the state in ZooKeeper, and the service accounts for the clusters."""

@@ -14,11 +14,11 @@ CONNECTION_PREFIX = "switchyard_kafka_"
 
 
 class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
-    """Connection type `switchyard_kafka`: login and password are the account, extra `mechanism` is how it logs in; or
-    extra `token_file` names a token on the workers, for OAUTHBEARER. Extra `tls` names the files of TLS:
+    """Connection type `switchyard_kafka`: login and password are the account, extra `mechanism` is its mechanism.
+    For OAUTHBEARER, extra `token_file` names a token on the workers. Extra `tls` names the TLS files:
     `{"ca_file": …}`.
 
-    The bootstrap address is needed for the connection test only: clusters say themselves where they are.
+    The bootstrap address is only needed for the connection test: clusters have their own addresses.
     """
 
     conn_name_attr = "kafka_conn_id"
@@ -31,7 +31,7 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
         self.kafka_conn_id = kafka_conn_id
 
     def get_conn(self) -> SecurityProfile:
-        """The profile that the connection describes.
+        """The security profile of the connection.
 
         :raises SecurityProfileError: names connection, key and remedy.
         """
@@ -49,7 +49,7 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
             profile = _profile(connection)
             if not bootstrap:
                 account = profile.username or profile.token_file or "(none)"
-                return True, f"The account {account} is complete; without a bootstrap it is not tried."
+                return True, f"The account {account} is complete; without a bootstrap address it is not tested."
             with Admin(Cluster(name="connection-test", bootstrap=bootstrap), profile) as admin:
                 probe = admin.probe(timeout_s=5.0)
         except (SecurityProfileError, KafkaAdminError, ValueError) as error:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
     """Connection type `switchyard_platform`: a PostgreSQL server by host, port, login, password and schema (the name of
-    the database), or extra `sqlite_file`. Without the connection `SWITCHYARD_DATABASE` says where it is.
+    the database), or extra `sqlite_file`. Without the connection, `SWITCHYARD_DATABASE` has the URL.
     """
 
     conn_name_attr = "platform_conn_id"
@@ -30,8 +30,8 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
     def get_conn(self, creates: bool = True) -> Platform:
         """Open the database. Close it, or use it in `with`.
 
-        :param creates: an SQLite file that does not exist is made.
-        :raises RegistryError: it is away, or has other tables, or nobody says where it is.
+        :param creates: create an SQLite file that does not exist.
+        :raises RegistryError: the database is away, has other tables, or is not configured.
         """
         from ha_core.platform.platform import Platform
 
@@ -57,9 +57,9 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         except AirflowException:
             if url := os.environ.get(DATABASE_VARIABLE):
                 return url
-            # Not a file of the worker's own: rights that nobody enforces would be granted in it.
+            # No default file on the worker: rights granted in it would not be enforced by any gateway.
             raise InvalidError(
-                f"nobody says where the platform's database is: make the connection {self.platform_conn_id}, or set "
+                f"the platform's database is not configured: make the connection {self.platform_conn_id}, or set "
                 f"{DATABASE_VARIABLE}"
             ) from None
         return _url(found)

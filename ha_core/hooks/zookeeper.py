@@ -1,4 +1,4 @@
-"""The state in ZooKeeper as an Airflow connection: everything that an operation needs of the world."""
+"""The state in ZooKeeper as an Airflow connection: the environment of operations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         """
         from ha_core.operations.engine.environment import connect
 
-        logging.getLogger("kazoo").setLevel(logging.WARNING)  # a log is for operators: what was done, not how
+        logging.getLogger("kazoo").setLevel(logging.WARNING)  # operators read task logs for steps alone
         settings = self.settings()
         environment = connect(settings, by, driver="run")
         if settings.security_file is None:
@@ -47,7 +47,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         return environment
 
     def settings(self) -> EnvironmentSettings:
-        """What the connection says."""
+        """Settings of the connection."""
         from ha_core.operations.engine.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, EnvironmentSettings
 
         found = self.get_connection(self.zookeeper_conn_id)
@@ -58,7 +58,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             root=extra.get("root") or DEFAULT_ROOT,
             security_file=Path(security_file) if security_file else None,
             session_timeout_s=float(extra.get("session_timeout_s") or DEFAULT_SESSION_TIMEOUT_S),
-            # A mistyped root would be made, and every scheduled run would look after an empty state, in green.
+            # With True a mistyped root would be created, and scheduled runs would succeed on an empty state.
             create_root=False,
         )
 
@@ -86,7 +86,7 @@ def hosts(host: str, port: int | None) -> str:
 
 @dataclass
 class _Accounts(Mapping[str, "SecurityProfile"]):
-    """Profiles by name: those of the security file, else the Airflow connections, looked up when first asked for."""
+    """Profiles by name: those of the security file, else the Airflow connections, looked up on first use."""
 
     known: dict[str, SecurityProfile]
 

@@ -1,1 +1,1 @@
-"""Airflow operators, in files of one idea: each is one call of the executor, and its words in the task's log."""
+"""Airflow operators, one idea per file. Each calls the executor once and writes its result to the task's log."""

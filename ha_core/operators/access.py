@@ -1,4 +1,4 @@
-"""Many changes of who may do what and use how much, shown first and then made at once on the platform."""
+"""Changes of users, rights and quotas in bulk: shown first, then made in one transaction on the platform."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 MAX_KEYS_BYTES = 1 << 20
 TO_DO = {"made": "to be made", "changed": "to be changed", "deleted": "to be deleted", "stands": "stands already"}
-"""What a step does → the same before it is done."""
+"""Effect of a step → the text before it is done."""
 MAX_BY = 255
-"""Characters, as the platform takes them."""
+"""Characters. The platform accepts no more."""
 
 
 class PlanAccessOperator(SwitchyardOperator):
-    """Show what each line of the form would do, after all that can be wrong with it was checked.
+    """Show what each line of the form would do, after checking everything that can be wrong with it.
 
-    Neither the form nor a log has a password: keys come from a file, and without one a user gets his password by REST.
+    Neither the form nor a log has a password: keys come from a file; without one, a user gets a password by REST.
 
-    :param create: users, a line each.
-    :param disable: users who are to do nothing more, until they are enabled.
-    :param grant: rights, a line each.
-    :param quotas: limits, a line each.
-    :param keys_file: on the worker: `switchyard users entry` writes what is in it.
+    :param create: users, one per line.
+    :param disable: users who may do nothing until they are enabled.
+    :param grant: rights, one per line.
+    :param quotas: limits, one per line.
+    :param keys_file: on the worker, written with `switchyard users entry`.
     :param platform_conn_id: the platform's database.
     """
 
@@ -61,7 +61,7 @@ class PlanAccessOperator(SwitchyardOperator):
         self.propose(batch_page([(step.section, step.line, TO_DO[step.what]) for step in steps]))
         changes = _changes(steps)
         if not changes:
-            raise AirflowSkipException("Nothing to change: all of it stands already.")
+            raise AirflowSkipException("Nothing to change: all of it is in force already.")
         self.would(f"{changes} would be changed on the platform: {_counted(steps)}")
         return _result(steps)
 
@@ -82,9 +82,9 @@ class PlanAccessOperator(SwitchyardOperator):
 
 
 class ChangeAccessOperator(PlanAccessOperator):
-    """Make all of it in one transaction. Gateways enforce it within seconds."""
+    """Make all changes in one transaction. Gateways enforce them within seconds."""
 
-    told_before = "what would be done is in the log of the task before"
+    preview_in = "what would be done is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
         from ha_core.present.registry import batch_page
@@ -96,7 +96,7 @@ class ChangeAccessOperator(PlanAccessOperator):
         return {**_result(steps), "enforcement": enforcement}
 
     def _enforcement(self, steps: Sequence[Step]) -> list[str]:
-        """Whether gateways enforce it. All of it is written, whatever is found here."""
+        """Whether gateways enforce the changes. They are already written."""
         from ha_core.operations.access.enforcement import enforced
         from ha_core.operations.engine.errors import RefusedError
         from ha_core.store.errors import StoreError
@@ -107,7 +107,7 @@ class ChangeAccessOperator(PlanAccessOperator):
                 newest = {kind: at_us for kind, at_us in registry.read.newest_us().items() if kind in kinds}
                 return [*enforced(self.environment, newest, registry.read.has_change_at)] if newest else []
         except (AirflowException, StoreError, RefusedError) as error:
-            self.log.warning("it is not known whether gateways enforce the change: %s", error)
+            self.log.warning("cannot check whether gateways enforce the change: %s", error)
             return [f"Whether a gateway enforces it is not known: {error}"]
 
 
@@ -133,7 +133,7 @@ def _result(steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def _keys(file: str) -> Keys:
-    """:raises RegistryError: it cannot be read, or has no keys; never says what it has."""
+    """:raises RegistryError: the file cannot be read, or has no keys. The text never contains its content."""
     import yaml
 
     from ha_core.platform.batch import keys_of
@@ -154,7 +154,7 @@ def _keys(file: str) -> Keys:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """What repeating cannot help; a database that is away, or a change of somebody else, it can."""
+    """Errors that a retry cannot help. It helps if a database is away, or another operator changed an entry."""
     from ha_core.operations.engine.errors import RefusedError
     from ha_core.platform.errors import InvalidError, NotThereError, SchemaError, StillUsedError
 

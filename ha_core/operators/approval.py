@@ -1,4 +1,4 @@
-"""The human's word on a proposal, asked for before anything is changed."""
+"""A human approves a proposal before anything is changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
-"""Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""
+"""Choices of a form. With the second, the user who triggered the run may reject it, but not approve it."""
 ANSWER_WITHIN = timedelta(days=1)
 """Airflow rejects the run after this time."""
 MAX_REASON = 500
@@ -28,15 +28,15 @@ MAX_REASON = 500
 
 
 class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
-    """Ask a human to approve the run, showing them the proposal. Skipped in a dry run, or where nobody has to.
+    """Ask a human to approve the run, showing them the proposal. Skipped in a dry run, or if no approval is required.
 
-    It stands before the locks are taken: nobody is held up while somebody thinks. After a no every task that does
+    It comes before the locks are taken, so waiting blocks no other operation. After a rejection every task that changes
     something skips itself (`SwitchyardOperator`).
 
     While the run waits, `switchyard status` names it: `/waiting_approvals` in ZooKeeper. If ZooKeeper does not answer,
-    the run asks for approval all the same.
+    the run asks for approval anyway.
 
-    :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
+    :param approval: the required approver, as the form has it.
     :param proposal_of: the task whose `table` is shown.
     :param zookeeper_conn_id: the state.
     """
@@ -52,13 +52,13 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
             "body": f"{{{{ ti.xcom_pull(task_ids={proposal_of!r}, key='table') }}}}",
             "doc_md": getdoc(type(self)),
             "response_timeout": ANSWER_WITHIN,
-            "retries": 1,  # Airflow takes an answer that comes at once for a failure: ask again
+            "retries": 1,  # Airflow takes an immediate answer for a failure: ask again
         }
         super().__init__(**{**defaults, "defaults": self.REJECT, **kwargs})
 
     def execute(self, context: Context) -> Any:
         if self.approval == NOBODY or Flag().read(self.dry_run):
-            raise AirflowSkipException("Nobody has to approve this run.")
+            raise AirflowSkipException("This run needs no approval.")
         waiting = self._waiting(context)
         self._note(context, lambda environment: environment.store.await_approval(waiting))
         return super().execute(context)
@@ -84,13 +84,11 @@ class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflo
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()
         if self.APPROVE in chosen and self.approval == SOMEBODY_ELSE and who == triggered_by(context):
-            self.log.warning(
-                "%s triggered this run, so somebody else has to approve it. The question is asked again.", who
-            )
-            return self.execute(context)  # takes the answer back and waits for another
-        # Nothing is skipped from here, as Airflow's own would: a task whose end Airflow loses is asked again, and the
-        # tasks after it would have been skipped, and the run reported, by an answer that does not count any more.
+            self.log.warning("%s triggered this run, so another user has to approve it. Asking again.", who)
+            return self.execute(context)  # discards the answer and waits for another one
+        # Unlike Airflow's operator, skip no tasks here. If Airflow loses the end of this task, it asks again; later
+        # tasks would already have been skipped, and the run reported, by an answer that does not count any more.
         answer = HITLOperator.execute_complete(self, context, event)
         self._note(context, lambda environment: environment.store.end_approval(run_owner(context)))
-        self.log.info("%s by %s", ", ".join(chosen), who or "nobody: there was no answer in time")
+        self.log.info("%s by %s", ", ".join(chosen), who or "timeout: no answer in time")
         return answer

@@ -1,6 +1,6 @@
-"""What every operator shares: the environment, who it runs for, and what an error means for Airflow's retries.
+"""Shared by all operators: the environment, the run's owner, and the effect of errors on Airflow's retries.
 
-What an operator returns is bounded: XCom is read by people, tasks hand on ids.
+Results are bounded: people read XComs, tasks only hand on ids.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ if TYPE_CHECKING:
     from ha_core.plan.facts.verdict import Verdict
 
 Context = Any
-"""Airflow's, of a task."""
+"""A task's context, of Airflow."""
 MAX_LISTED = 1_000
-"""Rows of a table in a log, and entries of a list in a result; the command line has them all."""
+"""Rows of a table in a log, and entries of a list in a result. The command line has all of them."""
 _ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
-"""What an error tells of its task; any other: that it has failed."""
+"""Error → outcome of its task. Any other error: the task has failed."""
 
 
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
-    """A task that changes something, in a dry run or after a no: what it would do has been told, by it or before it."""
+    """Skips a task that changes something, in a dry run or after a rejection. Its preview has already been logged."""
 
 
 class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow is not typed here
-    """One call of the executor in the environment of a connection; subclasses say in `work` which.
+    """One call of the executor in the environment of a connection; subclasses implement it in `work`.
 
-    A refused request fails at once, for repeating it cannot help; other errors leave the decision to `retries`.
-    Killed, the step is broken off where it is: the executor undoes what is not published, and release sees to the rest.
-    Whatever becomes of it, one sentence is told, from which the run's report makes its first line.
+    A refused request fails at once, because repeating it cannot help; other errors are up to `retries`.
+    If the task is killed, its step is interrupted: the executor undoes unpublished changes, the release does the rest.
+    Every task leaves one sentence, from which the run's report makes its first line.
 
     :param zookeeper_conn_id: the state.
     :param dry_run: change nothing.
-    :param proposal_of: the task that has proposed what this one is about.
-    :param strict_form: refuse a run whose configuration has keys that no titled field of the DAG's form has.
+    :param proposal_of: the task that has made the proposal.
+    :param strict_form: refuse a run whose configuration has keys that are no titled field of the DAG's form.
     """
 
     template_fields: Sequence[str] = ("zookeeper_conn_id",)
     ui_color = "#e8eef7"
     ends_run: ClassVar[bool] = False
-    """It runs whatever was asked for or answered."""
-    told_before: ClassVar[str] = ""
-    """Where what it would do is told; it skips a dry run then."""
+    """Runs after a rejection and in a dry run, too."""
+    preview_in: ClassVar[str] = ""
+    """Where to find the preview. If it is set, the task skips itself in a dry run."""
     dry_run: Any = Flag()
 
     def __init__(
@@ -103,13 +103,17 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
             if rejected(approval_of(self.context)):
                 raise DryRunEnds("The run was rejected: nothing is changed.")
             self.read_arguments()
-        if self.told_before and self.dry_run:
-            raise DryRunEnds(f"This is a dry run: {self.told_before}.")
+        if self.preview_in and self.dry_run:
+            raise DryRunEnds(f"This is a dry run: {self.preview_in}.")
         return bounded(self.work())
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
-            with errors_are_told(context, self.execution_timeout), refusals_are_final(context), ExitStack() as opened:
+            with (
+                errors_are_reported(context, self.execution_timeout),
+                refusals_are_final(context),
+                ExitStack() as opened,
+            ):
                 opened.callback(self.__dict__.pop, "environment", None)
                 self.context, self._opened = context, opened
                 return work()
@@ -119,12 +123,12 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     @cached_property
     def environment(self) -> Environment:
-        """Opened when the work first asks for it, and closed when that ends."""
+        """Opened on first use, and closed when the work ends."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
         return self._opened.enter_context(hook.get_conn(run_by(self.context)))
 
     def finish_own(self) -> tuple[Report, ...]:
-        """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
+        """Finish one-revision operations of this run's killed tasks. Returns reports of those not undone."""
         from ha_core.model import SingleOperation
         from ha_core.operations.clusters.registered import running_operations
         from ha_core.operations.running import engine
@@ -141,11 +145,11 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         self._write_log(page_in_labels(page, _labels(self.context)), most)
 
     def propose(self, page: Page, most: int | None = None) -> None:
-        """Say a page, and leave it as the table that whoever approves is shown, below who asks for it and why."""
+        """Log a page, and leave it as the approver's table, below the user who triggered the run and the reason."""
         who = triggered_by(self.context) or "the clock"
         why = getattr(self, "reason", None)
-        asked = f"Asked for by {who}: {why}" if why else f"Asked for by {who}"
-        blocks = [*page_in_labels(chain([asked], page), _labels(self.context))]
+        heading = f"Asked for by {who}: {why}" if why else f"Asked for by {who}"
+        blocks = [*page_in_labels(chain([heading], page), _labels(self.context))]
         self._write_log(blocks, most)
         self.push("table", markdown(blocks))
 
@@ -160,7 +164,7 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
             self.say(report_page(report))
 
     def require_served(self, report: Report) -> None:
-        """:raises NotServedError: it has not succeeded."""
+        """:raises NotServedError: the operation has not succeeded."""
         from ha_core.operations.engine.errors import NotServedError
 
         self.say_reports([report])
@@ -171,34 +175,34 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         self.context["ti"].xcom_push(key=key, value=value)
 
     def push_result(self, result: Mapping[str, Any]) -> None:
-        """Leave `result` as what the task returns, whatever becomes of it."""
+        """Leave `result` as the task's return value, even if the task fails later."""
         self.push("return_value", bounded(result))
 
     def proposal(self, key: str = "return_value") -> Any:
-        """What the task `proposal_of` has left."""
+        """An XCom of the task `proposal_of`."""
         return self.context["ti"].xcom_pull(task_ids=self.proposal_of, key=key)
 
     def done(self, text: str) -> None:
         tell(self.context, DONE, text)
 
     def would(self, text: str, **more: Any) -> None:
-        """Tell what would be done; where it is not going to stay at that, what is done is told later."""
+        """Note a preview. Unless this is a dry run, the outcome replaces it later."""
         tell(self.context, DRY_RUN if self.dry_run else PLANNED, text, **more)
 
     def on_kill(self) -> None:
-        # Airflow only calls this and then waits for execute() to end; an exception here ends it where it stands.
-        # After a timeout it has ended, and the exception would take its retries away.
+        # Airflow calls this and waits for execute() to end; the exception interrupts it where it is.
+        # After a timeout it has already ended, and the exception would prevent its retries.
         if not self._timed_out:
             raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
 
 
 class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
-    """A run whose report says why: there is nothing to add, and nobody to tell it to."""
+    """The run's report already has the reason, so this adds no text."""
 
 
 @contextmanager
-def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
-    """Whatever ends a task, a sentence of it is kept: without one the run's report has to say that nobody knows why."""
+def errors_are_reported(context: Context, timeout: object) -> Iterator[None]:
+    """Keep one sentence of any error that ends a task: otherwise the run's report has no reason."""
     try:
         yield
     except (TaskDeferred, DryRunEnds, RunFailedError):
@@ -214,31 +218,31 @@ def errors_are_told(context: Context, timeout: object) -> Iterator[None]:
 
 
 def _verdicts_of(error: Exception) -> Sequence[Verdict]:
-    """Also those of what was raised again as an error of Airflow's."""
+    """Verdicts of the error, or of its cause if it was raised again as an error of Airflow's."""
     from ha_core.operations.engine.errors import MoveError
 
-    found = next((one for one in (error, error.__cause__) if isinstance(one, MoveError)), None)
-    return () if found is None else found.verdicts
+    move_error = next((one for one in (error, error.__cause__) if isinstance(one, MoveError)), None)
+    return () if move_error is None else move_error.verdicts
 
 
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
-    """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
+    """Keep a sentence for the run's report. A failure here must not hide the task's own."""
     with suppress(Exception):
-        said = all_in_labels({"kind": kind, "text": " ".join(text.split()), **more}, _labels(context))
-        context["ti"].xcom_push(key=TOLD, value=bounded(said))
+        document = all_in_labels({"kind": kind, "text": " ".join(text.split()), **more}, _labels(context))
+        context["ti"].xcom_push(key=TOLD, value=bounded(document))
 
 
 def show(context: Context, line: str) -> None:
-    """Have the page of the run show `line` beside the task.
+    """Show `line` beside the task, on the page of the run.
 
-    Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
+    Airflow has one place there for text of a task, the name of its map index, and shows it for any task.
     """
     context["shown"] = cut_off(line)
     context["map_index_template"] = "{{ shown }}"
 
 
 def bounded(result: Any, most: int = MAX_LISTED) -> Any:
-    """A result whose lists and mappings have at most so many entries; `left_out` counts the others, by name."""
+    """A result whose lists and mappings have at most `most` entries; `left_out` counts the others by name."""
     if not isinstance(result, Mapping):
         return result
     several = {key: value for key, value in result.items() if isinstance(value, list | tuple | Mapping)}

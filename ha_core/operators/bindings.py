@@ -1,4 +1,4 @@
-"""Declared bindings, made true in one revision."""
+"""Declared bindings, applied in one revision."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class CompareBindingsOperator(SwitchyardOperator):
-    """Show how the stored bindings differ from the declared ones. Skipped where nothing differs.
+    """Show how the stored bindings differ from the declared ones. Skipped if they do not differ.
 
     :param declaration: YAML text. If it is empty, `path` is read instead, on the worker.
     :param path: a YAML file.
-    :param accept_warnings: whether a difference with warnings is no failure.
+    :param accept_warnings: succeed in spite of warnings.
     """
 
     declaration: Any = Text(None)
@@ -59,9 +59,9 @@ class CompareBindingsOperator(SwitchyardOperator):
 
 
 class RefreshBindingsOperator(CompareBindingsOperator):
-    """Make the stored bindings as they are declared, and wait for all gateways. Skipped where nothing differs."""
+    """Apply the declared bindings, and wait for all gateways. Skipped if nothing differs."""
 
-    told_before = "the difference is in the log of the task before"
+    preview_in = "the difference is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.access.bindings import apply_bindings

@@ -1,4 +1,4 @@
-"""Clusters taken out of service, put back, and given up for good."""
+"""Clusters: take out of service, put back, and give up for good."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class _ClusterOperator(SwitchyardOperator):
-    """Something about a cluster.
+    """Base of operators that change a cluster.
 
     :param cluster: its name.
-    :param force: although something speaks against it.
+    :param force: change it in spite of objections.
     """
 
     cluster: Any = Text()
@@ -27,9 +27,9 @@ class _ClusterOperator(SwitchyardOperator):
 
 
 class LookAtClusterOperator(_ClusterOperator):
-    """Who depends on a cluster, line by line in the log, and what speaks against the change. Changes nothing.
+    """Log the dependents of a cluster, one per line, and the objections to the change. Changes nothing.
 
-    Fails where something speaks against it; a dry run skips where nothing is to be done.
+    Fails if there are objections; a dry run skips if there is nothing to do.
 
     :param change: `mask` or `unmask`.
     """
@@ -60,7 +60,7 @@ class _ChangeClusterOperator(_ClusterOperator):
     """:param reason: kept with the cluster and in the history."""
 
     reason: Any = Text()
-    told_before: ClassVar[str] = "who depends on the cluster is in the log of the task before"
+    preview_in: ClassVar[str] = "who depends on the cluster is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
         finished = self.finish_own()
@@ -78,9 +78,9 @@ class _ChangeClusterOperator(_ClusterOperator):
 
 
 class MaskClusterOperator(_ChangeClusterOperator):
-    """Take a cluster out of service in one revision: requests for it fail at once. Masked already: skipped.
+    """Take a cluster out of service in one revision: requests for it fail at once. Skipped if it is already masked.
 
-    With `force`, although topics are written there.
+    `force` masks it even if topics are written there.
     """
 
     def change(self) -> MaskOutcome:
@@ -90,7 +90,7 @@ class MaskClusterOperator(_ChangeClusterOperator):
 
 
 class UnmaskClusterOperator(_ChangeClusterOperator):
-    """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
+    """Put a cluster back into service, after it has answered a health probe. Skipped if it is not masked."""
 
     def change(self) -> MaskOutcome:
         from ha_core.operations.clusters.masking import unmask_cluster
@@ -99,9 +99,9 @@ class UnmaskClusterOperator(_ChangeClusterOperator):
 
 
 class CountLossOperator(_ClusterOperator):
-    """Count what is lost with a cluster that never comes back; `table` has it for people. Changes nothing.
+    """Count the records that are lost with a cluster that never comes back; `table` has the counts. Changes nothing.
 
-    Skipped where there is nothing to give up. With `force`, although the cluster answers.
+    Skipped if there is nothing to give up. `force` counts even if the cluster answers.
 
     :param topics: names or patterns; none: all.
     """
@@ -116,7 +116,7 @@ class CountLossOperator(_ClusterOperator):
         return {**plan.to_json(), "result": "planned", "changed": False}
 
     def _plan(self) -> tuple[GivingUp, str, Sequence[Any]]:
-        """What would be lost, in a sentence too, and reports of what was brought to its end before."""
+        """The losses, a sentence about them, and reports of interrupted operations that were finished first."""
         from ha_core.operations.absence import given_up
         from ha_core.present.lifecycle import giving_up_lines, giving_up_page
 
@@ -133,9 +133,9 @@ class CountLossOperator(_ClusterOperator):
 
 
 class GiveUpOperator(CountLossOperator):
-    """Give up what a cluster that never comes back still holds; in a dry run only count it.
+    """Give up the remaining records of a cluster that never comes back. A dry run only counts them.
 
-    Never more is given up than the task `proposal_of` has counted.
+    It refuses to give up more than the task `proposal_of` has counted.
     """
 
     def work(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class GiveUpOperator(CountLossOperator):
 
 
 SEEN = "seen"
-"""Key of the extents that the count has shown."""
+"""XCom key of the extents that the count has shown."""
 
 
 def _ids(plan: GivingUp) -> set[str]:

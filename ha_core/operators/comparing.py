@@ -1,4 +1,4 @@
-"""What the comparison of mirrors with their sources comes to."""
+"""Result of comparing mirrors with their sources."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from ha_core.operators.base import SwitchyardOperator
 from ha_core.plan.facts.verdict import amount
 
 COMPARE = "compare"
-"""The task that compares, whose summary is judged."""
+"""The task that compares."""
 
 
 class MirrorsEqualOperator(SwitchyardOperator):
-    """Fail where a copy does not have what its source has, or where that could not be found out."""
+    """Fail if a copy differs from its source, or could not be compared."""
 
     def __init__(self, *, proposal_of: str = COMPARE, **kwargs: Any) -> None:
         super().__init__(proposal_of=proposal_of, **kwargs)
 
     def work(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.proposal()
-        if not found["partitions"] and not found["failed"]:
+        summary: dict[str, Any] = self.proposal()
+        if not summary["partitions"] and not summary["failed"]:
             raise AirflowSkipException("No topic is mirrored.")
-        partitions = amount(found["partitions"], "partition")
-        if not found["equal"]:
+        partitions = amount(summary["partitions"], "partition")
+        if not summary["equal"]:
             raise AirflowFailException(
-                f"{found['differing']} of {partitions} differ, {found['failed']} could not be compared"
-                f"{_incomplete(found)}. {_words(found['worst'][0]) if found['worst'] else ''}"
+                f"{summary['differing']} of {partitions} differ, {summary['failed']} could not be compared"
+                f"{_incomplete(summary)}. {_words(summary['worst'][0]) if summary['worst'] else ''}"
             )
-        sample = found["sample"]
+        sample = summary["sample"]
         what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
-        equal = f"{found['compared']:,} records are equal in {what} {partitions}"
-        self.done("; ".join([equal, *_not(found)]))
-        return found
+        equal = f"{summary['compared']:,} records are equal in {what} {partitions}"
+        self.done("; ".join([equal, *_not(summary)]))
+        return summary
 
 
-def _incomplete(found: dict[str, Any]) -> str:
-    lacking, nothing = found["incomplete"], found["not_compared"]
+def _incomplete(summary: dict[str, Any]) -> str:
+    lacking, nothing = summary["incomplete"], summary["not_compared"]
     words = f", {lacking} lack records of their sources" if lacking else ""
     return f"{words}, {nothing} not compared at all" if nothing else words
 
 
-def _not(found: dict[str, Any]) -> list[str]:
-    """What was not compared, and is no difference: who relies on a copy is to know of it."""
-    counts = ((found["behind"], "are not copied yet"), (found["gone_in_source"], "are deleted in the source since"))
+def _not(summary: dict[str, Any]) -> list[str]:
+    """Offsets that were not compared, although they do not differ: operators who rely on a copy must know of them."""
+    counts = ((summary["behind"], "are not copied yet"), (summary["gone_in_source"], "are deleted in the source since"))
     return [f"{count:,} offsets {words}" for count, words in counts if count]
 
 

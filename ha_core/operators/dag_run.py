@@ -1,4 +1,4 @@
-"""A run of a DAG: who it is for, and the ids of its operations: derived, so that cleared tasks find them again."""
+"""A run of a DAG: its user, and the ids of its operations, derived so that cleared tasks find them again."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ MAX_ATTEMPTS = 99
 
 
 def base_id(kind: str, dag_id: str, run_id: str, run_after: datetime) -> str:
-    """`KIND-YYYYMMDD-HHMMSS-XXXXXXXX`: sorts by time, and is the same whenever it is asked for this run."""
+    """`KIND-YYYYMMDD-HHMMSS-XXXXXXXX`: sorts by time, and is stable for a run."""
     digest = hashlib.sha256(f"{dag_id}/{run_id}".encode()).hexdigest()[:8]
     return f"{kind}-{run_after:%Y%m%d-%H%M%S}-{digest}"
 
 
 def attempts(base: str) -> Iterator[str]:
-    """`ID`, `ID.2`, `ID.3` …: an undone operation has ended for good, so the next attempt of a run has its own."""
+    """`ID`, `ID.2`, `ID.3` …: an undone operation has ended for good, so the run's next attempt has its own id."""
     yield base
     yield from (f"{base}.{number}" for number in range(2, MAX_ATTEMPTS + 1))
 
 
 def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
-    """The id under which the run works now: the newest attempt, or the one after it where that was undone.
+    """The id under which the run works now: the newest attempt, or a new one if that was undone.
 
     :raises ValueError: the run has used up its attempts.
     """
@@ -49,7 +49,7 @@ def base_of(context: Any, kind: str) -> str:
 
 
 def started_by(context: Any, environment: Environment) -> list[str]:
-    """The attempts of this run at its one operation, of whatever kind that is."""
+    """Ids of the attempts of this run at its one operation, of any kind."""
     from ha_core.operations.running.kinds import KINDS
 
     return [found for kind in KINDS for found in known_ids(base_of(context, kind), environment.operation)]
@@ -60,28 +60,28 @@ def newest_operation(context: Any, environment: Environment) -> Operation | None
 
 
 PLAN, APPROVAL = "plan", "approve"
-"""The tasks that propose and ask, in every DAG of ours that has them."""
+"""Ids of the tasks that propose and ask, in all DAGs of Switchyard that have them."""
 REJECT = "Reject"
 
 
 def triggered_by(context: Any) -> str:
-    """The user who triggered the run; empty for a run by the clock."""
+    """The user who triggered the run; empty for a scheduled run."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
 
 
 def responder(answer: Mapping[str, Any] | None) -> str:
-    """Who gave an approval's answer; empty where nobody did in time."""
+    """The user who answered an approval; empty after a timeout."""
     user = (answer or {}).get("responded_by_user") or {}
     return str(user.get("name") or user.get("id") or "")
 
 
 def rejected(answer: Mapping[str, Any] | None) -> bool:
-    """Whether an approval's answer is a no; nobody having been asked is none."""
+    """Whether the answer to an approval is a rejection. No answer is none."""
     return REJECT in ((answer or {}).get("chosen_options") or ())
 
 
 def approval_of(context: Any) -> dict[str, Any] | None:
-    """The answer to this run's approval; None where nobody was asked, or has answered yet."""
+    """The answer to this run's approval; None without one."""
     task = context["task"]
     if APPROVAL not in task.dag.task_ids or task.task_id == APPROVAL:
         return None
@@ -96,7 +96,7 @@ def run_owner(context: Any) -> str:
 
 
 def run_by(context: Any) -> str:
-    """Who an operation is written down for: `alice, approved by bob (airflow:DAG/RUN)`; by the clock the run alone."""
+    """The author of an operation: `alice, approved by bob (airflow:DAG/RUN)`; the run alone if it is scheduled."""
     owner, who, approver = run_owner(context), triggered_by(context), responder(approval_of(context))
     if approver:
         who = f"{who or 'the clock'}, approved by {approver}"
@@ -104,5 +104,5 @@ def run_by(context: Any) -> str:
 
 
 def of_run(by: str, owner: str) -> bool:
-    """Whether what `by` has started belongs to the run `owner`, whoever had approved it by then."""
+    """Whether `by` names the run `owner`, with any approver."""
     return by == owner or by.endswith(f" ({owner})")

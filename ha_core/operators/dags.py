@@ -1,7 +1,7 @@
-"""The shape that our DAGs have in common: who owns them, how long anything may take, and how a run ends.
+"""The common shape of Switchyard's DAGs: owner, timeouts, and end of a run.
 
-Every task has a timeout. A run has one too, longer than all that its tasks may take together: Airflow ends a run that
-is too old without its teardown, so it is for runs that hang outside of their tasks.
+Every task has a timeout. A run's timeout is longer than the sum of its tasks' timeouts: Airflow ends a run that
+is too old without its teardown, so the run's timeout is only for runs that hang outside of their tasks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ha_core.operators.dag_run import APPROVAL
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 
 BACKGROUND: dict[str, Any] = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}
-"""For tasks that ask whole clusters by the clock. A task whose pool does not exist is never started: so without the
-variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
+"""For scheduled tasks that query whole clusters. A task whose pool does not exist never starts, so without the variable
+it is Airflow's default pool. Tasks that operators need in an outage, and tasks that end a fence, never have a pool.
 """
 LONG: dict[str, Any] = {"execution_timeout": timedelta(hours=1)}
 SLOW: dict[str, Any] = {"execution_timeout": timedelta(hours=12)}
 """For tasks that may read whole topics."""
 STEP: dict[str, Any] = {"retries": 0}
-"""A step that holds a fence, or undoes itself when it fails: it is not repeated."""
+"""For a step that holds a fence, or undoes itself when it fails: it is not repeated."""
 PATIENT = timedelta(days=2)
-"""Of a run in which a human is asked, who has a day."""
+"""Timeout of a run that needs approval, which may take a day."""
 
 
 def switchyard_dag(
@@ -43,9 +43,9 @@ def switchyard_dag(
     run_timeout: timedelta = timedelta(hours=6),
     **default_args: Any,
 ) -> DAG:
-    """:param text: its documentation, markdown.
-    :param schedule: None: it runs when it is asked for; else from the day on which it is there.
-    :param default_args: of its tasks, in place of the usual ones.
+    """:param text: documentation of the DAG, in Markdown.
+    :param schedule: None: triggered runs only; otherwise runs start when the DAG is deployed.
+    :param default_args: override the tasks' usual defaults.
     """
     return DAG(
         dag_id=dag_id,
@@ -71,7 +71,7 @@ def switchyard_dag(
 
 
 def ask(plan: Any, question: str, then: Any) -> None:
-    """Between `plan` and `then` a human approves; where nobody has to, it goes on at once."""
+    """A human approves between `plan` and `then`. Without a required approval `then` runs at once."""
     approve = ApproveOperator(task_id=APPROVAL, subject=question)
     then.trigger_rule = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
     plan >> [approve, then]
@@ -84,8 +84,7 @@ def end_run(
     reports: type[OutcomeOperator] = OutcomeOperator,
     setups: Any = None,
 ) -> list[Any]:
-    """After the task `last`: release whatever is left, and report what became of the run as its result. Returns both
-    tasks."""
+    """After the task `last`: release what is left, and report the run's outcome as its result. Returns both tasks."""
     ends = [reports(task_id="report"), releases(task_id="release")]
     last >> ends
     ends[1].as_teardown(setups=setups, on_failure_fail_dagrun=True)

@@ -1,4 +1,4 @@
-"""The end of a run: nothing is left standing, and the run's result says what became of it."""
+"""The end of a run: release everything that it holds, and report its outcome."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ha_core.operators.outcome import TOLD, RunOutcome, TaskResult, outcome, sho
 
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
-"""What ends a run is tried harder."""
+"""The tasks that end a run have more retries."""
 
 
 def warn_of_fence(context: Context) -> None:
-    """Callback of what ends a run: after its last try clients may be waiting, and nobody else looks after them."""
+    """Callback for the tasks that end a run: after their last try clients may still wait for a fence."""
     log.critical(
-        "A FENCE MAY STILL STAND, and clients wait behind it: the end of the run %s has failed (%s). Clear its task "
+        "A FENCE MAY STILL STAND, and clients wait for it: the end of the run %s has failed (%s). Clear its task "
         "release; or see with `switchyard status` which operations are by this run, and end them with `switchyard "
         "resume OPERATION`.",
         run_owner(context),
-        context.get("exception") or "no reason was told",
+        context.get("exception") or "no reason given",
     )
 
 
 class ReleaseOperator(SwitchyardOperator):
-    """Teardown: whatever happened before, no fence and no lock of this run is left.
+    """Teardown: no fence and no lock of this run is left, whatever happened before.
 
-    Before the cut the operation is undone; after it, it is brought to its end. Operations are found by the run's own
-    name, so this needs nothing from the tasks that may have died.
+    Before the cut the operation is undone; after it, it is finished. Operations are found by the run's name, so this
+    needs nothing from tasks that may have died.
     """
 
     ends_run: ClassVar[bool] = True
@@ -62,15 +62,15 @@ class ReleaseOperator(SwitchyardOperator):
         return [report.operation for report in ended]
 
     def started(self) -> list[str]:
-        """Ids of the operations of several revisions that the run has started."""
+        """Ids of the operations with several revisions that the run has started."""
         return started_by(self.context, self.environment)
 
 
 class OutcomeOperator(SwitchyardOperator):
-    """The run's result: in its first line what became of it, below that what the deciding task has returned.
+    """The run's result: its outcome in the first line, then the return value of the deciding task.
 
-    It runs whatever happened before, and fails where anything did: the only leaf that is no teardown, so that a run is
-    as red as its worst task, and has a result all the same.
+    It always runs, and fails if any task failed. It is the only leaf that is no teardown, so a run fails with its worst
+    task, and still has a result.
     """
 
     ends_run: ClassVar[bool] = True
@@ -80,30 +80,30 @@ class OutcomeOperator(SwitchyardOperator):
 
     def work(self) -> dict[str, Any]:
         answer = approval_of(self.context)
-        told = outcome(self._told(), responder(answer) if rejected(answer) else None)
-        found, details = self._with_details(told)
+        task_outcome = outcome(self._told(), responder(answer) if rejected(answer) else None)
+        found, details = self._with_details(task_outcome)
         self.log.info("%s", found.line)
         show(self.context, shown(found))
-        self.push("outcome", found.line)  # the UI folds the result, and shows this as it is
+        self.push("outcome", found.line)  # the UI folds the result, but not this
         document = {"outcome": found.line, **(found.by.more if found.by else {}), **details}
         if found.failed:
             self.push_result(document)
             raise RunFailedError(found.line)
         return document
 
-    def _with_details(self, told: RunOutcome) -> tuple[RunOutcome, dict[str, Any]]:
-        """Also what only the store knows. A failed run says why without it: what failed the run may be its absence."""
+    def _with_details(self, task_outcome: RunOutcome) -> tuple[RunOutcome, dict[str, Any]]:
+        """Adds details from the store. A failed run is reported without them: the store may be what failed it."""
         try:
-            found = self.judged(told)
+            found = self.judged(task_outcome)
             return found, self.details(found)
         except Exception as error:
-            if not told.failed:
-                raise  # tried again
-            self.log.warning("the result has no details, for they could not be read: %s", error)
-            return told, {}
+            if not task_outcome.failed:
+                raise  # Airflow retries
+            self.log.warning("the result has no details, because they could not be read: %s", error)
+            return task_outcome, {}
 
     def judged(self, found: RunOutcome) -> RunOutcome:
-        """Of the whole run, where a task tells of its part only."""
+        """The outcome of the whole run, if tasks only know their part."""
         return found
 
     def details(self, found: RunOutcome) -> dict[str, Any]:
@@ -119,12 +119,12 @@ class OutcomeOperator(SwitchyardOperator):
 
 
 def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> TaskResult:
-    """Of a mapped task, what the first instance that says anything says."""
-    own = tuple(str(state) for key, state in sorted(states.items()) if re.fullmatch(rf"{name}(_\d+)?", key))
-    if not set(own) - {"upstream_failed", "removed", "None"}:
-        return TaskResult(name, own)
-    said = instance.xcom_pull(task_ids=name, key=TOLD)
-    several = said if isinstance(said, list | tuple) else [said]
+    """Result of a task; for a mapped one, that of the first instance that has any."""
+    task_states = tuple(str(state) for key, state in sorted(states.items()) if re.fullmatch(rf"{name}(_\d+)?", key))
+    if not set(task_states) - {"upstream_failed", "removed", "None"}:
+        return TaskResult(name, task_states)
+    pulled = instance.xcom_pull(task_ids=name, key=TOLD)
+    several = pulled if isinstance(pulled, list | tuple) else [pulled]
     first = next((one for one in several if isinstance(one, dict)), {})
     kind, text, short = (str(first.pop(key, "")) for key in ("kind", "text", "short"))
-    return TaskResult(name, own, kind, text, short, first)
+    return TaskResult(name, task_states, kind, text, short, first)

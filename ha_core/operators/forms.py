@@ -1,8 +1,8 @@
-"""The form of a DAG: the fields that several have in common, the clusters that they propose, and keys that they refuse.
+"""The form of a DAG: common fields, proposed clusters, and refused keys.
 
-A form opens with *Dry run*, and it is on: whoever fills in a form for the first time changes nothing. What has to be
-said stands beside it, in the same section; the rest is folded away below. No text has inline code: Airflow draws it so
-high that it hides the lines above and below.
+A form opens with *Dry run* switched on: an operator's first run changes nothing. Required fields are beside it, in the
+same section; the others are folded away below. Texts have no inline code: Airflow draws it so high that it hides the
+lines above and below.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow.sdk.definitions.param import DagParam
 from airflow.sdk.exceptions import AirflowFailException
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
-"""Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
+"""Sections, in this order. The first is named like Airflow's own, the only one that is unfolded when a form opens."""
 FIRST = "dry_run"
 """The first field of every form that changes something."""
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "none": False, "": False}
@@ -30,13 +30,13 @@ class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflo
 
 
 class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
-    """The value of a field of the run's form, as an argument of an operator: typed, where a template renders texts.
+    """The value of a field of the run's form, as an argument of an operator. It is typed; a template renders texts.
 
-    :param default: where the DAG has no such field; without it the argument has to be given then.
-    :param name: of the field; empty: as the argument is called.
+    :param default: value if the DAG has no such field; without it the argument is required then.
+    :param name: of the field. Default: the argument's name.
     """
 
-    def __init__(self, default: Any = ..., name: str = "") -> None:  # of no DAG: it is looked up in that of the task
+    def __init__(self, default: Any = ..., name: str = "") -> None:  # bound to no DAG: the task's DAG has the field
         self.default = default
         self.name = name
 
@@ -56,32 +56,32 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
         return f"{{{{ params[{self.name!r}] }}}}"
 
     def read(self, rendered: Any) -> Any:
-        """The argument that the operator works with, of what a form or a template has given."""
+        """The operator's argument, from the rendered form or template."""
         return rendered
 
 
 class Text(FormField):
-    """A text without the blanks around it; nothing said: empty."""
+    """A text, stripped; empty if not given."""
 
     def read(self, rendered: Any) -> str:
         return str(rendered or "").strip()
 
 
 class LinesField(FormField):
-    """Texts, one a line, without empty lines."""
+    """Texts, one per line, without empty lines."""
 
     def read(self, rendered: Any) -> list[str]:
         return [line for line in (str(one).strip() for one in rendered or ()) if line]
 
 
 class Flag(FormField):
-    """A boolean, or what a template makes of one. By default it is off."""
+    """A boolean, or a template's text for one. Off by default."""
 
     def __init__(self, default: Any = False) -> None:
         super().__init__(default)
 
     def read(self, rendered: Any) -> bool:
-        """:raises RefusedRequestError: it is neither; a typing mistake must not make a deed of a dry run."""
+        """:raises RefusedRequestError: it is neither true nor false. A typo must not turn a dry run into a change."""
         text = str(rendered).strip().lower()
         if text not in _TRUTHS:
             raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
@@ -89,11 +89,11 @@ class Flag(FormField):
 
 
 class OfForm:
-    """Each `FormField` in the body of an operator's class declares an argument and a template field; where a DAG says
-    nothing, its value is that field of the run's form."""
+    """Each `FormField` in the body of an operator's class declares an argument and a template field. If a DAG leaves
+    the argument out, its value is that field of the run's form."""
 
     form: ClassVar[Mapping[str, FormField]] = {}
-    """Argument → how it is read."""
+    """Argument → field."""
     template_fields: Sequence[str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -104,18 +104,18 @@ class OfForm:
             cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
 
     def read_arguments(self) -> None:
-        """:raises RefusedRequestError: names the value that cannot be read."""
+        """:raises RefusedRequestError: names the value that is invalid."""
         for name, field in self.form.items():
             setattr(self, name, field.read(getattr(self, name)))
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """The arguments of its own, by name: what it hands to a function of the executor."""
+    def arguments(self) -> dict[str, Any]:
+        """The operator's own arguments by name, for a function of the executor."""
         return {name: getattr(self, name) for name in self.form if name != "dry_run"}
 
 
 def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) -> Callable[..., None]:
-    """`init` with one more argument per field. Airflow reads the signature: for default arguments, and for mapping."""
+    """`init` with one more argument per field. Airflow reads its signature, for default arguments and for mapping."""
 
     def wrapped(self: Any, **arguments: Any) -> None:
         given = {name: arguments.pop(name, field) for name, field in fields.items()}
@@ -130,7 +130,7 @@ def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) 
 
 
 def field(title: str, text: str, kind: str | list[str], section: str = WHAT, **more: Any) -> Param:
-    """:param more: `default`, without which it has to be said, and JSON schema."""
+    """:param more: JSON schema, and `default`; a field without one is required."""
     return Param(type=kind, title=title, description_md=text, section=section, **more)
 
 
@@ -149,7 +149,7 @@ def choice(title: str, text: str, words: dict[str, str], section: str = HOW) -> 
 def entries(
     title: str, text: str, section: str = WHAT, kind: str | list[str] = "array", min_length: int = 1, **more: Any
 ) -> Param:
-    """Texts, one a line."""
+    """Texts, one per line."""
     return field(title, text, kind, section, items={"type": "string", "minLength": min_length}, **more)
 
 
@@ -170,7 +170,7 @@ def scheduled_dry_run(text: str) -> Param:
 
 
 def cluster(title: str, text: str) -> Param:
-    """A cluster's name: those that are registered are proposed, and any other can be typed."""
+    """A cluster's name. The form proposes registered clusters, and accepts any other name."""
     names = known_clusters()
     proposed: dict[str, Any] = {"examples": list(names)} if names else {}
     text = f"{text} The command **switchyard clusters list** shows their names."
@@ -187,95 +187,95 @@ def topics(text: str) -> Param:
 
 
 def some_topics() -> Param:
-    return optional_entries("Topics", "Names or patterns such as **orders-\\***, one a line. Empty: all.")
+    return optional_entries("Topics", "Names or patterns such as **orders-\\***, one per line. Empty: all.")
 
 
 def reason() -> Param:
-    text = "Why, for the history that is never deleted. A ticket number is a good reason."
+    text = "Kept in the history, which is never deleted. A ticket number is a good reason."
     return field("Reason", text, "string", minLength=3)
 
 
 def usual_reason(text: str) -> Param:
-    """One that need not be written: that of scheduled runs, or of what explains itself."""
-    return field("Reason", "Why, for the history.", "string", default=text, minLength=3)
+    """A reason with a default, for scheduled runs and self-explanatory changes."""
+    return field("Reason", "Kept in the history.", "string", default=text, minLength=3)
 
 
 def unread(required: bool) -> Param:
-    """What readers do that have not read all of a dead cluster's records. There is no default: it may lose records."""
+    """The choice for readers that have not read all records of a dead cluster. No default: it may lose records."""
     text = (
-        "What readers do that have not read all of the dead cluster's records. *wait*: they get nothing until it is "
-        "back, then its records, and nothing is lost. *skip*: they go on at the cut, without them."
+        "For readers that have not read all records of the dead cluster. *wait*: they get nothing until it is back, "
+        "then its records, and nothing is lost. *skip*: they go on at the cut, without them."
     )
     words = {"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"}
     if required:
         text = f"{text} There is no default."
         return field("Unread records", text, "string", enum=[*words], values_display=words)
     text = (
-        f"{text} Mirrored topics go on at their copies whatever is said here, without what these lack: the dry run "
-        "says how much that is. Only with mode *forced*, where it is required."
+        f"{text} Readers of mirrored topics always go on at the copies, without the records that these lack; the dry "
+        "run counts them. Only with mode *forced*, where it is required."
     )
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
 def max_rate_records_s() -> Param:
-    """An operator's bound on how fast logs grow, which shortens the hole below a forced cut."""
+    """An operator's bound on the growth of logs, which shortens the hole below a forced cut."""
     text = (
-        "You guarantee that no partition of the topics gets more records a second. The hole below the cut (offsets "
+        "You guarantee that no partition of the topics gets more records per second. The hole below the cut (offsets "
         "without a record, at least 3,001,000,000 a partition) shrinks in proportion. Lag alarms, KEDA and Spark's "
         "maxOffsetsPerTrigger count its offsets as records. If the dead cluster acknowledged more than your bound "
         "allows, these records are not served when it is back. A value below ten times the measured rate is refused. "
         "Empty: 10,000,000."
     )
     whole: dict[str, Any] = {"minimum": 1, "maximum": 10_000_000, "default": None}
-    return field("Forced: records a second at most", text, ["null", "integer"], HOW, **whole)
+    return field("Forced: maximum records per second", text, ["null", "integer"], HOW, **whole)
 
 
 def damaged_copies() -> Param:
-    """What becomes of topics whose copies cannot be gone on with, where a cluster is dead."""
+    """The choice for topics with damaged copies, if a cluster is dead."""
     text = (
-        "Mirrored topics go on at their copies. What becomes of those whose copy is damaged is known only when it is "
-        "taken. *refuse*: nothing moves, and they are named. *leave*: they stay with the dead cluster, the others go. "
-        "*good-part*: they go on at what is known to be good of their copies; the rest of these is read by nobody."
+        "Mirrored topics go on at their copies. Whether a copy is damaged is only known after its takeover. *refuse*: "
+        "nothing moves, and these topics are named. *leave*: they stay with the dead cluster, the others move. "
+        "*good-part*: they go on at the part of their copies that is known to be good; the rest is not served."
     )
     words = {
         "refuse": "refuse: nothing moves",
-        "leave": "leave them, the others go",
-        "good-part": "go on at what is good",
+        "leave": "leave them, the others move",
+        "good-part": "go on at the good part",
     }
     return choice("Forced: damaged copies", text, words)
 
 
 def verify(text: str) -> Param:
-    """How much of copies is compared with their sources before somebody relies on them."""
+    """The share of copies that is compared with their sources before a switch to them."""
     words = {
-        "sample": "sample: a tenth, half a minute at most",
+        "sample": "sample: a tenth, at most 30 s",
         "full": "full: every record, slow",
         "none": "none",
     }
     text = (
-        f"{text} *sample*: a tenth of each partition, in ranges all over it, half a minute at most. *full*: "
-        "every record, which takes as long as to read both clusters from one machine; for many topics the DAG "
-        "**verify_mirror** before does it on Spark."
+        f"{text} *sample*: a tenth of each partition, in ranges spread over it, at most 30 s. *full*: every record, "
+        "which takes as long as reading both clusters from one machine; for many topics, run the DAG "
+        "**verify_mirror** first, which compares on Spark."
     )
     return choice("Compare copies", text, words)
 
 
 def approval() -> Param:
     words = {
-        "nobody": "nobody: it goes on by itself",
+        "nobody": "nobody: the run goes on at once",
         "anybody": "anybody, you included",
-        "somebody else": "somebody other than whoever triggered the run",
+        "somebody else": "a user other than the one who triggered the run",
     }
     text = (
         "Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; without an "
-        "answer it is rejected after a day."
+        "answer the run is rejected after a day."
     )
     return choice("Who approves", text, words, SAFETY)
 
 
 def max_bytes_s(text: str, **more: Any) -> Param:
-    """A number of bytes, or none."""
-    return field("Bytes a second", f"{text} A number, or *none*.", "string", pattern="^([0-9]+|none)$", **more)
+    """Bytes per second, or none."""
+    return field("Bytes per second", f"{text} A number, or *none*.", "string", pattern="^([0-9]+|none)$", **more)
 
 
 def drain_timeout_s(text: str) -> Param:
@@ -283,63 +283,63 @@ def drain_timeout_s(text: str) -> Param:
 
 
 def lag_bounds() -> dict[str, Param]:
-    """How far copies may be behind, of each topic that has one."""
+    """Bounds of the lag of copies, per topic."""
     whole: dict[str, Any] = {"minimum": 0, "section": SAFETY}
     none = {**whole, "default": None}
     where = "in all partitions of a topic together"
     return {
         "warn_lag_records": field(
             "Warn: copy lacks records",
-            f"Mirrored topics: more, {where}, is a warning.",
+            f"Mirrored topics: more missing records, {where}, is a warning.",
             "integer",
             **whole,
             default=100_000,
         ),
         "warn_lag_ms": field(
-            "Warn: copy is behind, ms", "The same, by the age of the oldest record.", "integer", **whole, default=60_000
+            "Warn: copy is behind, ms", "By the age of the oldest missing record.", "integer", **whole, default=60_000
         ),
         "refuse_lag_records": field(
             "Refuse: copy lacks records",
-            f"More, {where}, refuses the switch. Empty: none does.",
+            f"More missing records, {where}, refuses the switch. Empty: no limit.",
             ["null", "integer"],
             **none,
         ),
         "refuse_lag_ms": field(
-            "Refuse: copy is behind, ms", "The same, by the age of the oldest record.", ["null", "integer"], **none
+            "Refuse: copy is behind, ms", "By the age of the oldest missing record.", ["null", "integer"], **none
         ),
     }
 
 
 VARIABLE = "switchyard_clusters"
-"""A JSON list of names."""
+"""Variable with a JSON list of names."""
 MAX_PROPOSED = 200
 _log = logging.getLogger("switchyard.forms")
 
 
 def known_clusters() -> tuple[str, ...]:
-    """The names as last written; none where nothing was written yet. Never raises: a form without them works too.
+    """Names as last written; empty if none were. Never raises: a form works without them.
 
-    A task does not show its form, so it does not ask: each would wait for the API server.
+    A task does not show its form, so it does not read them: each would wait for the API server.
     """
     if get_parsing_context().dag_id is not None:
         return ()
     try:
         names = json.loads(Variable.get(VARIABLE, default=None) or "[]")
         return tuple(sorted({name for name in names if isinstance(name, str) and name}))[:MAX_PROPOSED]
-    except Exception as error:  # whatever is wrong with the variable, the DAG can be triggered
+    except Exception as error:  # a broken variable must not keep a DAG from being triggered
         _log.warning("the variable %s cannot be used, so forms propose no clusters: %s", VARIABLE, error)
         return ()
 
 
 def propose(names: Collection[str]) -> bool:
-    """Write the names down for the next forms. True: they have changed. Never raises: forms work without."""
+    """Write the names for the next forms. True: they have changed. Never raises: forms work without them."""
     wanted = json.dumps(sorted(names)[:MAX_PROPOSED])
     try:
         if Variable.get(VARIABLE, default=None) == wanted:
             return False
         Variable.set(VARIABLE, wanted, description="Clusters that Switchyard's forms propose (record_facts)")
-    except Exception as error:  # what was recorded counts more than what forms propose
-        _log.warning("the variable %s cannot be written, so forms propose what they did: %s", VARIABLE, error)
+    except Exception as error:  # the recorded facts matter more than the forms' proposals
+        _log.warning("the variable %s cannot be written, so forms keep their proposals: %s", VARIABLE, error)
         return False
     return True
 
@@ -349,18 +349,18 @@ def refuse_unknown_keys(context: Any) -> None:
     from ha_core.operations.engine.errors import RefusedError
 
     params = context["dag"].params
-    # Every field of ours has a title; what a configuration adds has none.
+    # Every field of Switchyard's forms has a title; keys that only the configuration has, have none.
     fields = {name for name in params if params.get_param(name).schema.get("title")}
     if words := unknown_words(context["dag_run"].conf or {}, fields):
         raise RefusedError(f"Nothing was changed. {words}")
 
 
 def unknown_words(conf: Collection[str], fields: Collection[str]) -> str:
-    """What is wrong with the keys of a configuration; empty where nothing is."""
+    """The problem with the keys of a configuration; empty if there is none."""
     unknown = sorted(set(conf) - set(fields))
     if not unknown:
         return ""
     near = ((key, get_close_matches(key, fields, n=1, cutoff=0.6)) for key in unknown[:10])
-    said = [f"{key!r} (is {meant[0]!r} meant?)" if meant else repr(key) for key, meant in near]
+    named = [f"{key!r} (is {meant[0]!r} meant?)" if meant else repr(key) for key, meant in near]
     there = f"It has {', '.join(sorted(fields))}." if fields else "It has none."
-    return f"The form of this DAG has no field {', '.join(said)}. {there}"
+    return f"The form of this DAG has no field {', '.join(named)}. {there}"

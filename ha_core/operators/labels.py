@@ -1,6 +1,6 @@
-"""What the executor tells names options of the command line; whoever fills in a form knows them by their labels.
+"""The executor's texts name options of the command line; users of a form know its fields by their labels.
 
-Commands in backticks stay as they are: they are to be typed.
+Commands in backticks stay: they are to be typed.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from ha_core.present.page import Marked, Page, Table
 
 _COMMAND_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?![\w-])")
 _UNITS = ("", "_s", "_ms")
-"""An option has no unit in its name where its field has one."""
+"""An option's name has no unit, the field's may have one."""
 
 
 def labels_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Field of the form → its label, of Airflow's params."""
+    """Field of the form → its label, from Airflow's params."""
     schemas = ((name, getattr(params.get_param(name), "schema", {})) for name in params)  # type: ignore[attr-defined]
     return {name: str(schema["title"]) for name, schema in schemas if schema.get("title")}
 
 
 def in_labels(text: str, labels: Mapping[str, str]) -> str:
-    """`text` with the form's labels in place of options: `Say "Reason".`; what no field is called stays."""
+    """`text` with the form's labels in place of options: `Say "Reason".`. Options without a field stay."""
 
-    def said(found: re.Match[str]) -> str:
+    def labelled(found: re.Match[str]) -> str:
         name = (found["option"] or "").replace("-", "_")
         label = next((labels[name + unit] for unit in _UNITS if name + unit in labels), None)
         return found[0] if label is None else f'"{label}"'
 
-    return _COMMAND_OR_OPTION.sub(said, text)
+    return _COMMAND_OR_OPTION.sub(labelled, text)
 
 
 def all_in_labels(value: Any, labels: Mapping[str, str]) -> Any:
-    """Every text of a document."""
+    """Replaces options in every text of a document."""
     if isinstance(value, str):
         return in_labels(value, labels)
     if isinstance(value, dict):

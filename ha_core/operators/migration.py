@@ -1,4 +1,4 @@
-"""Migrations of topics as tasks: one per batch, and a trigger that waits for the cuts instead of a worker."""
+"""Migrations of topics as tasks: one per batch, and a trigger that waits for the cuts without a worker."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
-"""Batches that run at once: one that has not started yet may have successors that have."""
+"""Batches that run at once. A batch that has not started yet may have successors that have."""
 
 
 def batch_base(context: Context, number: int) -> str:
-    """The id of a batch's operation, the same whenever it is asked for this run."""
+    """The id of a batch's operation, stable for this run."""
     return f"{base_of(context, 'migrate')}-{number}"
 
 
 def batch_key(number: int) -> str:
-    """Key of a batch, beside what the proposal's task returns."""
+    """XCom key of a batch, in the proposal's task."""
     return f"batch-{number}"
 
 
 class PlanMigrationOperator(SwitchyardOperator):
-    """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it for people.
+    """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it as a page.
 
-    Fails where a verdict is an error.
+    Fails if a verdict is an error.
 
     :param topics: names, single partitions such as `orders:0,4-7`, or patterns.
     :param origin: the cluster that holds them now.
-    :param target: the cluster that is to hold them.
+    :param target: the cluster that will hold them.
     :param cut: `barrier` or `predicted`.
-    :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose rates do not count.
-    :param rates: path of a summary of the job `offsets`; empty: the newest of the history.
-    :param groups: `leave`, or `move` for those that read the topics to come along.
+    :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose cut does not follow from their rate.
+    :param rates: path of a summary of the job `offsets`; empty: the newest in the history.
+    :param groups: `leave`, or `move` to move the groups that read the topics, too.
     """
 
     topics: Any = LinesField()
@@ -70,8 +70,8 @@ class PlanMigrationOperator(SwitchyardOperator):
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
 
         rates = Path(self.rates) if self.rates else fresh_rates()
-        found = {"cut_at": parse_cuts(self.cut_at), "rates": rates, "topics_per_batch": int(self.topics_per_batch)}
-        proposal = plan_migration(self.environment, **{**self.asked, **found})
+        parsed = {"cut_at": parse_cuts(self.cut_at), "rates": rates, "topics_per_batch": int(self.topics_per_batch)}
+        proposal = plan_migration(self.environment, **{**self.arguments, **parsed})
         document = proposal.to_json()
         batches = document.pop("batches")
         document["batches"] = [
@@ -89,32 +89,32 @@ class PlanMigrationOperator(SwitchyardOperator):
 
 
 class ListBatchesOperator(SwitchyardOperator):
-    """The numbers of a proposal's batches, one for each task that is mapped over them. In a dry run it skips."""
+    """The numbers of a proposal's batches, one for each mapped task. A dry run skips it."""
 
-    told_before = "the proposal is in the log of the task `plan`"
+    preview_in = "the proposal is in the log of the task `plan`"
 
     def work(self) -> list[int]:
         count = count_batches(self.proposal())
         if count > MAX_BATCHES:
             raise RefusedRequestError(
-                f"Nothing was changed. These are {count} batches; a run takes {MAX_BATCHES} at most. Name fewer "
-                "topics, or allow more of them in a batch."
+                f"Nothing was changed. This needs {count} batches; a run takes at most {MAX_BATCHES}. Name fewer "
+                "topics, or allow more topics per batch."
             )
         return list(range(1, count + 1))
 
 
 def count_batches(proposal: dict[str, Any]) -> int:
-    """Of a proposal as it was pushed: those that were too long to be shown are counted beside the others."""
+    """Batches of a pushed proposal, including those that were left out of its list."""
     return len(proposal["batches"]) + int(proposal.get("left_out", {}).get("batches", 0))
 
 
 class MigrateBatchOperator(SwitchyardOperator):
-    """Start the operation of one batch and run it: to its end, or until its cuts lie ahead of open crossings.
+    """Start the operation of one batch and run it: to its end, or until its crossings are open.
 
-    A run that was killed here finds its operation again; one that was undone gets a new one. Fails at once where trying
-    again would come to the same. Returns its id.
+    A killed run finds its operation again; an undone operation gets a successor. Fails at once if a retry would fail,
+    too. Returns the operation's id.
 
-    :param batch: its number, one of what `ListBatchesOperator` returned.
+    :param batch: its number, from `ListBatchesOperator`.
     """
 
     ui_color = "#f7e3c8"
@@ -139,7 +139,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
             text = report.error or f"Operation {operation_id} has ended as {report.result}."
-            # Nothing but what was asked for, or what a copy holds, makes it another one: that is for somebody to mend.
+            # Only another request, or a change of the copies, makes the verdict differ: an operator has to act first.
             failed = StepFailedError(text, report.verdicts)
             if stands(report.verdicts):
                 raise AirflowFailException(text) from failed
@@ -150,17 +150,17 @@ class MigrateBatchOperator(SwitchyardOperator):
 
 
 def _named(batch: MigrationBatch) -> str:
-    """Beside its task. A part of a cluster may have no topic: groups, or users who are only bound there."""
+    """Text beside the task. A part of a cluster may have no topic: only groups, or users that are bound there."""
     names = batch.moves.topics or batch.moves.groups or batch.request.scope.entries
     return f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
 class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
-    """Settle crossings that have reached their cuts, until all have ended; meanwhile a trigger waits, and no worker.
+    """Settle crossings that have reached their cuts, until all have ended. A trigger waits, without a worker.
 
-    :param operation_ids: what the mapped `MigrateBatchOperator` returned.
-    :param poke_interval: between two looks of the trigger.
-    :param timeout: of the whole wait.
+    :param operation_ids: results of the mapped `MigrateBatchOperator`.
+    :param poke_interval: seconds between two checks of the trigger.
+    :param timeout: seconds of the whole wait.
     """
 
     operation_ids: Any = LinesField()
@@ -176,7 +176,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
             return
         left = until - datetime.now(UTC)
         if left <= timedelta():
-            raise AirflowSensorTimeout("The crossings go on by themselves, but this task has waited long enough.")
+            raise AirflowSensorTimeout("The crossings go on by themselves, but this task has timed out.")
         trigger = CrossingTrigger(self.zookeeper_conn_id, self.operation_ids, self.poke_interval)
         self.defer(trigger=trigger, method_name="execute_complete", kwargs={"until": until.isoformat()}, timeout=left)
 
@@ -198,9 +198,9 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
 
 
 class RollbackMigrationOperator(SwitchyardOperator):
-    """Take a migration back, as long as nothing was written to the target; else fail and name the move back.
+    """Undo a migration, as long as nothing was written to the target; otherwise fail and name the way to move back.
 
-    :param operation_id: as `switchyard migrations` shows it.
+    :param operation_id: from `switchyard migrations`.
     """
 
     operation_id: Any = Text(name="operation")
@@ -217,13 +217,13 @@ class RollbackMigrationOperator(SwitchyardOperator):
         report = engine.undo(self.environment, self.operation_id)
         self.say_reports([report])
         if report.result != "undone":
-            raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
-        self.done(f"{report.operation} is taken back: its topics are where they were")
+            raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not undone.")
+        self.done(f"{report.operation} is undone: its topics are where they were")
         return report.to_json()
 
 
 class ReportMigrationOperator(OutcomeOperator):
-    """The run's result: a line for each batch, or the proposal where nothing was started."""
+    """The run's result: a line for each batch, or the proposal if nothing was started."""
 
     def details(self, found: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.migration.listing import migrations
@@ -245,7 +245,7 @@ class ReportMigrationOperator(OutcomeOperator):
         return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}
 
     def ended(self) -> list[MoveOperation]:
-        """The operations of the run, as they are now."""
+        """Current documents of the run's operations."""
         from ha_core.model import MoveOperation
 
         ids = _operations_of(self.context, self.environment)
@@ -253,19 +253,19 @@ class ReportMigrationOperator(OutcomeOperator):
 
 
 class ReleaseMigrationOperator(ReleaseOperator):
-    """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks."""
+    """Teardown: undo crossings that are not open yet, leave no fence; open crossings go on and keep their locks."""
 
     def started(self) -> list[str]:
         return _operations_of(self.context, self.environment)
 
 
 def _operations_of(context: Context, environment: Environment) -> list[str]:
-    """The newest operation of each batch of this run that was started; batches start in their order."""
-    found: list[str] = []
+    """The newest operation of each batch that this run has started. Batches start in their order."""
+    newest: list[str] = []
     for number in range(1, MAX_BATCHES + 1):
         known = known_ids(batch_base(context, number), environment.operation)
         if known:
-            found.append(known[-1])
-        elif number > len(found) + MAX_SIDE_BY_SIDE:
+            newest.append(known[-1])
+        elif number > len(newest) + MAX_SIDE_BY_SIDE:
             break
-    return found
+    return newest

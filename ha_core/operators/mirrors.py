@@ -1,4 +1,4 @@
-"""Mirrors made, ended, and turned round."""
+"""Mirrors: link, throttle, unlink, reconcile, sync."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class PlanMirrorOperator(SwitchyardOperator):
-    """Judge what would be mirrored, and say it; `table` has it for people. Changes nothing.
+    """Judge the mirrors that would be made, and log the proposal; `table` has it as a page. Changes nothing.
 
-    :param topics: names, one a line.
-    :param origin: the cluster that they are written in.
+    :param topics: names, one per line.
+    :param origin: the cluster in which they are written.
     :param target: the cluster that gets the copies.
-    :param settings_left_alone: settings that are not kept as in the source, names or patterns.
-    :param max_bytes_s: of each topic, copied in a second at most; nothing said: as fast as it goes.
+    :param settings_left_alone: settings not to sync from the source, names or patterns.
+    :param max_bytes_s: maximum bytes per second copied, per topic; empty: unlimited.
     """
 
     topics: Any = LinesField()
@@ -61,12 +61,12 @@ class PlanMirrorOperator(SwitchyardOperator):
 
 
 class LinkMirrorOperator(PlanMirrorOperator):
-    """Make the topics on the standby as they are here, and have them copied from now on.
+    """Create the topics on the standby with their settings, and copy them from now on.
 
-    A run that was killed here goes on with its operation; one that was undone gets a new one.
+    A killed run goes on with its operation; an undone operation gets a successor.
     """
 
-    told_before = "the proposal is in the log of the task before"
+    preview_in = "the proposal is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.running import engine
@@ -80,19 +80,19 @@ class LinkMirrorOperator(PlanMirrorOperator):
         what = amount(len(set(self.topics)), "topic")
         self.done(
             f"mirrored from {self.origin} to {self.target} from now on: {what}, by {operation_id}. The page Mirrors "
-            "shows how far they are"
+            "shows their lag"
         )
         return report.to_json()
 
 
 class ThrottleMirrorOperator(SwitchyardOperator):
-    """Limit how fast topics are copied, in one revision. Whoever copies goes on undisturbed.
+    """Limit the copy rate of topics, in one revision. Copiers go on undisturbed.
 
-    Skipped where each has that limit already.
+    Skipped if every topic has that limit already.
 
-    :param topics: names or patterns, one a line.
-    :param target: the cluster that has the copies, where a topic has several.
-    :param max_bytes_s: of each topic, copied in a second at most; `none`: as fast as it goes.
+    :param topics: names or patterns, one per line.
+    :param target: the cluster that has the copies, if a topic has several.
+    :param max_bytes_s: maximum bytes per second copied, per topic; `none`: unlimited.
     """
 
     topics: Any = LinesField()
@@ -125,10 +125,10 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
 
 class UnlinkMirrorOperator(SwitchyardOperator):
-    """Have topics copied no more, in one revision, or in several where they are many. The copies stay as they are, or
-    are deleted. A mirror that is none fails, and so does a copy that is to go and is needed.
+    """Stop copying topics, in one revision, or in several if there are many. The copies stay, or are deleted.
+    Fails if a mirror does not exist, or if a copy to be deleted is still needed.
 
-    :param topics: names, one a line.
+    :param topics: names, one per line.
     :param target: the cluster that has the copies.
     :param delete_copy: delete the copies.
     """
@@ -169,16 +169,16 @@ class UnlinkMirrorOperator(SwitchyardOperator):
 
 
 class ReconcileOperator(SwitchyardOperator):
-    """Count what a cluster that is back holds beyond its copies, and make it their standby.
+    """Count the lost tail of a cluster that is back, and make the cluster the standby of its copies.
 
-    Skipped where no switch has led topics from it to copies while it was away. Fails where something cannot be
-    counted or mirrored back: somebody has to look. Cleared, it goes on with what is left.
+    Skipped if no switch has moved topics from it to copies while it was away. Fails if something cannot be counted or
+    mirrored back: an operator has to look. Clear the task to go on with the rest.
 
-    :param cluster: the one that is back.
-    :param topics: names or patterns; none: all.
+    :param cluster: the cluster that is back.
+    :param topics: names or patterns; empty: all.
     :param mirror: mirror the topics to it from now on.
-    :param accept_loss: do without what cannot be counted; name the topics.
-    :param verify: how much of what was mirrored is compared with the copies first, `none`, `sample` or `full`.
+    :param accept_loss: accept losses that cannot be counted; name the topics.
+    :param verify: the share of the mirrored records to compare with the copies first: `none`, `sample` or `full`.
     """
 
     cluster: Any = Text()
@@ -195,8 +195,8 @@ class ReconcileOperator(SwitchyardOperator):
         from ha_core.present.mirrors import nothing_left_in, reconciled_attention, reconciled_page
 
         self.finish_own()
-        asked = {**self.asked, "verify": verify_of(self.verify)}
-        result = reconcile(self.environment, dry_run=self.dry_run, **asked)
+        arguments = {**self.arguments, "verify": verify_of(self.verify)}
+        result = reconcile(self.environment, dry_run=self.dry_run, **arguments)
         self.say(reconciled_page(result), MAX_LISTED)
         document, open_ = result.to_json(), reconciled_attention(result)
         if not result.found:
@@ -210,41 +210,41 @@ class ReconcileOperator(SwitchyardOperator):
         mirrored = amount(len(result.mirrored), "topic")
         if result.needs_attention and not self.dry_run:
             self.push_result(document)
-            said = [
+            lines = [
                 wrong if result.open else "",
                 f"not mirrored to it: {amount(len(result.not_mirrored), 'topic')}" if result.not_mirrored else "",
                 f"left for another time: {amount(len(result.put_off), 'topic')}" if result.put_off else "",
                 f"mirrored to it from now on: {mirrored}" if result.mirrored else "",
             ]
             raise AirflowFailException(
-                f"Of {self.cluster}: {'; '.join(filter(None, said))}. The first: {open_[0]}. The log has all of it."
+                f"Of {self.cluster}: {'; '.join(filter(None, lines))}. The first: {open_[0]}. The log has all of it."
             )
         counted = len(result.found) - len(result.open)
         were = "was" if result.records == 1 else "were"
         found = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster}"
-        said_of_all = f"{found} {were} not mirrored"
+        counted_words = f"{found} {were} not mirrored"
         fetch = ": no client gets them, and the log has the commands that fetch them" if result.records else ""
         if self.dry_run:
             along = f", and mirror {mirrored} to it" if result.mirrored else ""
-            would = f"would keep that {said_of_all}{along}"
+            would = f"would keep that {counted_words}{along}"
             if result.open:
                 would = f"{would}; {wrong}" if counted else wrong
             if open_:
                 would = f"{would}. The log has all of it. The first: {open_[0]}"
             self.would(would, objections=open_ or ["none"])
         elif result.mirrored:
-            self.done(f"{said_of_all}{fetch}; mirrored to it from now on: {mirrored}")
+            self.done(f"{counted_words}{fetch}; mirrored to it from now on: {mirrored}")
         else:
-            self.done(f"{said_of_all}{fetch}; no further topic is mirrored to it")
+            self.done(f"{counted_words}{fetch}; no further topic is mirrored to it")
         return document
 
 
 class SyncMirrorsOperator(SwitchyardOperator):
-    """Bring partitions, settings, access rules and groups' offsets of mirrors to their copies. Fails where somebody has
-    to do something.
+    """Sync partitions, settings, access rules and groups' offsets of mirrors to their copies. Fails if an operator has
+    to act.
 
-    :param topics: names or patterns; none: all mirrors.
-    :param target: the cluster that has the copies, where a topic has several.
+    :param topics: names or patterns; empty: all mirrors.
+    :param target: the cluster that has the copies, if a topic has several.
     """
 
     topics: Any = LinesField(())

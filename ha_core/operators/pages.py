@@ -1,4 +1,4 @@
-"""Pages of Airflow's UI: what they show, as HTML. Who may see them says the plugin (`plugins/switchyard_pages.py`)."""
+"""Pages of Airflow's UI, as HTML. The plugin (`plugins/switchyard_pages.py`) checks who may see them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from airflow.sdk.exceptions import AirflowException
 from ha_core.hooks.zookeeper import SwitchyardHook
 
 REFRESH_S = 10
-"""A browser asks for the page again."""
+"""Interval at which browsers reload the page."""
 LOOK_EVERY_S = 5.0
-"""However many people look: each look is a session of ZooKeeper, and while that is away a thread of the api-server."""
+"""Minimum interval of reads, for all viewers: each read opens a ZooKeeper session, and blocks a thread of the
+API server while ZooKeeper is away."""
 
 
 class PageError(RuntimeError):
-    """The page cannot be shown now; the text says why."""
+    """The page cannot be shown now. The text has the reason."""
 
 
 class MirrorsPage:
-    """How all mirrors stand. For any thread."""
+    """State of all mirrors. Thread-safe."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -1,5 +1,5 @@
-"""The platform in Airflow: its REST API for who is logged in there. Who may call it says the plugin
-(`plugins/switchyard_platform.py`)."""
+"""The platform in Airflow: its REST API for users of Airflow. The plugin (`plugins/switchyard_platform.py`) checks
+who may call it."""
 
 import asyncio
 import logging
@@ -11,13 +11,13 @@ from ha_core.hooks.platform import PlatformHook
 
 log = logging.getLogger("switchyard.airflow")
 RETRY_S = 5.0
-"""How often a database that is away is tried, however many call."""
+"""Minimum interval of attempts to open a database that is away, for all callers."""
 
 
 def platform_app(caller_of: Callable[..., str]) -> Any:
     """The ASGI application, over the database of the connection `switchyard_platform`.
 
-    :param caller_of: a dependency of FastAPI: the name of who calls; it refuses who may not.
+    :param caller_of: a dependency of FastAPI that returns the caller's name, or refuses the caller.
     :raises RegistryError: the database is away, or has other tables.
     """
     from fastapi import Depends
@@ -32,7 +32,7 @@ def platform_app(caller_of: Callable[..., str]) -> Any:
 
 
 class WhenCalled:
-    """An ASGI application that is made when it is first called, and while that fails, with a later call."""
+    """An ASGI application that is made on its first call. If that fails, a later call tries again."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -48,8 +48,8 @@ class WhenCalled:
         if self._app is None:
             from ha_core.platform.serving.answers import error
 
-            # Why is for its log: nobody knows yet who asks.
-            refused = error(503, "database_away", "the platform is not there at the moment: the server's log says why")
+            # The reason is only logged: the caller is not authenticated yet.
+            refused = error(503, "database_away", "the platform is not available: the server's log has the reason")
             await refused(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -59,7 +59,7 @@ class WhenCalled:
             return
         try:
             self._app = await asyncio.to_thread(self._make)
-        # Whatever is wrong with a database that somebody else has set up, a later call looks again.
+        # Any error: whatever is wrong with the database, an operator may mend it, and a later call tries again.
         except Exception as error:
             self._failed_s = time.monotonic()
             log.warning("the platform cannot be served: %s", error)

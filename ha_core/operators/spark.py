@@ -1,4 +1,4 @@
-"""A Spark job of `spark_jobs`, submitted by the Airflow provider to whatever one connection names."""
+"""A Spark job of `spark_jobs`, submitted by Airflow's provider to the master of one connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.model.job_summary import FAILED, REFUSED
-from ha_core.operators.base import Context, errors_are_told, refusals_are_final
+from ha_core.operators.base import Context, errors_are_reported, refusals_are_final
 from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import RefusedRequestError, refuse_unknown_keys
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
 FRESH_S = 3600.0
-"""Rates that are older say little about the next minutes; they are renewed every 15."""
+"""Older rates do not predict the next minutes; they are renewed every 15 minutes."""
 
 
 def history_folder() -> str:
-    """The history that Spark jobs write and read, as the environment of the workers says: a path or a URI."""
+    """The history that Spark jobs write and read, from the workers' environment: a path or a URI."""
     return os.environ.get(HISTORY_VARIABLE) or str(Path(os.environ["AIRFLOW_HOME"]) / "history")
 
 
 def rates_file() -> Path:
-    """The newest rates of all partitions. Beside the history, where that is no store of objects."""
+    """File of the newest rates of all partitions: in the history, unless that is an object store."""
     history = history_folder()
     return Path(os.environ["AIRFLOW_HOME"] if "://" in history else history) / "rates.json"
 
@@ -56,25 +56,25 @@ HISTORY, RATES = "{history}", "{rates}"
 """In arguments of a job: the folder of the history, and the file of the newest rates."""
 
 _QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
-"""The log is for operators: what was found, not how Spark got there."""
+"""Operators read the log for results, not for Spark's progress."""
 _LOCAL_SETTINGS = {
     **_QUIET,
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # the driver lives for seconds
 }
-"""Of a Spark on the worker's own machine. A cluster's settings are its operators'."""
+"""Settings of a Spark on the worker's machine. Those of a cluster are up to its operators."""
 _REACH_S = 5.0
 
 
 class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is not typed here
-    """One job; its table stands in the task's log, its summary is what the task returns.
+    """One job. Its table is in the task's log, its summary is the return value.
 
-    The connection `spark_switchyard` says where it runs: any master that spark-submit takes. Without one, on the
-    worker's own machine. The driver is always there (client mode), with the clusters and accounts of this Airflow.
+    The connection `spark_switchyard` names the master, any that spark-submit takes. Without it, Spark runs on the
+    worker's machine. The driver always runs there (client mode), with the clusters and accounts of this Airflow.
 
     :param job: `facts`, `offsets` or `aging`.
-    :param arguments: its further options, which may name `HISTORY` and `RATES`.
-    :param conf: Spark's settings; what is not named here is as the Spark that is reached has it.
+    :param arguments: further options, which may contain `HISTORY` and `RATES`.
+    :param conf: Spark's settings; others are those of the master.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "arguments", "zookeeper_conn_id")
@@ -98,7 +98,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         self.strict_form = strict_form
 
     def execute(self, context: Context) -> dict[str, Any]:
-        with errors_are_told(context, self.execution_timeout):
+        with errors_are_reported(context, self.execution_timeout):
             return self._submitted(context)
 
     def _submitted(self, context: Context) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
             return dict(json.loads(summary.read_text("utf-8")))
 
     def _state(self, context: Context, accounts: Path) -> list[str]:
-        """Options that say where the state is; `accounts` is written with what its clusters need."""
+        """Options for the state's address. Writes the accounts of its clusters to `accounts`."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
         with refusals_are_final(context), hook.get_conn(run_owner(context)) as environment:
             clusters = environment.store.load().clusters.values()
@@ -130,7 +130,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         return ["--zookeeper", settings.zookeeper, "--root", settings.root]
 
     def _get_hook(self) -> Any:
-        """The provider takes YARN where the connection is not there, and waits a minute for a master that is not."""
+        """Without the connection the provider would take YARN, and wait a minute for a master that does not answer."""
         hook = super()._get_hook()
         try:
             hook.get_connection(self._conn_id)
@@ -146,7 +146,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
 
 
 def prove_master(master: str) -> None:
-    """Raises AirflowFailException when nobody listens at any address of a standalone master; others are not tried."""
+    """Raises AirflowFailException if no address of a standalone master accepts connections; others are not tried."""
     if not master.startswith("spark://"):
         return
     troubles = []
@@ -157,7 +157,7 @@ def prove_master(master: str) -> None:
         except (OSError, ValueError) as error:
             troubles.append(f"{address}: {error}")
     raise AirflowFailException(
-        f"Spark cannot be reached ({'; '.join(troubles)}). Nothing was asked or changed. Start its master, or correct "
+        f"Spark cannot be reached ({'; '.join(troubles)}). Nothing was read or changed. Start its master, or correct "
         f"the connection {CONNECTION}."
     )
 
@@ -170,14 +170,14 @@ def _application() -> str:
 
 
 def _raise_words(summary: Path) -> None:
-    """Raise what the job has said for itself, if it has: the provider only knows its command and its exit code."""
+    """Raise the job's own error, if it has written one: the provider only knows its command and exit code."""
     try:
-        said = json.loads(summary.read_text("utf-8"))
+        summary_json = json.loads(summary.read_text("utf-8"))
     except (OSError, ValueError):
         return
-    if why := said.get(REFUSED):
+    if why := summary_json.get(REFUSED):
         raise RefusedRequestError(str(why))
-    if why := said.get(FAILED):
+    if why := summary_json.get(FAILED):
         raise AirflowException(str(why))
 
 

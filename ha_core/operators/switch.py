@@ -1,4 +1,4 @@
-"""A switch of live clients as tasks: proposal, steps, result. Each step finds out what of it is still to be done."""
+"""A switch of live clients as tasks: proposal, steps, result. Each step finds out what is left of it to do."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from ha_core.operations.proposal.proposal import Proposal
 
 MOVE = "move"
-"""Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
+"""XCom key of the request and the names of what moves, from the proposal to the locks."""
 
 
 class _PlanOperator(SwitchyardOperator):
     """:param origin: the cluster that serves them now.
-    :param target: the cluster that is to serve them.
-    :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
-    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
-    :param max_rate_records_s: most records that a partition of a dead cluster gets in a second; None: the default.
+    :param target: the cluster that will serve them.
+    :param unread: for readers of a dead origin: `wait` or `skip`; None if it is alive.
+    :param damaged_copies: for topics whose copies are damaged: `refuse`, `leave` or `good-part`.
+    :param max_rate_records_s: maximum records per second of one partition of a dead cluster; None: the default.
     """
 
     origin: Any = Text(name="from")
@@ -67,13 +67,13 @@ class _PlanOperator(SwitchyardOperator):
             self.propose(proposal_page(proposal))
             document = self._hand_on(proposal)
             if proposal.nothing_to_do:
-                raise AirflowSkipException(f"Everything is where it should be; {_done(continued.reports)}.")
+                raise AirflowSkipException(f"Everything is in place already; {_done(continued.reports)}.")
             proposal.require_sound()
         self.would(would_move(proposal), **move_preview(proposal))
         return document
 
     def request(self) -> MoveRequest:
-        """:raises RefusedError: names the argument, the value and what it should be."""
+        """:raises RefusedError: names the argument, the value and the remedy."""
         raise NotImplementedError
 
     def _hand_on(self, proposal: Proposal) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class _PlanOperator(SwitchyardOperator):
 
 
 def _done(continued: Sequence[Report]) -> str:
-    """Who has done it. :raises StepFailedError: not all of it went well."""
+    """Result of interrupted operations that were finished first. :raises StepFailedError: one of them has an error."""
     from ha_core.operations.engine.errors import StepFailedError
 
     if wrong := next((report for report in continued if report.error), None):
@@ -95,16 +95,16 @@ def _done(continued: Sequence[Report]) -> str:
 
 
 class PlanSwitchOperator(_PlanOperator):
-    """Gather, judge, and say what would move. Returns the proposal as JSON; `table` has it for people.
+    """Collect facts, judge, and log what would move. Returns the proposal as JSON; `table` has it as a page.
 
-    Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
-    brought to its end first, unless this is a dry run. Cleared while the run's own operation is under way, it says only
+    Fails if a verdict is an error; skips if there is nothing to do. An interrupted switch of the same scope is finished
+    first, unless this is a dry run. If the task is cleared while the run's own operation is under way, it only logs
     that.
 
     :param scope: entries as on the command line, `user:NAME` and so on.
-    :param refuse_lag_records: a copy that lacks more refuses the switch, and one that is `refuse_lag_ms` behind;
+    :param refuse_lag_records: refuse the switch if a copy lacks more records; `refuse_lag_ms`, if its lag is longer.
         `warn_lag_records` and `warn_lag_ms` warn.
-    :param verify: how much of copies is compared before, `none`, `sample` or `full`.
+    :param verify: the share of the copies to compare first: `none`, `sample` or `full`.
     """
 
     scope: Any = LinesField()
@@ -119,15 +119,15 @@ class PlanSwitchOperator(_PlanOperator):
     def request(self) -> MoveRequest:
         from ha_core.operations.proposal.requests import chosen_scope, make_request
 
-        return make_request(**{**self.asked, "scope": chosen_scope(self.environment, self.scope)})
+        return make_request(**{**self.arguments, "scope": chosen_scope(self.environment, self.scope)})
 
 
 class PlanFaultMigrationOperator(_PlanOperator):
-    """Propose a new home for topics of a dead cluster, with the groups that are known to have read them.
+    """Propose to move topics of a dead cluster, with the groups that are known to have read them.
 
     :param topics: names, partitions and patterns.
-    :param groups: whether groups come along.
-    :param force: although the cluster answers.
+    :param groups: move the groups, too.
+    :param force: even if the cluster answers.
     """
 
     topics: Any = LinesField()
@@ -137,16 +137,16 @@ class PlanFaultMigrationOperator(_PlanOperator):
     def request(self) -> MoveRequest:
         from ha_core.operations.proposal.requests import fault_request
 
-        return fault_request(self.environment, **self.asked)
+        return fault_request(self.environment, **self.arguments)
 
 
 class AcquireOperator(SwitchyardOperator):
-    """Judge what was proposed once more, take every lock and create the operation, all or nothing. Returns its id.
+    """Judge the proposal once more, take every lock and create the operation, all or nothing. Returns its id.
 
-    A run that was killed here finds its operation again; one that was undone gets a new one. In a dry run it skips.
+    A killed run finds its operation again; an undone operation gets a successor. A dry run skips it.
     """
 
-    told_before = "the proposal is in the log of the task before"
+    preview_in = "the proposal is in the log of the task before"
 
     def work(self) -> str:
         from ha_core.operations.running import engine
@@ -156,14 +156,14 @@ class AcquireOperator(SwitchyardOperator):
         try:
             operation = engine.start(self.environment, shown, operation_id)
         except BaseException:
-            # Teardown does not run after a setup that failed, so what it got hold of is given back here.
+            # Teardown does not run after a setup that failed, so release its locks here.
             engine.release(self.environment, operation_id)
             raise
         self.log.info("operation %s is %s and holds its locks", operation.id, operation.state)
         return str(operation.id)
 
     def proposed(self) -> Startable:
-        """What was shown, of whatever kind the operation is to be."""
+        """The proposal that was shown, for an operation of any kind."""
         from ha_core.operations.proposal.proposal import Proposal
 
         move = self.proposal(MOVE)
@@ -172,7 +172,7 @@ class AcquireOperator(SwitchyardOperator):
 
 
 class StepOperator(SwitchyardOperator):
-    """One of the executor's steps. Before the cut, a failure has undone the operation when it is reported.
+    """One of the executor's steps. If it fails before the cut, the operation is undone before the failure is reported.
 
     :param operation_id: the operation; empty: the newest that this run has started.
     """
@@ -191,11 +191,11 @@ class StepOperator(SwitchyardOperator):
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
 
     def after(self, operation: Any) -> None:
-        """What there is to tell of it."""
+        """Report the step's result, if there is any."""
 
 
 class CompareCopiesOperator(StepOperator):
-    """Compare the copies of what is mirrored with their sources. Nothing is changed yet, and nobody waits."""
+    """Compare the copies of mirrored topics with their sources. Nothing is changed yet, and no client waits."""
 
     step = "compare"
 
@@ -206,7 +206,7 @@ class CompareCopiesOperator(StepOperator):
 
 
 class PrepareTargetsOperator(StepOperator):
-    """Create missing topics in the target like those of the origin; check those that exist."""
+    """Create missing topics in the target like those of the origin; check existing ones."""
 
     step = "prepare"
 
@@ -218,21 +218,21 @@ class AdoptGroupsOperator(StepOperator):
 
 
 class CutOverOperator(StepOperator):
-    """Fence, drain, ends and last sequences, group offsets, cut: one task, for clients wait from first to last. Before
-    the fence the copies of what is mirrored are taken over and brought up to date."""
+    """Fence, drain, log ends and last sequences, group offsets, cut: one task, because clients wait meanwhile. Before
+    the fence it takes over the copies of mirrored topics and lets them catch up."""
 
     step = "cut_over"
     ui_color = "#f7e3c8"
 
 
 class VerifyOperator(StepOperator):
-    """Every gateway serves the cut, and the origin's logs have not grown since. Mirrors are turned round."""
+    """Check that every gateway serves the cut, and that the origin's logs have not grown since. Reverse mirrors."""
 
     step = "verify"
 
 
 class RecordOperator(StepOperator):
-    """Write the result and give the locks back."""
+    """Write the result and release the locks."""
 
     step = "record"
 
@@ -243,7 +243,7 @@ class RecordOperator(StepOperator):
 
 
 class ReportOperator(OutcomeOperator):
-    """The result of a switch: the operation's report, or the proposal where nothing was started."""
+    """The result of a switch: the operation's report, or the proposal if nothing was started."""
 
     def details(self, found: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.engine.report import report_of
@@ -257,10 +257,10 @@ class ReportOperator(OutcomeOperator):
 
 
 def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ()) -> None:
-    """The tasks of a move after its `plan`: a human's word, locks, steps, report and release.
+    """The tasks of a move after its `plan`: approval, locks, steps, report and release.
 
-    :param adopt: what joins groups in the target; it stands before the fence.
-    :param before: what is done while nothing is changed.
+    :param adopt: tasks that join groups in the target, before the fence.
+    :param before: tasks that run while nothing is changed.
     """
     acquire = AcquireOperator(task_id="acquire")
     prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
@@ -272,18 +272,18 @@ def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ())
 
 
 class PlanClusterSwitchOperator(SwitchyardOperator):
-    """Cut all that a cluster serves into parts that can move alone, and judge each. Returns the proposal as JSON.
+    """Divide all that a cluster serves into parts that can move alone, and judge each. Returns the proposal as JSON.
 
-    Fails where a verdict is an error; skips where nothing is led there any more.
+    Fails if a verdict is an error; skips if the cluster serves nothing any more.
 
-    :param origin: the cluster that is to be left.
-    :param target: the cluster that is to serve all of it.
-    :param mode: `planned`, or `forced` where the origin is dead.
-    :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
-    :param damaged_copies: what becomes of topics whose copies are damaged, `refuse`, `leave` or `good-part`.
-    :param max_rate_records_s: most records that a partition of a dead cluster gets in a second; None: the default.
+    :param origin: the cluster to leave.
+    :param target: the cluster that will serve all of it.
+    :param mode: `planned`, or `forced` if the origin is dead.
+    :param unread: for readers of a dead origin: `wait` or `skip`; None if it is alive.
+    :param damaged_copies: for topics whose copies are damaged: `refuse`, `leave` or `good-part`.
+    :param max_rate_records_s: maximum records per second of one partition of a dead cluster; None: the default.
     :param topics_per_batch: topics and groups in one operation.
-    :param verify: how much of copies is compared before each of them, `none`, `sample` or `full`.
+    :param verify: the share of the copies to compare before each of them: `none`, `sample` or `full`.
     """
 
     origin: Any = Text(name="from")
@@ -305,8 +305,8 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
         from ha_core.operations.running.whole_cluster import plan_cluster
         from ha_core.present.moves import cluster_page, objections, would_move_cluster
 
-        asked = {**self.asked, "topics_per_batch": int(self.topics_per_batch)}
-        proposal = plan_cluster(self.environment, **asked)
+        arguments = {**self.arguments, "topics_per_batch": int(self.topics_per_batch)}
+        proposal = plan_cluster(self.environment, **arguments)
         document = proposal.to_json()
         batches = document.pop("batches")
         document["batches"] = [
@@ -315,7 +315,7 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
         self.push_result(document)
         self.propose(cluster_page(proposal))
         if proposal.nothing_to_do:
-            raise AirflowSkipException("Nobody is led there, and no topic is written there: nothing was changed.")
+            raise AirflowSkipException("No client is routed there, and no topic is written there: nothing was changed.")
         proposal.require_sound()
         if not self.dry_run:
             for batch in batches[:MAX_BATCHES]:
@@ -325,11 +325,11 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
 
 
 class SwitchBatchOperator(MigrateBatchOperator):
-    """Move one part of a cluster, unless another part has failed: then somebody looks first. Returns its id.
+    """Move one part of a cluster, unless another part has failed: an operator has to look first. Returns its id.
 
-    One part moves at a time, so whichever has begun and has not succeeded has failed, or waits to be tried again.
+    One part moves at a time, so a part that has begun and not succeeded has failed, or waits for a retry.
 
-    :param batch: its number, one of what `ListBatchesOperator` returned.
+    :param batch: its number, from `ListBatchesOperator`.
     """
 
     def work(self) -> str:
@@ -340,14 +340,14 @@ class SwitchBatchOperator(MigrateBatchOperator):
             begun = self.environment.operation(known[-1]) if known else None
             if begun is not None and begun.state != "succeeded":
                 raise AirflowFailException(
-                    f"Not started: part {number}, operation {begun.id}, is {begun.state}. Clear its task when what "
-                    "kept it is mended, then this one."
+                    f"Not started: part {number}, operation {begun.id}, is {begun.state}. Mend the "
+                    "cause, clear its task, then this one."
                 )
         return super().work()
 
 
 class ReportClusterSwitchOperator(ReportMigrationOperator):
-    """The run's result: in its first line what all parts have come to, below it each operation."""
+    """The run's result: the outcome of all parts in the first line, then each operation."""
 
     def judged(self, found: RunOutcome) -> RunOutcome:
         from ha_core.present.moves import moved_in_parts, stays_moved

@@ -9,12 +9,12 @@ from ha_core.operators.forms import Flag, LinesField, Text
 
 
 class DeleteTopicsOperator(SwitchyardOperator):
-    """Delete topics in all clusters, with their maps, mirrors and what is remembered of them.
+    """Delete topics in all clusters, with their maps, mirrors and recorded facts.
 
-    A run that was killed here goes on with its operation. Fails where a cluster could not be reached.
+    A killed run goes on with its operation. Fails if a cluster could not be reached.
 
-    :param topics: names, one a line.
-    :param accept_away: although a cluster does not answer; the names stay taken until it does.
+    :param topics: names, one per line.
+    :param accept_away: even if a cluster does not answer; the names stay taken until it does.
     """
 
     topics: Any = LinesField()

@@ -1,4 +1,4 @@
-"""Waiting without a worker: what the triggerer runs."""
+"""Waiting without a worker, in the triggerer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ha_core.hooks.zookeeper import SwitchyardHook
 
 
 class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not typed here
-    """Fires when a worker has something to do about crossings, or nothing is left to wait for. Changes nothing.
+    """Fires if a worker has to act on crossings, or if there is nothing left to wait for. Changes nothing.
 
-    What cannot be asked now, ZooKeeper or a cluster, is asked again after the pause.
+    If ZooKeeper or a cluster does not answer, it is asked again after the pause.
 
-    :param pause_s: before each look, the first one too: a worker has looked just now.
+    :param pause_s: before each check, the first one too: a worker has just checked.
     """
 
     def __init__(self, zookeeper_conn_id: str, operation_ids: Sequence[str], pause_s: float) -> None:
@@ -35,7 +35,7 @@ class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not type
             try:
                 due = await asyncio.to_thread(self._due)
             except Exception as error:
-                self.log.warning("%s cannot be looked at now: %s", ", ".join(self.operation_ids), error)
+                self.log.warning("%s cannot be checked now: %s", ", ".join(self.operation_ids), error)
             else:
                 if due:
                     yield TriggerEvent({"due": True})

@@ -1,4 +1,4 @@
-"""What is done as time passes: clusters come back, extents age, crossings end, facts are recorded."""
+"""Scheduled upkeep: clusters come back, extents age, crossings end, facts are recorded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ha_core.plan.facts.verdict import amount
 
 
 class _ExtentsOperator(SwitchyardOperator):
-    """:param topics: names or patterns; none: all.
-    :param accept_loss: do without records that were lost; name the topics.
+    """:param topics: names or patterns; empty: all.
+    :param accept_loss: accept records that were lost; name the topics.
     """
 
     topics: Any = LinesField(())
@@ -23,11 +23,11 @@ class _ExtentsOperator(SwitchyardOperator):
 
 
 class CheckOriginsOperator(_ExtentsOperator):
-    """Close the extents of clusters that answer again where they truly end, and say what came back.
+    """Close the extents of clusters that answer again at their real ends, and report what came back.
 
-    Skipped where no extent waits for its cluster. Fails once for every loss that it finds: somebody has to decide.
+    Skipped if no extent waits for its cluster. Fails once for every loss that it finds: an operator has to decide.
 
-    :param serve_skipped: readers get what a forced move let them skip; name the topics.
+    :param serve_skipped: serve records that a forced move let readers skip; name the topics.
     """
 
     serve_skipped: Any = Flag()
@@ -37,7 +37,7 @@ class CheckOriginsOperator(_ExtentsOperator):
         from ha_core.present.lifecycle import return_line, returned_page
 
         self.finish_own()
-        result = check_origins(self.environment, dry_run=self.dry_run, **self.asked)
+        result = check_origins(self.environment, dry_run=self.dry_run, **self.arguments)
         self.say(returned_page(result))
         if result.newly_found and not self.dry_run:
             raise AirflowFailException(
@@ -56,9 +56,9 @@ class CheckOriginsOperator(_ExtentsOperator):
 
 
 class AgeMigrationsOperator(_ExtentsOperator):
-    """Drop the extents that nobody can read or needs any more, and say what keeps each of the others.
+    """Drop extents that cannot be read or are not needed any more, and report what keeps each of the others.
 
-    :param delete_origin: delete topics in old clusters when no map refers to them and they hold no record.
+    :param delete_origin: delete empty topics in old clusters that no map names.
     """
 
     delete_origin: Any = Flag()
@@ -68,7 +68,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
         from ha_core.present.lifecycle import aged_line, aging_page
 
         self.finish_own()
-        result = age(self.environment, dry_run=self.dry_run, **self.asked)
+        result = age(self.environment, dry_run=self.dry_run, **self.arguments)
         self.say(aging_page(result, self.dry_run), MAX_LISTED)
         if self.dry_run:
             self.would(f"{aged_line(result)} and would be dropped")
@@ -78,7 +78,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
 
 
 class SettleMigrationsOperator(SwitchyardOperator):
-    """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
+    """Check all crossings, of other runs too: settle those that have reached their cuts, continue interrupted ones."""
 
     def work(self) -> list[dict[str, Any]]:
         from ha_core.operations.migration.listing import migrations
@@ -86,7 +86,7 @@ class SettleMigrationsOperator(SwitchyardOperator):
         from ha_core.present.state import migrations_page
 
         if not (crossing := crossing_operations(self.environment)):
-            raise AirflowSkipException("No topic crosses over.")
+            raise AirflowSkipException("No topic is crossing.")
         looks = wait_for(self.environment, crossing, timeout_s=0.0)
         left = migrations(self.environment, running_only=True)
         self.say(migrations_page(left))
@@ -100,10 +100,10 @@ class SettleMigrationsOperator(SwitchyardOperator):
 
 
 class RecordKnownOperator(SwitchyardOperator):
-    """Record in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
+    """Record in ZooKeeper the contents of each cluster. Facts of clusters that do not answer stay."""
 
     def work(self) -> list[dict[str, Any]]:
-        """The looks: cluster, at, topics, partitions, groups, error."""
+        """Results per cluster: cluster, at, topics, partitions, groups, error."""
         from ha_core.operations.clusters.last_seen import record
 
         looks = record(self.environment)

@@ -1,4 +1,4 @@
-"""The platform: who exists, what each may do and use, and how gateways are set; with who changed it, when and why."""
+"""The platform: users, rights, quotas and settings of gateways, with the author, time and reason of every change."""
 
 DATABASE_VARIABLE = "SWITCHYARD_DATABASE"
-"""URL of the database, for commands, and in Airflow where there is no connection."""
+"""URL of the database, for commands, and for Airflow if there is no connection."""

@@ -1,5 +1,5 @@
-"""Many changes at once, a line each, as operators write them into a form: read, compared with what stands, and made in
-one transaction, or none of them.
+"""Many changes at once, one per line, from an operator's form: parsed, compared with the current entries, and made in
+one transaction, or not at all.
 
     users to create     alice owner=shop contact=shop@example.org groups=tills,counters super
     users to disable    alice
@@ -9,7 +9,7 @@ one transaction, or none of them.
     quotas              user=alice topic=orders producer_byte_rate=1000000 consumer_byte_rate=none
                         instance=app none
 
-A name with blanks is written in quotes. What stands already is no change, so a batch may be made again.
+A name with blanks is quoted. Lines that are in force already change nothing, so a batch may be repeated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_LINES = 2000
 MAX_LINE = 2000
 """Characters."""
 MAX_TOLD = 20
-"""Lines that are wrong, of those that are told."""
+"""Invalid lines that an error lists."""
 TRIES = 5
 Keys = Mapping[str, Mapping[str, ScramKeys]]
 """User → mechanism → keys of his password."""
@@ -43,7 +43,7 @@ Keys = Mapping[str, Mapping[str, ScramKeys]]
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Lines, by what they are for."""
+    """Lines by section."""
 
     create: Sequence[str] = ()
     disable: Sequence[str] = ()
@@ -56,8 +56,8 @@ class ChangeBatch:
 
 class Step(NamedTuple):
     """
-    :ivar what: happens: made, changed, deleted; `stands`: nothing, it is so already.
-    :ivar edit: None: nothing is to be done.
+    :ivar what: made, changed or deleted; `stands`: nothing, it is in force already.
+    :ivar edit: None: there is nothing to do.
     """
 
     section: str
@@ -68,8 +68,8 @@ class Step(NamedTuple):
 
 class _Wish(NamedTuple):
     """
-    :ivar says: whatever else wishes something for the same key has to say the same.
-    :ivar edit: of what stands; None: it stands so.
+    :ivar says: another line for the same key must have the same value.
+    :ivar edit: from the current entry; None: there is nothing to do.
     """
 
     kind: str
@@ -79,14 +79,14 @@ class _Wish(NamedTuple):
 
 
 def planned(registry: Platform, batch: ChangeBatch) -> tuple[Step, ...]:
-    """What each line would do.
+    """The effect of each line.
 
-    :raises InvalidError: names all lines that cannot be, with why, up to some.
+    :raises InvalidError: lists the invalid lines, up to a limit, with the reasons.
     """
     lines = [(section, *numbered) for section in _SECTIONS for numbered in _numbered(batch, section)]
     if not 1 <= len(lines) <= MAX_LINES:
         raise InvalidError(f"{len(lines)} lines: give 1 to {MAX_LINES} at once")
-    problems: list[str] = _keys_of_nobody(batch)
+    problems: list[str] = _keys_without_user(batch)
     steps: list[Step] = []
     wished: dict[tuple[str, str], object] = {}
     for section, number, line in lines:
@@ -94,7 +94,7 @@ def planned(registry: Platform, batch: ChangeBatch) -> tuple[Step, ...]:
             for wish in _SECTIONS[section].read(line, batch):
                 place = wish.kind, wish.key
                 if wished.get(place, wish.says) != wish.says:
-                    raise InvalidError("another line says something else of the same")  # noqa: TRY301
+                    raise InvalidError("another line contradicts this one")  # noqa: TRY301
                 if place not in wished:
                     wished[place] = wish.says
                     edit = wish.edit(registry)
@@ -103,21 +103,21 @@ def planned(registry: Platform, batch: ChangeBatch) -> tuple[Step, ...]:
             problems.append(f"{section}, line {number}, {short(line)}: {error}")
     if problems:
         more = f" … and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
-        raise InvalidError(f"{len(problems)} lines cannot be. {'; '.join(problems[:MAX_TOLD])}{more}")
+        raise InvalidError(f"{len(problems)} lines are invalid. {'; '.join(problems[:MAX_TOLD])}{more}")
     return tuple(steps)
 
 
 def made(registry: Platform, batch: ChangeBatch, by: str, reason: str, dry_run: bool = False) -> tuple[Step, ...]:
-    """Make all of it, or in a dry run check all of it. → what was done.
+    """Make all changes, or check them in a dry run. Returns the steps.
 
     :raises InvalidError: nothing was changed.
-    :raises StaleVersionError: others change the same again and again; nothing was changed.
+    :raises StaleVersionError: others keep changing the same entries; nothing was changed.
     """
     for _ in range(TRIES):
         steps = planned(registry, batch)
         edits = [step.edit for step in steps if step.edit is not None]
         if len(edits) > MAX_EDITS:
-            raise InvalidError(f"{len(edits)} changes at once: {MAX_EDITS} go; give fewer lines")
+            raise InvalidError(f"{len(edits)} changes at once, {MAX_EDITS} at most: give fewer lines")
         try:
             if edits:
                 registry.apply(edits, by, reason, dry_run)
@@ -128,18 +128,18 @@ def made(registry: Platform, batch: ChangeBatch, by: str, reason: str, dry_run: 
     raise stale
 
 
-def keys_of(found: object) -> Keys:
-    """Of what `switchyard users entry` writes.
+def keys_of(document: object) -> Keys:
+    """Parse the output of `switchyard users entry`.
 
-    :raises InvalidError: it is none of that; never says a key.
+    :raises InvalidError: it is not that. The text never contains a key.
     """
-    if not isinstance(found, Mapping):
-        raise InvalidError("the keys are no mapping of users; write them with `switchyard users entry`")
+    if not isinstance(document, Mapping):
+        raise InvalidError("the keys are not a mapping of users; write them with `switchyard users entry`")
     kept: dict[str, dict[str, ScramKeys]] = {}
-    for user, entry in found.items():
+    for user, entry in document.items():
         if not isinstance(user, str) or not isinstance(entry, Mapping) or not entry.keys() <= set(HASHES):
             raise InvalidError(
-                f"the keys of {short(user)}: of each {', '.join(HASHES)}, as `switchyard users entry` writes them"
+                f"the keys of {short(user)}: give {', '.join(HASHES)}, as `switchyard users entry` writes them"
             )
         for mechanism, text in entry.items():
             try:
@@ -150,7 +150,7 @@ def keys_of(found: object) -> Keys:
     return kept
 
 
-def _keys_of_nobody(batch: ChangeBatch) -> list[str]:
+def _keys_without_user(batch: ChangeBatch) -> list[str]:
     created = {words[0] for line in batch.create if (words := line.split())}
     strange = sorted((batch.keys or {}).keys() - created)
     return [f"keys for {short(user)}, whom no line creates" for user in strange]
@@ -170,9 +170,9 @@ def _words(line: str) -> list[str]:
     try:
         words = shlex.split(line)
     except ValueError:
-        raise InvalidError("a quotation mark without its other one") from None
+        raise InvalidError("a quotation mark is not closed") from None
     if not words:
-        raise InvalidError("it says nothing")
+        raise InvalidError("the line is empty")
     return words
 
 
@@ -183,7 +183,7 @@ def _fields(words: Sequence[str], known: Sequence[str]) -> dict[str, str]:
         if not equals or name not in known:
             raise InvalidError(f"{short(word)}: write {', '.join(f'{one}=…' for one in known)}")
         if name in found:
-            raise InvalidError(f"{name} is said twice")
+            raise InvalidError(f"{name} is given twice")
         found[name] = value
     return found
 
@@ -204,10 +204,10 @@ def _created(line: str, batch: ChangeBatch) -> Iterator[_Wish]:
         found = registry.read.find("users", user.key)
         if found is None:
             return put(user)
-        # He may have got, or changed, his password since.
+        # The password may have been set or changed since.
         if isinstance(found.entry, UserEntry) and found.entry.model_copy(update={"scram": user.scram}) == user:
             return None
-        raise InvalidError(f"there is a user of this name, at version {found.version}, and he is another one")
+        raise InvalidError(f"there is a user of this name, at version {found.version}, with other values")
 
     yield _Wish("users", user.key, line, edit)
 
@@ -216,7 +216,7 @@ def _switched(disabled: bool) -> _Read:
     def read(line: str, _batch: ChangeBatch) -> Iterator[_Wish]:
         name, *more = _words(line)
         if more:
-            raise InvalidError("name one user in a line, with blanks in it in quotes")
+            raise InvalidError("name one user per line, in quotes if it has blanks")
 
         def edit(registry: Platform) -> Edit | None:
             found = registry.read.find("users", name)
@@ -256,23 +256,23 @@ def _rules(words: Sequence[str]) -> Iterator[RuleEntry]:
     if len(words) < 3:
         raise InvalidError("write WHO OPERATION[,OPERATION…] TYPE NAME, as `User:alice read topic orders`")
     principal, operations, kind, *rest = words
-    said: dict[str, Any] = {"principal": principal, "resource_type": kind}
+    rule_json: dict[str, Any] = {"principal": principal, "resource_type": kind}
     if kind != "cluster":
         if not rest:
             raise InvalidError(f"which {kind}? Name it, or write * for all")
-        said["name"], *rest = rest
+        rule_json["name"], *rest = rest
     while rest:
         word, *rest = rest
         if word == "prefixed":
-            said["pattern"] = "prefixed"
+            rule_json["pattern"] = "prefixed"
         elif word == "deny":
-            said["effect"] = "deny"
+            rule_json["effect"] = "deny"
         elif word == "host" and rest:
-            said["host"], *rest = rest
+            rule_json["host"], *rest = rest
         else:
-            raise InvalidError(f"{short(word)}: behind the name go prefixed, deny, host ADDRESS")
+            raise InvalidError(f"{short(word)}: after the name write prefixed, deny, host ADDRESS")
     for operation in operations.split(","):
-        yield RuleEntry.read({**said, "operation": operation})
+        yield RuleEntry.read({**rule_json, "operation": operation})
 
 
 # -- quotas -----------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _limited(line: str, _batch: ChangeBatch) -> Iterator[_Wish]:
     of = {name: fields.get(name) for name in ("user", "topic", "instance")}
     limits = {name: _number(name, fields[name]) for name in LIMITS if name in fields}
     if none is bool(limits):
-        raise InvalidError(f"say {', '.join(f'{one}=…' for one in LIMITS)}, or none")
+        raise InvalidError(f"write {', '.join(f'{one}=…' for one in LIMITS)}, or none")
 
     def edit(registry: Platform) -> Edit | None:
         found = registry.read.find("quotas", key)
@@ -301,14 +301,14 @@ def _limited(line: str, _batch: ChangeBatch) -> Iterator[_Wish]:
     yield _Wish("quotas", key, line, edit)
 
 
-def _number(name: str, said: str) -> float | None:
+def _number(name: str, value_text: str) -> float | None:
     """:raises InvalidError: it is neither a number nor none."""
-    if said == "none":
+    if value_text == "none":
         return None
     try:
-        value = float(said)
+        value = float(value_text)
     except ValueError:
-        raise InvalidError(f"{name} {short(said)}: a number, or none") from None
+        raise InvalidError(f"{name} {short(value_text)}: a number, or none") from None
     return int(value) if value == value // 1 and abs(value) < 1 << 62 else value
 
 

@@ -1,4 +1,4 @@
-"""Changes: all of those that belong together, or none; none of what has another version by now."""
+"""Changes are made together or not at all, and only if every entry still has the expected version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ha_core.platform.tables import CHANGES, CLOCK, ENTRIES, MENTIONS, TYPE_VERS
 from ha_core.platform.words import Name, Reason, short
 
 MAX_EDITS = 10_000
-"""In one transaction: about ten seconds, in which no other writer gets in."""
+"""Edits in one transaction: about ten seconds, in which no other writer gets in."""
 _WHY: TypeAdapter[str] = TypeAdapter(Reason)
 _WHO: TypeAdapter[str] = TypeAdapter(Name)
 
@@ -26,8 +26,8 @@ _WHO: TypeAdapter[str] = TypeAdapter(Name)
 @dataclass(frozen=True, slots=True)
 class Edit:
     """
-    :ivar entry: what it is to be; None: it is deleted.
-    :ivar version: the one that this is based on; None: it must not exist.
+    :ivar entry: the new value; None: delete it.
+    :ivar version: the expected version; None: it must not exist.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class Changer:
         self._clock_us = clock_us
 
     def apply(self, edits: Sequence[Edit], by: str, reason: str, dry_run: bool = False) -> tuple[StoredEntry, ...]:
-        """→ what stands after each edit. One that changes nothing makes no version.
+        """Returns the entry after each edit. An edit that changes nothing makes no version.
 
-        :param dry_run: everything is checked, and nothing is written.
-        :raises StaleVersionError: somebody else changed one of them.
-        :raises InvalidError: no reason, or something that has to exist does not.
-        :raises StillUsedError: something else needs what is deleted.
+        :param dry_run: check everything, write nothing.
+        :raises StaleVersionError: another caller has changed one of the entries.
+        :raises InvalidError: the reason is missing, or a required entry does not exist.
+        :raises StillUsedError: another entry needs one that is to be deleted.
         """
         _require_sound(edits, by, reason)
         with self._database.writing(kept=not dry_run) as connection:
@@ -63,7 +63,7 @@ class Changer:
 
 
 class _Round:
-    """What happens in one transaction, under the lock of the clock."""
+    """One transaction, under the lock of the clock."""
 
     def __init__(self, connection: Connection, clock_us: Callable[[], int], by: str, reason: str) -> None:
         self._connection = connection
@@ -74,7 +74,7 @@ class _Round:
 
     def run(self, edits: Sequence[Edit]) -> tuple[StoredEntry, ...]:
         made = tuple(self._one(edit) for edit in edits)
-        # Only now: together they may bring what one of them needs, and take what another one needs.
+        # Checked after all edits: one of them may create what another one needs, or delete what needs it.
         self._require_needed(edits)
         self._require_unneeded(edits)
         self._connection.execute(update(CLOCK).values(last_us=self._last_us))
@@ -135,9 +135,9 @@ class _Round:
         needed = {mention for edit in edits if edit.entry is not None for mention in edit.entry.mentions()}
         missing = [one for one in sorted(needed) if one.needed and not self._exists(one)]
         if missing:
-            said = ", ".join(f"{one.role} {short(one.name)}" for one in missing[:10])
+            names = ", ".join(f"{one.role} {short(one.name)}" for one in missing[:10])
             raise InvalidError(
-                f"nobody and nothing is called so: {said}; register it first (a group has whoever names it)",
+                f"these do not exist: {names}; register them first (a group exists while a user names it)",
                 missing=[{"role": one.role, "name": one.name} for one in missing],
             )
 
@@ -163,24 +163,24 @@ class _Round:
             ).all()
             if found:
                 counts = {kind: sum(row.kind == kind for row in found) for kind in sorted({row.kind for row in found})}
-                said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+                named_by = ", ".join(f"{count} {kind}" for kind, count in counts.items())
                 more = " or more" if len(found) == 100 else ""
                 raise StillUsedError(
-                    f"{edit.kind} {short(edit.key)} is still named by {said}{more}: delete those first",
+                    f"{edit.kind} {short(edit.key)} is still named by {named_by}{more}: delete those first",
                     named_by=[{"kind": row.kind, "key": row.key} for row in found],
                 )
 
 
 def _require_sound(edits: Sequence[Edit], by: str, reason: str) -> None:
     if not 1 <= len(edits) <= MAX_EDITS:
-        raise InvalidError(f"{len(edits)} changes at once: 1 to {MAX_EDITS} go")
-    for what, checked, said in (("reason", _WHY, reason), ("by", _WHO, by)):
+        raise InvalidError(f"{len(edits)} changes at once: give 1 to {MAX_EDITS}")
+    for what, checked, value in (("reason", _WHY, reason), ("by", _WHO, by)):
         try:
-            checked.validate_python(said)
+            checked.validate_python(value)
         except ValidationError as error:
             raise InvalidError(f"{what}: {first_problem(error)}") from None
     if twice := _twice((edit.kind, edit.key) for edit in edits):
-        raise InvalidError(f"{twice[0]} {short(twice[1])} is changed twice at once: say the last of it only")
+        raise InvalidError(f"{twice[0]} {short(twice[1])} is changed twice at once: give the last change only")
 
 
 def _twice(keys: Iterable[tuple[str, str]]) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
-"""What clients of Kafka change through gateways, in Kafka's way: each rule and quota by itself, without a version.
+"""Changes of Kafka's clients through gateways, in Kafka's way: single rules and quotas, without versions.
 
-What is to be made and is there already is well; what is to be taken away and is not there is, too. So whoever never
-heard what came of it asks again. All that can be done of one request is done at once, or nothing is.
+They are idempotent: creating an existing rule succeeds, and so does deleting one that is gone. A client that missed the
+answer repeats its request. The valid parts of a request are made in one transaction.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ha_core.platform.words import short
 MAX_AT_ONCE = 1000
 """Rules, filters or quotas of one request."""
 MAX_LOOKED_AT = 50_000
-"""Rules that are gone through for filters of one request: some seconds."""
+"""Rules that one request's filters may read: some seconds."""
 TRIES = 5
-"""Somebody else may change the same meanwhile."""
+"""Attempts, as other writers may change the same entries."""
 
 
 class QuotaLimitsChange(BaseModel):
-    """Of one quota: what is said of each limit; null: it is limited so no more."""
+    """The new limits of one quota; null removes a limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -53,21 +53,21 @@ class QuotaLimitsChange(BaseModel):
 
 
 class ClientChanges:
-    """Of one user, through one gateway."""
+    """Changes by one user, through one gateway."""
 
     def __init__(self, registry: Platform, by: str, reason: str) -> None:
         self._registry, self._by, self._reason = registry, by, reason
 
-    def create_rules(self, said: Sequence[Mapping[str, Any]]) -> tuple[list[PlatformError | None], int]:
-        """→ of each why it was refused, None: it stands; and the time of the newest change, 0: nothing was changed.
+    def create_rules(self, rules: Sequence[Mapping[str, Any]]) -> tuple[list[PlatformError | None], int]:
+        """Returns the error of each rule, None if it is in force, and the time of the newest change, or 0.
 
         :raises RegistryError: nothing was changed.
         """
-        _require_few(said, "rules")
-        outcomes: list[PlatformError | None] = [None] * len(said)
+        _require_few(rules, "rules")
+        outcomes: list[PlatformError | None] = [None] * len(rules)
         wanted: dict[str, RuleEntry] = {}
         places: dict[str, list[int]] = {}
-        for place, one in enumerate(said):
+        for place, one in enumerate(rules):
             try:
                 rule = RuleEntry.read(one)
             except InvalidError as error:
@@ -89,13 +89,13 @@ class ClientChanges:
     def change_quotas(
         self, changes: Sequence[QuotaLimitsChange], dry_run: bool = False
     ) -> tuple[list[PlatformError | None], int]:
-        """Limits that are not named stay. What it returns, and raises, is as of `create_rules`."""
+        """Limits that are not named stay. Returns and raises like `create_rules`."""
         _require_few(changes, "quotas")
         outcomes: list[PlatformError | None] = [None] * len(changes)
         wanted: dict[str, int] = {}
         for place, change in enumerate(changes):
             if wanted.setdefault(change.key, place) != place:
-                outcomes[place] = InvalidError("the same quota is changed twice in one request: say all of it once")
+                outcomes[place] = InvalidError("the same quota is changed twice in one request: send one change")
 
         def edits() -> list[Edit]:
             found: list[Edit] = []
@@ -115,9 +115,9 @@ class ClientChanges:
         return outcomes, self._applied_but(edits, refused, dry_run)
 
     def _edit(self, change: QuotaLimitsChange) -> Edit | None:
-        """None: it stands so, or is not there.
+        """None: nothing to do.
 
-        :raises InvalidError: no quota can be so.
+        :raises InvalidError: the quota would be invalid.
         """
         found = self._registry.read.find("quotas", change.key)
         entry = None if found is None else found.entry
@@ -133,10 +133,10 @@ class ClientChanges:
     def _applied_but(
         self, edits: Callable[[], list[Edit]], refused: Callable[[str, PlatformError], None], dry_run: bool = False
     ) -> int:
-        """All of them at once, but those that need what is not there. → the time of the newest change.
+        """Make all edits at once, without those that need a missing entry. Returns the time of the newest change.
 
-        :param edits: what is to be done, by what stands at the moment.
-        :param refused: is told which of them cannot be, and why; `edits` has it no more.
+        :param edits: returns the edits for the current entries.
+        :param refused: called with the key and error of an edit that is dropped; `edits` leaves it out then.
         """
         for _ in range(TRIES):
             tried = edits()
@@ -147,10 +147,10 @@ class ClientChanges:
             except InvalidError as error:
                 for key, why in _without_needed([one.entry for one in tried if one.entry is not None], error):
                     refused(key, why)
-        raise BusyError("others change the same again and again: try once more")
+        raise BusyError("others keep changing the same entries: try again")
 
     def delete_rules(self, filters: Sequence[RuleFilter]) -> tuple[list[list[AccessRule]], int]:
-        """→ of each filter the rules that it described, which are gone; and the time of the newest change.
+        """Returns the rules that each filter matched, now deleted, and the time of the newest change.
 
         :raises RegistryError: nothing was changed.
         """
@@ -165,7 +165,7 @@ class ClientChanges:
             except (StaleVersionError, NotThereError):
                 continue
             return [[rule for _, rule in described] for described in found], made_us
-        raise BusyError("others change the same rules again and again: try once more")
+        raise BusyError("others keep changing the same rules: try again")
 
     def _applied(self, edits: Sequence[Edit], dry_run: bool = False) -> int:
         if not edits:
@@ -175,27 +175,28 @@ class ClientChanges:
     def _described(self, filters: Sequence[RuleFilter]) -> list[list[tuple[StoredEntry, AccessRule]]]:
         left = MAX_LOOKED_AT
         found: list[list[tuple[StoredEntry, AccessRule]]] = []
-        for asked in filters:
+        for rule_filter in filters:
             described: list[tuple[StoredEntry, AccessRule]] = []
-            for stored in self._candidates(asked):
+            for stored in self._candidates(rule_filter):
                 left -= 1
                 if left < 0:
                     raise InvalidError(
-                        f"more than {MAX_LOOKED_AT} rules would be gone through: name a principal, or fewer at once"
+                        f"the filters read more than {MAX_LOOKED_AT} rules: name a principal, or send fewer filters"
                     )
                 rule = access_rule(stored.entry.model_dump()) if stored.entry is not None else None
-                if rule is not None and asked.describes(rule):
+                if rule is not None and rule_filter.describes(rule):
                     described.append((stored, rule))
             found.append(described)
         return found
 
-    def _candidates(self, asked: RuleFilter) -> Iterator[StoredEntry]:
+    def _candidates(self, rule_filter: RuleFilter) -> Iterator[StoredEntry]:
         mentioned: dict[str, str] = {}
-        kind, _, name = (asked.principal or "").partition(":")
+        kind, _, name = (rule_filter.principal or "").partition(":")
         if kind in ("User", "Group") and name != "*":
             mentioned[kind.lower()] = name
-        if asked.resource_type is ResourceType.TOPIC and asked.name is not None and not asked.matching:
-            mentioned["topic"] = asked.name
+        of_topic = rule_filter.resource_type is ResourceType.TOPIC
+        if of_topic and rule_filter.name is not None and not rule_filter.matching:
+            mentioned["topic"] = rule_filter.name
         after: str | None = ""
         while after is not None:
             page = self._registry.read.page("rules", after, MAX_PAGE, mentioned)
@@ -204,9 +205,9 @@ class ClientChanges:
 
 
 def _without_needed(entries: Sequence[Entry], error: InvalidError) -> Iterator[tuple[str, InvalidError]]:
-    """Key of each of them that needs what is not there, and what that is.
+    """Keys of the entries that need a missing one, with an error that names it.
 
-    :raises InvalidError: that is not what is wrong.
+    :raises InvalidError: the error has another cause.
     """
     missing = {(one["role"], one["name"]) for one in error.details.get("missing", ())}
     if not missing:
@@ -214,8 +215,8 @@ def _without_needed(entries: Sequence[Entry], error: InvalidError) -> Iterator[t
     for entry in entries:
         lacks = [one for one in entry.mentions() if one.needed and (one.role, one.name) in missing]
         if lacks:
-            said = ", ".join(f"{one.role} {short(one.name)}" for one in lacks)
-            yield entry.key, InvalidError(f"there is no {said} on the platform: register it first")
+            names = ", ".join(f"{one.role} {short(one.name)}" for one in lacks)
+            yield entry.key, InvalidError(f"there is no {names} on the platform: register it first")
 
 
 def _require_few(said: Sequence[object], what: str) -> None:

@@ -1,4 +1,4 @@
-"""The database: an SQLite file, or PostgreSQL by its URL; its transactions, and whether its tables fit."""
+"""The database: an SQLite file, or PostgreSQL by its URL. Transactions, and the version of its tables."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from ha_core.platform.errors import DatabaseAwayError, InvalidError, SchemaError
 
 WAIT_S = 10
-"""For another writer, and for an answer."""
+"""Seconds to wait for another writer, and for an answer."""
 AGAIN_S = 0.01
 _LOCK = 0x53574544
-"""PostgreSQL's advisory lock of those who change tables."""
+"""PostgreSQL's advisory lock for changes of tables."""
 _CREATING = threading.Lock()
-"""Held by a thread that creates a file, until its descriptor is closed: another one's SQLite may lock the file then."""
+"""Held by a thread that creates a file, until its descriptor is closed: only then may SQLite lock the file."""
 _SCRIPTS = Path(__file__).parent / "migrations"
 
 
 class Database:
-    """Connections are made when they are first needed.
+    """Connections are opened on first use.
 
-    :ivar name: its URL without the password.
+    :ivar name: the URL without the password.
     """
 
     def __init__(self, url: str) -> None:
-        """:raises InvalidError: not the URL of a database that is known here."""
+        """:raises InvalidError: the URL is not one of a supported database."""
         parsed = _parse(url)
         self.name = parsed.render_as_string(hide_password=True)
         self._file = Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
@@ -49,15 +49,15 @@ class Database:
             raise InvalidError(f"{self.name}: the package {error.name} is missing: install it") from None
 
     def open(self, creates: bool = True) -> None:
-        """Check the tables, and make them where an SQLite file is new or empty.
+        """Check the tables, and create them if an SQLite file is new or empty.
 
-        :param creates: an SQLite file that does not exist is made; else it is refused.
-        :raises SchemaError: they are of another version.
+        :param creates: create an SQLite file that does not exist; otherwise refuse it.
+        :raises SchemaError: the tables have another version.
         """
         if self._file is not None:
             if not creates and not self._file.exists():
                 raise InvalidError(
-                    f"{self._file} does not exist, and this makes no database: correct the path, or make it by "
+                    f"{self._file} does not exist, and is not created here: correct the path, or create it with "
                     "`switchyard platform migrate`"
                 )
             _create_private(self._file)
@@ -71,9 +71,9 @@ class Database:
             )
 
     def migrate(self) -> tuple[str | None, str]:
-        """Bring the tables to what this version needs. → their version before and now.
+        """Migrate the tables to this version. Returns their version before and after.
 
-        Two that do it at once do it one after the other.
+        Concurrent migrations wait for each other.
         """
         if self._file is not None:
             _create_private(self._file)
@@ -90,7 +90,7 @@ class Database:
         return before, _head()
 
     def _is_empty(self) -> bool:
-        # Not by its size: a file that another one is about to fill has a header first, and no tables yet.
+        # The size does not tell: while another process fills the file, it has a header, but no tables yet.
         with self.reading() as connection:
             return not inspect(connection).get_table_names()
 
@@ -102,13 +102,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that reads."""
+        """A read transaction."""
         with _named(self.name), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self, kept: bool = True) -> Iterator[Connection]:
-        """A transaction that writes, on SQLite the only one; at its end it is committed, or, unless `kept`, undone."""
+        """A write transaction, on SQLite the only one. At its end it is committed, or rolled back unless `kept`."""
         with _named(self.name), self.engine.connect() as connection:
             connection.execution_options(switchyard_writes=True)
             with connection.begin() as transaction:
@@ -122,15 +122,15 @@ class Database:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Errors of drivers as ours: their own texts may hold statements with their parameters."""
+    """Translates drivers' errors: their texts may contain statements with parameters."""
     try:
         yield
     except PoolTimeoutError:
-        raise DatabaseAwayError(f"{name}: all connections are taken; try again") from None
+        raise DatabaseAwayError(f"{name}: all connections are in use; try again") from None
     except (OperationalError, InterfaceError) as error:
         raise DatabaseAwayError(f"{name} does not answer: {_words(error)}") from None
     except DBAPIError as error:
-        # Plain, without a kind of its own: SQLite says so of a file that is none of its own.
+        # Exactly this class: SQLite raises it for a file that is no SQLite database.
         if type(error) is DatabaseError:
             raise DatabaseAwayError(f"{name} cannot be read: {_words(error)}") from None
         if error.connection_invalidated:
@@ -147,7 +147,7 @@ def _parse(url: str) -> URL:
         parsed = make_url(url)
     except ArgumentError:
         raise InvalidError(
-            "what was given is not the URL of a database: sqlite:////PATH, postgresql://USER@HOST/NAME"
+            "this is no URL of a supported database: write sqlite:////PATH, postgresql://USER@HOST/NAME"
         ) from None
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
@@ -163,14 +163,14 @@ def _of_file(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def opened(connection: Any, _record: Any) -> None:
-        # The driver begins transactions when it likes; here each begins where ours does.
+        # The driver would begin transactions by itself; this one begins them explicitly.
         connection.isolation_level = None
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
-        # A reader that becomes a writer later is refused when another one wrote meanwhile: writers begin as such.
+        # SQLite refuses a reader that turns writer after another process wrote: so writers begin as writers.
         writes = connection.get_execution_options().get("switchyard_writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -178,7 +178,7 @@ def _of_file(url: URL) -> Engine:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Of several that change the mode of a new file at once, SQLite refuses all but one without waiting for it."""
+    """If several processes change the mode of a new file at once, SQLite refuses all but one without waiting."""
     until = time.monotonic() + WAIT_S
     while True:
         try:
@@ -203,18 +203,18 @@ def _of_postgresql(url: URL) -> Engine:
 
 
 def _create_private(path: Path) -> None:
-    """Create the file, readable by its owner only, since it holds the keys of passwords. One that exists is not opened.
+    """Create the file, readable by its owner only, since it has keys of passwords. An existing file is not opened.
 
     Closing any descriptor of a file ends all POSIX locks that the process has on it (https://sqlite.org/howtocorrupt.html,
     2.2). Without its locks a long-lived process looks gone: the next process that closes the database deletes the
-    write-ahead log below it, and both go on with different content. Only SQLite itself may open a database that exists.
+    write-ahead log under it, and the two diverge. Only SQLite itself may open an existing database.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _CREATING, suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
-        raise DatabaseAwayError(f"{path} cannot be made: {error.strerror}") from None
+        raise DatabaseAwayError(f"{path} cannot be created: {error.strerror}") from None
 
 
 def _config() -> Config:

@@ -1,7 +1,7 @@
-"""What a gateway polls to discover: addresses of clusters and settings, each part by a version of its own.
+"""The feed for discovery: addresses of clusters and settings, in parts that each have a version.
 
-Whoever has a part in its newest version is told so, and nothing of it: polling costs little, however often it is done.
-A deletion raises a version like any other change.
+A gateway with the newest version of a part gets only that version, so frequent polling is cheap. Deletions raise a
+version like any other change.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class DiscoveryFeed:
         self._registry = registry
 
     def versions(self) -> dict[str, int]:
-        """Of all parts; 0: nothing was ever said."""
+        """Versions of all parts; 0: no entry was ever written."""
         types = dict.fromkeys(TYPES, 0) | self._registry.read.type_versions()
         return {ADDRESSES: self._addresses_version(), **types}
 
     def part(self, name: str, known: int) -> tuple[int, Part | None]:
-        """The version of a part, and what it says; None where the version is the `known` one."""
+        """The version of a part, and its content; None if the version is the `known` one."""
         if name == ADDRESSES:
             return self._addresses(known)
         found = self._registry.read.of_type(name, known)
@@ -44,7 +44,7 @@ class DiscoveryFeed:
         return found.version, {str(one["name"]): one["value"] for one in found.values.values()}
 
     def changed(self, known: Mapping[str, int]) -> tuple[dict[str, int], dict[str, Part]]:
-        """The versions of all parts, and those parts that have another one than is known; none is known: all."""
+        """The versions of all parts, and the content of those whose version differs from the known one."""
         versions, parts = dict[str, int](), dict[str, Part]()
         for name, version in self.versions().items():
             versions[name] = version
@@ -59,7 +59,7 @@ class DiscoveryFeed:
             return int(connection.execute(newest).scalar() or 0)
 
     def _addresses(self, known: int) -> tuple[int, Part | None]:
-        # The version first: what is read after it is at least as new, and is read again when it is newer.
+        # The version first: content read after it is at least as new, and is read again if it is newer.
         version = self._addresses_version()
         if version == known:
             return version, None

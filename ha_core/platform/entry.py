@@ -1,6 +1,6 @@
-"""A kind of what the platform holds: a class that says what belongs to it, by what key, and what it refers to.
+"""A kind of entry: a class that declares its fields, its key and its references.
 
-Tables, versions, change times, REST, paging and the feeds of gateways follow from that.
+Tables, versions, change times, REST, paging and the gateways' feeds follow from that.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ha_core.platform.errors import InvalidError
 from ha_core.platform.words import short
 
 KINDS: dict[str, type[Entry]] = {}
-"""By the name that paths and commands have. Filled by importing `ha_core.platform.kinds`."""
+"""By their names in paths and commands. Filled by importing `ha_core.platform.kinds`."""
 
 
 class Reference(NamedTuple):
     """
     :ivar role: `user`, `group`, `topic`, `cluster` …: lists are filtered by it.
-    :ivar needed: it has to exist, and cannot be deleted before what mentions it.
+    :ivar needed: it must exist, and cannot be deleted while an entry mentions it.
     """
 
     role: str
@@ -31,14 +31,14 @@ class Reference(NamedTuple):
 
 
 class Entry(BaseModel):
-    """One thing of a kind. Values are JSON; a field that is not known is an error."""
+    """One entry of a kind. Values are JSON; an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
     KIND: ClassVar[str] = ""
     ROLE: ClassVar[str] = ""
-    """As what others mention it; empty: nobody does."""
+    """The role in which other entries mention it; empty: none do."""
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
-    """Fields that gateways read and people are not shown. One that a change leaves out stays as it is."""
+    """Fields for gateways only, hidden from people. A change that leaves one out keeps it."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -47,39 +47,39 @@ class Entry(BaseModel):
 
     @property
     def key(self) -> str:
-        """Unique in its kind, never changed by a change of values, at most 255 characters."""
+        """Unique in its kind, independent of values that may change, at most 255 characters."""
         raise NotImplementedError
 
     def mentions(self) -> Iterator[Reference]:
-        """What it refers to."""
+        """References to other entries."""
         yield from ()
 
     def version_type(self) -> str:
-        """Of what it raises the version that gateways ask for, besides its own; empty: of nothing."""
+        """Type whose version, which gateways poll, every change raises; empty: none."""
         return ""
 
     def summary(self) -> Mapping[str, Any]:
-        """As people are shown it."""
+        """The value that people see."""
         return self.model_dump(mode="json", exclude=set(self.HIDDEN))
 
     def text(self) -> str:
-        """As it is stored, and as gateways read it."""
+        """The value as it is stored, and as gateways read it."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
-    def read(cls, said: Any) -> Self:
-        """From JSON data.
+    def read(cls, value: Any) -> Self:
+        """Parse JSON data.
 
-        :raises InvalidError: names kind, field, and what is wrong there.
+        :raises InvalidError: names kind, field and problem.
         """
         try:
-            return cls.model_validate(said)
+            return cls.model_validate(value)
         except ValidationError as error:
             raise InvalidError(f"{cls.KIND}: {first_problem(error)}", problems=problems(error)) from None
 
 
 def problems(error: ValidationError) -> list[dict[str, str]]:
-    """Where, and what; never the value that was given, which may be a secret."""
+    """Field and problem; never the given value, which may be a secret."""
     return [
         {"field": ".".join(str(part) for part in one["loc"]), "problem": one["msg"].removeprefix("Value error, ")}
         for one in error.errors(include_url=False, include_input=False, include_context=False)[:20]
@@ -93,13 +93,13 @@ def first_problem(error: ValidationError) -> str:
 
 
 def key_of(*parts: str | None) -> str:
-    """A key for what is known by several names, which may have any characters: 32 hexadecimal digits."""
+    """Key of an entry that several names identify, with any characters: 32 hexadecimal digits."""
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
-def kind_of(said: str) -> type[Entry]:
-    """:raises InvalidError: there is no such kind."""
-    found = KINDS.get(said)
+def kind_of(name: str) -> type[Entry]:
+    """:raises InvalidError: the kind is unknown."""
+    found = KINDS.get(name)
     if found is None:
-        raise InvalidError(f"kind {short(said)} is not known; one of {', '.join(sorted(KINDS))}")
+        raise InvalidError(f"kind {short(name)} is not known; one of {', '.join(sorted(KINDS))}")
     return found

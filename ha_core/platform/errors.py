@@ -1,5 +1,5 @@
-"""What can go wrong on the platform. Each text names the thing, the value and the way out; `code` is its name for
-programs, and `details` what they can act on.
+"""Errors of the platform. Each text names the thing, the value and the way out; `code` is its name for
+programs, and `details` has data for them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class PlatformError(Exception):
 
 
 class InvalidError(PlatformError):
-    """What was said is against the rules for names, values, or what has to exist."""
+    """A name or value is against the rules, or a required entry does not exist."""
 
     code = "invalid"
 
 
 class NotThereError(PlatformError):
-    """There is no such kind, or nothing of it by that key."""
+    """The kind is unknown, or has no entry with this key."""
 
     code = "not_there"
 
 
 class StaleVersionError(PlatformError):
-    """Somebody else changed it, or made it, before."""
+    """Another caller has changed or created the entry first."""
 
     code = "stale_version"
 
@@ -39,7 +39,7 @@ class StaleVersionError(PlatformError):
         :param found: the version now; None: it does not exist.
         """
         if expected is None:
-            text = f"{kind} {key!r} is there already, at version {found}: change that one, or choose another name"
+            text = f"{kind} {key!r} exists already, at version {found}: change it, or choose another name"
         else:
             now = "does not exist" if found is None else f"is at version {found}"
             text = f"{kind} {key!r} {now}, the change was based on version {expected}: read it again and repeat it"
@@ -47,7 +47,7 @@ class StaleVersionError(PlatformError):
 
 
 class StillUsedError(PlatformError):
-    """Something that others refer to cannot go before them."""
+    """An entry that others refer to cannot be deleted before them."""
 
     code = "still_used"
 
@@ -59,36 +59,36 @@ class NotPublishedError(PlatformError):
 
 
 class BusyError(PlatformError):
-    """Others changed the same each time that it was tried."""
+    """Others changed the same entries in every attempt."""
 
     code = "busy"
 
 
 class DatabaseAwayError(PlatformError):
-    """The database does not answer, or another writer holds it for longer than one waits."""
+    """The database does not answer, or another writer holds it longer than the timeout."""
 
     code = "database_away"
 
 
 class SchemaError(PlatformError):
-    """The database has other tables than this version needs."""
+    """The tables do not have the version that this release needs."""
 
     code = "schema"
 
 
 class TokenFileError(PlatformError):
-    """Tokens that cannot be read or understood; the text never has one."""
+    """Tokens cannot be read or parsed; the text never contains one."""
 
     code = "tokens"
 
 
 class PlatformAwayError(PlatformError):
-    """The platform does not answer as it should: a gateway keeps what it has."""
+    """The platform does not answer correctly: a gateway keeps its state."""
 
     code = "platform_away"
 
 
 class PlatformRefusedError(PlatformError):
-    """The platform was asked over HTTP, and refuses; the text is its own."""
+    """The platform refuses a request over HTTP; the text is the platform's."""
 
     code = "refused"

@@ -1,4 +1,4 @@
-"""The platform over one database: the way in for commands, REST, forms, and gateways on the same machine."""
+"""The platform over one database: used by commands, REST, forms, and gateways on the same machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ha_core.platform.scram import ITERATIONS, derive_all
 from ha_core.platform.stored import StoredEntry
 
 GENERATED_BYTES = 24
-"""Of chance, in a password that nobody has chosen: 32 characters."""
+"""Random bytes of a generated password: 32 characters."""
 
 
 class Platform:
@@ -36,7 +36,7 @@ class Platform:
 
     @classmethod
     def open(cls, url: str, creates: bool = True) -> Self:
-        """:param creates: an SQLite file that does not exist is made, with its tables.
+        """:param creates: create an SQLite file that does not exist, with its tables.
         :raises RegistryError: the database is away, or has other tables.
         """
         database = Database(url)
@@ -52,27 +52,27 @@ class Platform:
         self.database.close()
 
     def apply(self, edits: Sequence[Edit], by: str, reason: str, dry_run: bool = False) -> tuple[StoredEntry, ...]:
-        """All of them or none; see `Changer.apply`."""
+        """All edits or none; see `Changer.apply`."""
         made = self._changer.apply(edits, by, reason, dry_run)
         if not dry_run:
-            for told in self._on_change:
-                told()
+            for listener in self._on_change:
+                listener()
         return made
 
-    def tell_of_changes(self, *told: Callable[[], object]) -> None:
-        """:param told: called after something was changed, in whatever thread changed it."""
-        self._on_change += told
+    def on_change(self, *listeners: Callable[[], object]) -> None:
+        """:param listeners: called after each change, in the thread that made it."""
+        self._on_change += listeners
 
     def create(self, entry: Entry, by: str, reason: str, dry_run: bool = False) -> StoredEntry:
-        """:raises StaleVersionError: it is there already."""
+        """:raises StaleVersionError: it exists already."""
         return self.apply([put(entry)], by, reason, dry_run)[0]
 
     def replace(self, entry: Entry, version: int, by: str, reason: str, dry_run: bool = False) -> StoredEntry:
-        """:raises StaleVersionError: it has another version by now."""
+        """:raises StaleVersionError: it has another version now."""
         return self.apply([put(entry, version)], by, reason, dry_run)[0]
 
     def delete(self, kind: str, key: str, version: int, by: str, reason: str, dry_run: bool = False) -> StoredEntry:
-        """:raises StaleVersionError: it has another version by now."""
+        """:raises StaleVersionError: it has another version now."""
         return self.apply([Edit(kind, key, None, version)], by, reason, dry_run)[0]
 
     def delete_user(
@@ -80,7 +80,7 @@ class Platform:
     ) -> tuple[StoredEntry, ...]:
         """Delete a user with its own rules, quotas and instances, at once. Topics that it owns block the deletion.
 
-        :raises StillUsedError: topics, or rules that came meanwhile.
+        :raises StillUsedError: topics, or rules that were made meanwhile.
         """
         edits = [Edit("users", name, None, version)]
         for kind in ("rules", "quotas", "instances"):
@@ -107,34 +107,34 @@ class Platform:
         iterations: int = ITERATIONS,
         dry_run: bool = False,
     ) -> StoredEntry:
-        """Keys of both mechanisms, each with a new salt; the password itself goes nowhere.
+        """Store keys for both mechanisms, each with a new salt. The password itself is not stored.
 
-        :param version: None: whatever it is.
+        :param version: None: any.
         """
         found = self.read.get("users", name)
-        user = UserEntry.read({**_said(found), "scram": derive_all(password, iterations)})
+        user = UserEntry.read({**_values(found), "scram": derive_all(password, iterations)})
         return self.replace(user, found.version if version is None else version, by, reason, dry_run)
 
     def generate_password(
         self, name: str, by: str, reason: str, replace: bool = False, dry_run: bool = False
     ) -> tuple[StoredEntry, str]:
-        """A new password that nobody has chosen, for whoever gets it here: it is told once, and kept nowhere.
+        """Generate a password, return it once, and store only its keys.
 
-        :param replace: also where the user has one.
-        :raises InvalidError: he has one.
-        :raises StaleVersionError: somebody else was given one at the same time.
+        :param replace: even if the user has a password.
+        :raises InvalidError: the user has a password.
+        :raises StaleVersionError: another password was set at the same time.
         """
         found = self.read.get("users", name)
         if not replace and isinstance(found.entry, UserEntry) and found.entry.scram:
-            raise InvalidError(f"{name!r} has a password: ask for another one with replace, and it is good no more")
+            raise InvalidError(f"{name!r} has a password: to replace it by another one, set replace")
         password = secrets.token_urlsafe(GENERATED_BYTES)
         return self.set_password(name, password, by, reason, found.version, dry_run=dry_run), password
 
     def source(self, kind: str) -> DatabaseSource:
-        """What a cache reads of one kind."""
+        """The source of a cache for one kind."""
         return DatabaseSource(self.database, kind)
 
 
-def _said(stored: StoredEntry) -> dict[str, object]:
-    assert stored.entry is not None  # `get` gives what is there
+def _values(stored: StoredEntry) -> dict[str, object]:
+    assert stored.entry is not None  # `get` returns live entries only
     return stored.entry.model_dump()

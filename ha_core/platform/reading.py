@@ -1,4 +1,4 @@
-"""What there is, and what there was: single entries, pages, histories, and settings by their versions."""
+"""Queries: single entries, pages, histories, and settings by their versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class OfType:
-    """:ivar values: by key; None where the version is the one that the reader has."""
+    """:ivar values: by key; None if the reader has this version."""
 
     version: int
     values: Mapping[str, Mapping[str, Any]] | None
@@ -31,23 +31,23 @@ class EntryReader:
         self._database = database
 
     def get(self, kind: str, key: str) -> StoredEntry:
-        """:raises NotThereError: it is not there, or was deleted."""
+        """:raises NotThereError: it does not exist, or was deleted."""
         kind_of(kind)
         with self._database.reading() as connection:
             found = newest(connection, kind, key)
         if found is None or found.entry is None:
-            raise NotThereError(f"{kind} {short(key)} is not there, or was deleted")
+            raise NotThereError(f"{kind} {short(key)} does not exist, or was deleted")
         return found
 
     def find(self, kind: str, key: str) -> StoredEntry | None:
-        """The same; None where it is not there."""
+        """The entry; None if it does not exist."""
         kind_of(kind)
         with self._database.reading() as connection:
             found = newest(connection, kind, key)
         return found if found is not None and found.entry is not None else None
 
     def newest_us(self) -> dict[str, int]:
-        """By kind, the time of its newest change; 0: it has none. A look into an index for each."""
+        """Time of the newest change by kind; 0: none. One index look-up per kind."""
         with self._database.reading() as connection:
             return {
                 kind: connection.execute(select(func.max(CHANGES.c.changed_us)).where(CHANGES.c.kind == kind)).scalar()
@@ -56,27 +56,27 @@ class EntryReader:
             }
 
     def has_change_at(self, kind: str, at_us: int) -> bool:
-        """Whether a change of the kind was made at exactly this time. Times are never given twice in a database."""
-        asked = exists().where(CHANGES.c.kind == kind, CHANGES.c.changed_us == at_us)
+        """Whether a change of the kind has exactly this time. Times are unique in a database."""
+        query = exists().where(CHANGES.c.kind == kind, CHANGES.c.changed_us == at_us)
         with self._database.reading() as connection:
-            return bool(connection.execute(select(asked)).scalar())
+            return bool(connection.execute(select(query)).scalar())
 
     def page(
         self, kind: str, after: str = "", limit: int = MAX_PAGE, mentioned: Mapping[str, str] | None = None
     ) -> EntryPage:
         """Entries in the order of their keys.
 
-        :param after: the `after` of the page before.
-        :param mentioned: only what mentions all of these, role → name.
+        :param after: `after` of the page before.
+        :param mentioned: role → name: only entries that mention all of these.
         """
         kind_of(kind)
         if not all(map(storable, (mentioned or {}).values())):
             return EntryPage((), None)
         if not storable(after):
-            raise InvalidError(f"after {short(after)}: give what the page before said")
-        asked = _newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key > after, ENTRIES.c.live.is_(True))
+            raise InvalidError(f"after {short(after)}: give `after` of the page before")
+        query = _newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key > after, ENTRIES.c.live.is_(True))
         for role, name in (mentioned or {}).items():
-            asked = asked.where(
+            query = query.where(
                 exists().where(
                     MENTIONS.c.kind == kind,
                     MENTIONS.c.key == ENTRIES.c.key,
@@ -84,31 +84,31 @@ class EntryReader:
                     MENTIONS.c.name == name,
                 )
             )
-        return self._page(asked.order_by(ENTRIES.c.key), limit, lambda stored: stored.key)
+        return self._page(query.order_by(ENTRIES.c.key), limit, lambda stored: stored.key)
 
     def history(
         self, kind: str, key: str | None = None, before_us: int | None = None, limit: int = MAX_PAGE
     ) -> EntryPage:
-        """Changes, the newest first; of one key or all. `after` of the page is the next one's `before_us`."""
+        """Changes of one key or all, newest first. `after` of the page is the next one's `before_us`."""
         kind_of(kind)
         if key is not None and not storable(key):
             return EntryPage((), None)
-        asked = select(CHANGES).where(CHANGES.c.kind == kind)
+        query = select(CHANGES).where(CHANGES.c.kind == kind)
         if key is not None:
-            asked = asked.where(CHANGES.c.key == key)
+            query = query.where(CHANGES.c.key == key)
         if before_us is not None:
-            asked = asked.where(CHANGES.c.changed_us < before_us)
-        return self._page(asked.order_by(CHANGES.c.changed_us.desc()), limit, lambda stored: str(stored.changed_us))
+            query = query.where(CHANGES.c.changed_us < before_us)
+        return self._page(query.order_by(CHANGES.c.changed_us.desc()), limit, lambda stored: str(stored.changed_us))
 
     def type_versions(self, kind: str = "settings") -> dict[str, int]:
-        """Version of each type in which anything was ever set."""
+        """Version of each type that ever had a setting."""
         with self._database.reading() as connection:
             rows = connection.execute(select(TYPE_VERSIONS).where(TYPE_VERSIONS.c.kind == kind)).all()
         return {row.type: row.version for row in rows}
 
     def of_type(self, type_: str, known: int = 0, kind: str = "settings") -> OfType:
-        """All of one type, unless its version is the `known` one. Version 0: nothing was ever set."""
-        asked = _newest().where(
+        """All settings of one type, unless its version is the `known` one. Version 0: it never had one."""
+        query = _newest().where(
             ENTRIES.c.kind == kind,
             ENTRIES.c.live.is_(True),
             exists().where(
@@ -122,24 +122,24 @@ class EntryReader:
             TYPE_VERSIONS.c.kind == kind, TYPE_VERSIONS.c.type == type_
         )
         with self._database.reading() as connection:
-            # The version first: what is read after it is at least as new, and is read again when it is newer.
+            # The version first: settings read after it are at least as new, and are read again if they are newer.
             version = connection.execute(version_of).scalar() or 0
             if version == known:
                 return OfType(version, None)
-            found = [stored_of(row._asdict()) for row in connection.execute(asked)]
+            found = [stored_of(row._asdict()) for row in connection.execute(query)]
         return OfType(version, {one.key: one.entry.summary() for one in found if one.entry is not None})
 
-    def _page(self, asked: Select[Any], limit: int, place: Any) -> EntryPage:
+    def _page(self, query: Select[Any], limit: int, place: Any) -> EntryPage:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidError(f"limit {limit}: pages have 1 to {MAX_PAGE} items")
         with self._database.reading() as connection:
-            found = tuple(stored_of(row._asdict()) for row in connection.execute(asked.limit(limit + 1)))
+            found = tuple(stored_of(row._asdict()) for row in connection.execute(query.limit(limit + 1)))
         shown = found[:limit]
         return EntryPage(shown, place(shown[-1]) if len(found) > limit else None)
 
 
 def newest(connection: Connection, kind: str, key: str) -> StoredEntry | None:
-    """The newest version of a key, which may be its deletion; None: it never was there."""
+    """The newest version of a key, which may be its deletion; None: it never existed."""
     if not storable(key):
         return None
     row = connection.execute(_newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key == key)).first()

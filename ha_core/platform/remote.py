@@ -1,4 +1,4 @@
-"""The source of a gateway: one kind, read from the platform over HTTP."""
+"""A gateway's source: one kind, read from the platform over HTTP."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_ANSWER_BYTES = 256 << 20
 
 
 class HttpSource:
-    """:raises PlatformAwayError: by all methods, where the platform does not answer, or not as it should."""
+    """:raises PlatformAwayError: from all methods, if the platform does not answer correctly."""
 
     def __init__(self, client: httpx.Client, kind: str) -> None:
-        """:param client: as `client_of` makes it."""
+        """:param client: from `client_of`."""
         self._client = client
         self._kind = kind
 
@@ -29,17 +29,17 @@ class HttpSource:
     def digest(self, through_us: int) -> str | None:
         return self._asked(f"digest/{self._kind}", {"through_us": through_us}, _digest)
 
-    def _asked(self, path: str, said: dict[str, int], parse: Callable[[Any], Parsed]) -> Parsed:
-        status, body = answered(self._client, "GET", path, params=said)
+    def _asked(self, path: str, params: dict[str, int], parse: Callable[[Any], Parsed]) -> Parsed:
+        status, body = answered(self._client, "GET", path, params=params)
         if status != httpx.codes.OK:
             raise unexpected(self._client, path, status)
         return parsed(self._client, body, parse)
 
 
 def answered(client: httpx.Client, method: str, path: str, **said: Any) -> tuple[int, bytes]:
-    """Status and body of a call of what gateways ask.
+    """Status and body of a gateway's call.
 
-    :raises PlatformAwayError: it does not answer, or without an end.
+    :raises PlatformAwayError: no answer, or one that is too long.
     """
     where = f"the platform at {client.base_url}"
     try:
@@ -61,43 +61,43 @@ def unexpected(client: httpx.Client, path: str, status: int) -> PlatformAwayErro
 
 
 def parsed(client: httpx.Client, body: bytes, parse: Callable[[Any], Parsed]) -> Parsed:
-    """:raises PlatformAwayError: it is not what it should be."""
+    """:raises PlatformAwayError: the body is not as expected."""
     try:
         return parse(httpx.Response(200, content=body).json())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         where = f"the platform at {client.base_url}"
-        raise PlatformAwayError(f"{where} answers what is not understood: {type(error).__name__}") from None
+        raise PlatformAwayError(f"{where} answers in an unexpected form: {type(error).__name__}") from None
 
 
 def client_of(url: str, token: str, verify: Any = True) -> httpx.Client:
-    """:param verify: as httpx takes it: an SSL context for a CA of one's own."""
+    """:param verify: httpx's parameter: an SSL context for a private CA."""
     headers = {"Authorization": f"Bearer {token}"}
     return httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, verify=verify, trust_env=False)
 
 
-def _changes(said: Any) -> Changes:
-    rows = tuple(Row(_text(key), _number(changed_us), _value(value)) for key, changed_us, value in said["rows"])
-    times = (said["through_us"], said["exact_from_us"], said["deletions_from_us"])
+def _changes(body: Any) -> Changes:
+    rows = tuple(Row(_text(key), _number(changed_us), _value(value)) for key, changed_us, value in body["rows"])
+    times = (body["through_us"], body["exact_from_us"], body["deletions_from_us"])
     return Changes(rows, *map(_number, times))
 
 
-def _digest(said: Any) -> str | None:
-    return None if said["digest"] is None else _text(said["digest"])
+def _digest(body: Any) -> str | None:
+    return None if body["digest"] is None else _text(body["digest"])
 
 
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
-        raise TypeError(said)
-    return said
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
-def _number(said: Any) -> int:
-    if not isinstance(said, int) or isinstance(said, bool):
-        raise TypeError(said)
-    return said
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(value)
+    return value
 
 
-def _value(said: Any) -> dict[str, Any] | None:
-    if said is not None and not isinstance(said, dict):
-        raise TypeError(said)
-    return said
+def _value(value: Any) -> dict[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise TypeError(value)
+    return value

@@ -1,6 +1,6 @@
-"""What is kept of a password: keys salted as RFC 5802 and RFC 7677 say, for both of Kafka's mechanisms.
+"""The stored keys of a password, salted as RFC 5802 and RFC 7677 require, for both of Kafka's mechanisms.
 
-Kafka takes a password's UTF-8 bytes as they are (no SASLprep), and so does this.
+Like Kafka, this takes the password's UTF-8 bytes without SASLprep.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ha_core.wire.sasl_steps import ScramKey
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16_384
-"""Kafka's own bounds, both."""
+"""Kafka's bounds."""
 ITERATIONS = 8192
 MAX_PASSWORD_BYTES = 1024
 
 
-def _base64(said: str) -> str:
+def _base64(text: str) -> str:
     try:
-        b64decode(said, validate=True)
+        b64decode(text, validate=True)
     except ValueError:
         raise ValueError("is not base64") from None
-    return said
+    return text
 
 
 _Base64 = Annotated[str, Field(min_length=4, max_length=172), AfterValidator(_base64)]
 
 
 class ScramKeys(BaseModel):
-    """Of one user and mechanism; binary values as base64."""
+    """Keys of one user and mechanism; binary values in base64."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
@@ -54,7 +54,7 @@ class ScramKeys(BaseModel):
 
 
 def derive(password: str, mechanism: str, salt: bytes, iterations: int) -> ScramKeys:
-    """:raises InvalidError: no mechanism of Kafka's, fewer or more iterations than it takes, or not a password."""
+    """:raises InvalidError: the mechanism, the iterations or the password are outside of Kafka's bounds."""
     if mechanism not in HASHES:
         raise InvalidError(f"mechanism {mechanism!r} is not known; one of {', '.join(HASHES)}")
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
@@ -64,8 +64,8 @@ def derive(password: str, mechanism: str, salt: bytes, iterations: int) -> Scram
 
 
 def derive_all(password: str, iterations: int = ITERATIONS) -> dict[str, ScramKeys]:
-    """Keys of both mechanisms, each with a salt of its own, in the form of those that gateways show for users whom
-    nobody knows: another one would tell who exists."""
+    """Keys for both mechanisms, each with its own salt. Their form equals that which gateways show for unknown users:
+    a different one would reveal which users exist."""
     return {name: derive(password, name, salt_text(secrets.randbits(SALT_BITS)), iterations) for name in HASHES}
 
 
@@ -73,8 +73,8 @@ def _require_password(password: str) -> None:
     if any(character < " " or character == "\x7f" for character in password):
         raise InvalidError("the password has control characters, such as the end of a line; leave them out")
     try:
-        said = password.encode()
+        data = password.encode()
     except UnicodeEncodeError:
         raise InvalidError("the password is no Unicode text") from None
-    if not 1 <= len(said) <= MAX_PASSWORD_BYTES:
-        raise InvalidError(f"a password of {len(said)} bytes: give 1 to {MAX_PASSWORD_BYTES}")
+    if not 1 <= len(data) <= MAX_PASSWORD_BYTES:
+        raise InvalidError(f"a password of {len(data)} bytes: give 1 to {MAX_PASSWORD_BYTES}")

@@ -1,4 +1,4 @@
-"""What the platform answers: entries as they are stored, and pages of them."""
+"""Answers of the platform: stored entries, and pages of them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ha_core.platform.entry import Entry, kind_of
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """One version of one entry, with who made it, when, and why.
+    """One version of one entry, with author, time and reason.
 
-    :ivar version: of this key, from 1; a deletion has one too, and where the key is made again it goes on.
-    :ivar changed_us: microseconds since the epoch, later than every change before it.
+    :ivar version: of this key, from 1. Deletions count, too, and a new entry with the key continues.
+    :ivar changed_us: microseconds since the epoch, later than all changes before it.
     :ivar entry: None: it was deleted.
     """
 
@@ -29,7 +29,7 @@ class StoredEntry:
     entry: Entry | None
 
     def to_json(self) -> dict[str, Any]:
-        """As people are shown it: without what is hidden."""
+        """The document that people see, without hidden fields."""
         return {
             "kind": self.kind,
             "key": self.key,
@@ -44,7 +44,7 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """:ivar after: what the next page begins behind; None: this is the last one."""
+    """:ivar after: the next page starts after this; None: this is the last page."""
 
     stored: tuple[StoredEntry, ...]
     after: str | None

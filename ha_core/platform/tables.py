@@ -1,8 +1,8 @@
 """The tables.
 
-Each change is one row of `changes`, never written again; `entries` says which of them is the newest of its key. A
-deleted key stays there, so that its versions go on where it is made again. `clock` is the one row that every writer
-locks: times are allotted and committed under it, so whoever has read the change of a time has seen all before it.
+Each change is one row of `changes`, never written again; `entries` has the newest change of each key. A deleted key
+stays there, so that its versions continue if it is created again. `clock` is one row that every writer locks: times
+are assigned and committed under it, so a reader that has seen a change has seen all earlier ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METADATA = MetaData()
 
 
 def _name(length: int) -> String:
-    """Compared by bytes everywhere, so that pages follow one another whatever language a database has."""
+    """Compared by bytes, so that pages have the same order in databases of any language."""
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 

@@ -1,7 +1,7 @@
-"""What names, texts and addresses may be, for all kinds.
+"""Allowed names, texts and addresses, for all kinds.
 
-SQL means nothing here: names are parameters of statements, never part of them. What is refused is what no log, no
-terminal and no database shows or keeps faithfully.
+SQL needs no escaping: names are parameters of statements. Refused are characters that logs, terminals or databases
+do not show or store faithfully.
 """
 
 from __future__ import annotations
@@ -19,74 +19,73 @@ MAX_NAME = 255
 MAX_TOPIC = 249
 MAX_REASON = 1000
 DEFAULT_ENTITY = "<default>"
-"""In quotas, as Kafka writes it: whoever has none of his own."""
+"""Kafka's name, in quotas, for all users without a quota of their own."""
 EVERYBODY = "*"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _CLUSTER = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories: control and formatting characters, halves of pairs, separators of lines."""
+"""Unicode categories: control and formatting characters, surrogates, line separators."""
 
 
-def plain(said: str) -> str:
-    """:raises ValueError: it has characters that nobody sees, or that no database keeps."""
-    for position, character in enumerate(said):
+def plain(text: str) -> str:
+    """:raises ValueError: it has characters that are invisible, or that databases cannot store."""
+    for position, character in enumerate(text):
         if unicodedata.category(character) in _UNSEEN:
-            raise ValueError(f"{short(said)} has U+{ord(character):04X} at position {position}; leave it out")
-    return said
+            raise ValueError(f"{short(text)} has U+{ord(character):04X} at position {position}; leave it out")
+    return text
 
 
-def name(said: str) -> str:
-    """:raises ValueError: a user, a group or an id cannot be called so."""
-    if said.strip() != said:
-        raise ValueError(f"{short(said)} begins or ends with white space; leave it out")
-    if said in {".", ".."}:
-        raise ValueError(f"{short(said)} is no name: paths have another meaning for it")
-    return plain(said)
+def name(text: str) -> str:
+    """:raises ValueError: it is no valid name of a user, a group or an id."""
+    if text.strip() != text:
+        raise ValueError(f"{short(text)} begins or ends with white space; leave it out")
+    if text in {".", ".."}:
+        raise ValueError(f"{short(text)} is no name: it has another meaning in paths")
+    return plain(text)
 
 
-def user_name(said: str) -> str:
-    """:raises ValueError: `*` and `<default>` mean other users than one of that name."""
-    if said in {EVERYBODY, DEFAULT_ENTITY}:
-        raise ValueError(f"{short(said)} has a meaning of its own in rules and quotas; choose another name")
-    return name(said)
+def user_name(text: str) -> str:
+    """:raises ValueError: `*` and `<default>` do not name a single user."""
+    if text in {EVERYBODY, DEFAULT_ENTITY}:
+        raise ValueError(f"{short(text)} has a meaning of its own in rules and quotas; choose another name")
+    return name(text)
 
 
-def topic_name(said: str) -> str:
-    """:raises ValueError: Kafka makes no such topic."""
-    if said in {".", ".."} or len(said) > MAX_TOPIC or not _TOPIC.fullmatch(said):
+def topic_name(text: str) -> str:
+    """:raises ValueError: Kafka allows no such topic name."""
+    if text in {".", ".."} or len(text) > MAX_TOPIC or not _TOPIC.fullmatch(text):
         raise ValueError(
-            f"{short(said)}: no topic can have it; 1 to {MAX_TOPIC} of letters, digits, dot, dash, underscore, "
+            f"{short(text)}: no topic name; give 1 to {MAX_TOPIC} letters, digits, dot, dash, underscore, "
             "and not . or .."
         )
-    return said
+    return text
 
 
-def cluster_name(said: str) -> str:
-    """:raises ValueError: clusters have other names."""
-    if not _CLUSTER.fullmatch(said):
-        raise ValueError(f"{short(said)}: small letters, digits, dash, underscore; at most 63, a letter or digit first")
-    return said
+def cluster_name(text: str) -> str:
+    """:raises ValueError: it is no valid cluster name."""
+    if not _CLUSTER.fullmatch(text):
+        raise ValueError(f"{short(text)}: at most 63 of a-z, 0-9, dash, underscore; a letter or digit first")
+    return text
 
 
-def address(said: str) -> str:
-    """One way to write each address; an IPv4 address that an IPv6 socket shows is itself.
+def address(text: str) -> str:
+    """The canonical form of an address; an IPv4-mapped IPv6 address becomes IPv4.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is no address.
     """
     try:
-        return access.address(said)
+        return access.address(text)
     except ValueError:
-        raise ValueError(f"{short(said)} is no address; write one, without a name, range or port") from None
+        raise ValueError(f"{short(text)} is no address; write one without a name, range or port") from None
 
 
-def storable(said: str) -> bool:
-    """Whether a database can be asked for it: none has halves of pairs, and PostgreSQL no U+0000. There is nothing of
-    such a name."""
-    return "\0" not in said and not any("\ud800" <= character <= "\udfff" for character in said)
+def storable(text: str) -> bool:
+    """Whether databases can be asked for it: none stores surrogates, PostgreSQL no U+0000. No entry has such a name."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def short(said: object) -> str:
-    text = ascii(said)
+def short(value: object) -> str:
+    text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -95,5 +94,5 @@ UserName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidat
 TopicName = Annotated[str, Field(min_length=1), AfterValidator(topic_name)]
 ClusterName = Annotated[str, Field(min_length=1), AfterValidator(cluster_name)]
 Words = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(name)]
-"""Free text of one line; may be empty."""
+"""One line of free text; may be empty."""
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON), AfterValidator(name)]

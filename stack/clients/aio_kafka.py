@@ -92,7 +92,7 @@ def _outcome(options: Options, name: str, done: asyncio.Future[Any]) -> Acked | 
 async def _consume(options: Options) -> int:
     from aiokafka import AIOKafkaConsumer
 
-    reset = "latest" if options.seek == "end" else options.reset  # assign() begins to reset before a seek can follow
+    reset = "latest" if options.seek == "end" else options.reset  # assign() starts the reset before a seek is possible
     with EventRecorder(options.out) as recorder:
         recorder.write(started_consumer(options, "aiokafka"))
         ending = Ending(options)

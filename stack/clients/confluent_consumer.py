@@ -64,7 +64,7 @@ def _subscribe(consumer: Any, options: Options, recorder: EventRecorder) -> dict
 
 
 def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[tuple[str, int], int]:
-    """Assign every partition where the option says; the ends as they are now."""
+    """Assign every partition at the option's position; returns the current log ends."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
     point = StartPoint.parse(options.seek)
@@ -86,7 +86,7 @@ def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[tupl
 
 
 def _record(recorder: EventRecorder, options: Options, message: Any, ends: dict[tuple[str, int], int]) -> bool:
-    """Whether it was a record; a partition whose end was reached leaves `ends`."""
+    """Whether it was a record. A partition whose end was reached is removed from `ends`."""
     now = time.time()
     if (error := message.error()) is not None:
         if error.name() == "_PARTITION_EOF":

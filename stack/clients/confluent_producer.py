@@ -20,7 +20,7 @@ _NOT_APPENDED = frozenset(
         "_UNKNOWN_PARTITION",
     }
 )
-"""Errors after which nothing of the record can lie in any log."""
+"""Errors after which the record cannot be in any log."""
 _FLUSH_S = 60.0
 
 
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
         settings = confluent_settings.producer(options, recorder)
         recorder.write(started(options, "confluent", settings))
         producer, ending, pace, number = Producer(settings), Ending(options), RecordPace(options.rate), 0
-        unanswered = options.acks == "0"  # then the library's reports say nothing of the broker
+        unanswered = options.acks == "0"  # then the library reports success without the broker
         while not ending.reached(number):
             due = pace.due(options.count - number if options.count else None)
             batch = [(n, *value_of(options.client, n, options.size_bytes)) for n in range(number, number + due)]
@@ -82,7 +82,7 @@ def run(options: Options) -> int:
 
 
 def produce(producer: Any, topic: str, value: bytes, key: str | None, callback: Any) -> None:
-    """Hand over one record; waits while the library's queue is full."""
+    """Enqueue one record; waits while the library's queue is full."""
     while True:
         try:
             producer.produce(topic, value=value, key=key, on_delivery=callback)

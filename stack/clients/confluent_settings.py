@@ -15,7 +15,7 @@ from stack.history.events import LibraryRemark
 
 
 def client_settings(profile: SecurityProfile) -> dict[str, Any]:
-    """A security profile as librdkafka wants it."""
+    """A security profile as librdkafka's settings."""
     tls = profile.tls
     named = (
         {}
@@ -47,14 +47,14 @@ def client_settings(profile: SecurityProfile) -> dict[str, Any]:
 
 
 def token_in(file: Path) -> tuple[str, float]:
-    """The token as the file has it now, and when it expires (seconds since the epoch), as the library wants it."""
+    """The current token of the file, and its expiry (seconds since the epoch), for the library's callback."""
     token = file.read_text("ascii").strip()
     claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
     return token, float(claims["exp"])
 
 
 def common(options: Options, recorder: EventRecorder) -> dict[str, Any]:
-    """What producers and consumers share; remarks of the library go into the history."""
+    """Settings of producers and consumers; remarks of the library go into the history."""
 
     def remark(error: Any) -> None:
         recorder.write(LibraryRemark(options.client, time.time(), str(error), fatal=bool(error.fatal())))
@@ -94,7 +94,7 @@ def producer(options: Options, recorder: EventRecorder) -> dict[str, Any]:
 
 def consumer(options: Options, recorder: EventRecorder) -> dict[str, Any]:
     settings = common(options, recorder)
-    settings["group.id"] = options.group or f"{options.client}-alone"  # the library wants one even for assign()
+    settings["group.id"] = options.group or f"{options.client}-alone"  # required by the library even for assign()
     settings["auto.offset.reset"] = options.reset
     if options.commit == "batch" or not options.group:
         settings["enable.auto.commit"] = False

@@ -1,4 +1,4 @@
-"""confluent-kafka's transactional producer: it commits, and now and then aborts."""
+"""confluent-kafka's transactional producer: it commits, and sometimes aborts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FLUSH_S = 2.0
 
 
 def run(options: Options) -> int:
-    """Records wait until a whole transaction is due, unless it is to stay open while they come due.
+    """Records wait until a whole transaction is due, unless the transaction is to stay open while they come due.
 
-    A producer whose id the coordinator no longer knows is made again, as the library's documentation asks.
+    A producer with an id that the coordinator has forgotten is replaced, as the library's documentation requires.
     """
     from confluent_kafka import KafkaException
 
@@ -95,7 +95,7 @@ def _send_as_due(producer: Any, options: Options, recorder: EventRecorder, numbe
 
 def _end(producer: Any, transaction: int, options: Options) -> Outcome:
     if options.abort_every and transaction % options.abort_every == 0:
-        producer.flush(_FLUSH_S)  # so that aborted records lie in the log
+        producer.flush(_FLUSH_S)  # so that aborted records reach the log
         producer.abort_transaction(_TIMEOUT_S)
         return "aborted"
     while True:

@@ -1,10 +1,10 @@
-"""A producer that stops in the middle of a request, for as long as it was told at most, and then sends the rest.
+"""A producer that pauses in the middle of a request, for a limited time, and then sends the rest.
 
-Libraries send a request at once, but networks, garbage collectors and stopped machines cut it anywhere, and a proxy
-that streams has forwarded a part of it by then. One request with one record is on its way at a time. What was refused
-is sent again; what got no answer is not, since nobody knows what became of it.
+Libraries send a request at once, but networks, garbage collectors and stopped machines cut it anywhere, and a
+streaming proxy has forwarded a part of it by then. One request with one record is in flight at a time. A rejected
+record is sent again; one without an answer is not, because its fate is unknown.
 
-The second half begins with a whole request of its own, hidden in the record: whoever takes it for one creates the
+The second half begins with a complete request, hidden in the record: a server that parses it as one creates the
 `canary` topic.
 """
 
@@ -28,13 +28,13 @@ from stack.clients.recorder import Ending, EventRecorder, value_of
 from stack.history.events import Acked, ClientStarted, ClientStopped, Failed, LibraryRemark, Sent
 
 _METADATA, _PRODUCE, _CREATE_TOPICS = 1, 7, 2
-"""Versions: not flexible, so the records of a single partition are the end of the request."""
+"""Versions that are not flexible, so that the records of a single partition are the end of the request."""
 _REQUEST_S = 20.0
-"""Longest wait for an answer, beyond the pause."""
+"""Maximum wait for an answer, beyond the pause."""
 _RETRY_S = 0.1
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _MIN_BYTES = 64_000
-"""Part of a request that is sent at least, so that no proxy waits for the rest before it forwards anything."""
+"""Minimum part of a request that is sent, so that a proxy forwards it without waiting for the rest."""
 _REFUSED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -43,22 +43,22 @@ _REFUSED = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-"""Nothing was appended: the record is sent again."""
+"""Nothing was appended: send the record again."""
 _DAMAGED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUEST})
-"""The request was whole when it was sent."""
+"""The request was intact when it was sent."""
 
 
 class NoAnswerError(Exception):
-    """Nobody knows what became of the request."""
+    """The outcome of the request is unknown."""
 
 
 def _signed(value: int) -> bytes:
-    """A varint as records have them: zigzag."""
+    """A zigzag varint, as in records."""
     return write_uvarint(((value << 1) ^ (value >> 31)) & 0xFFFFFFFF)
 
 
 def batch(value: bytes, now_ms: int) -> bytes:
-    """One record, without a key, in a batch of version 2 with a right checksum."""
+    """One record, without a key, in a batch of version 2 with a valid checksum."""
     record = b"\0" + _signed(0) + _signed(0) + _signed(-1) + _signed(len(value)) + value + b"\0"
     records = _signed(len(record)) + record
     tail = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + records
@@ -66,7 +66,7 @@ def batch(value: bytes, now_ms: int) -> bytes:
 
 
 class _Broker:
-    """A connection on which one request at a time is sent and answered."""
+    """A connection with one request in flight at a time."""
 
     def __init__(self, address: tuple[str, int], client_id: str) -> None:
         self._client_id = client_id
@@ -115,10 +115,10 @@ class HaltingSender:
         self._open: dict[tuple[str, int], _Broker] = {}
 
     def send(self, number: int) -> None:
-        """One record, until it is taken, or nobody knows what became of it.
+        """Send one record until it is accepted, or its outcome is unknown.
 
-        With acks `mixed` it is sent with acks=0, or with acks=1 after a whole one with acks=0, which may still be on
-        its way when the halves are.
+        With acks `mixed` it is sent with acks=0, or with acks=1 after a complete one with acks=0, which may still be in
+        flight when the halves are.
         """
         acks = _ACKS.get(self._options.acks, -1)
         if self._options.acks == "mixed":
@@ -166,7 +166,7 @@ class HaltingSender:
     def _ask(
         self, address: tuple[str, int], value: bytes, partition: int, acks: int, halves: bool
     ) -> dict[str, Any] | None:
-        """The partition's answer; None where none is expected."""
+        """The partition's answer; None if none is expected."""
         broker = self._open.get(address)
         if broker is None:
             broker = self._open[address] = _Broker(address, self._options.identifier)
@@ -185,7 +185,7 @@ class HaltingSender:
         return found
 
     def _value(self, number: str) -> tuple[str, bytes]:
-        """The record's value, of which the second half begins with a request."""
+        """The record's value, whose second half begins with a request."""
         half = max(self._options.size_bytes, _MIN_BYTES) // 2
         name, start = value_of(self._options.client, number, half)
         return name, start + self._canary().ljust(half, b".")

@@ -8,7 +8,7 @@ from pathlib import Path
 from stack.errors import StackError
 
 COMPILER = "org.codehaus.janino.SimpleCompiler"
-"""Takes as arguments a source file, the name of its class, and the arguments of that class."""
+"""Arguments: a source file, the name of its class, and that class's arguments."""
 
 
 def compiler_jars() -> list[Path]:

@@ -1,4 +1,4 @@
-"""Kafka's Java consumer, subscribed by a pattern: runs `JavaPatternReader` in this folder, compiled at each run."""
+"""Kafka's Java consumer with a pattern subscription: runs `JavaPatternReader` of this folder, compiled at each run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(options: Options) -> int:
 
 
 class _PatternLines:
-    """Turns the program's lines into events."""
+    """Parses the program's output into events."""
 
     def __init__(self, options: Options) -> None:
         self._client, self._group = options.client, options.group

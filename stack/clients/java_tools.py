@@ -1,7 +1,7 @@
-"""Kafka's own VerifiableProducer and VerifiableConsumer; what they print becomes a history.
+"""Kafka's VerifiableProducer and VerifiableConsumer; their output becomes a history.
 
-The tools say nothing of a record before its answer, so `Sent` is written with the answer, in the order of their
-counter, and their histories say so (`lists_sends`).
+The tools print nothing about a record before its answer, so `Sent` is written with the answer, in the order of their
+counter, and their histories declare this (`lists_sends`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _POLL_S = 0.05
 
 
 def produce(options: Options) -> int:
-    # The tool sets retries=0 and with it idempotence off; Kafka's real defaults are given back.
+    # The tool sets retries=0 and with it idempotence off; Kafka's real defaults are restored.
     settings = {"retries": "2147483647", "enable.idempotence": "false" if options.idempotence == "off" else "true"}
     if options.compression:
         settings["compression.type"] = options.compression
     if options.linger_ms >= 0:
         settings["linger.ms"] = str(options.linger_ms)
-    prefix = str(zlib.crc32(options.client.encode()) & 0x3FFFFFFF)  # the tool takes a number
+    prefix = str(zlib.crc32(options.client.encode()) & 0x3FFFFFFF)  # the tool requires a number
     arguments = ["--topic", options.topic, "--value-prefix", prefix]
     arguments += ["--throughput", str(max(1, round(options.rate)) if options.rate else -1)]
     arguments += ["--max-messages", str(options.count or -1)]
@@ -88,7 +88,7 @@ def consume(options: Options) -> int:
 
 
 class _ProducerLines:
-    """The producer's lines as events."""
+    """Parses the producer's output into events."""
 
     def __init__(self, options: Options, prefix: str) -> None:
         self._client = options.client
@@ -118,7 +118,7 @@ class _ProducerLines:
 
 
 class _ConsumerLines:
-    """The consumer's lines as events."""
+    """Parses the consumer's output into events."""
 
     def __init__(self, options: Options) -> None:
         self._client = options.client
@@ -159,11 +159,11 @@ def _run(
 
 
 class LineReader(Protocol):
-    """Reads what the program prints."""
+    """Reads the program's output."""
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """Number of records so far."""
 
     def events(self, text: str) -> Iterator[Event]: ...
 
@@ -177,7 +177,7 @@ def run_java(
     version: str = CLIENT_VERSION,
     more_jars: Sequence[Path] = (),
 ) -> int:
-    """:param main: the class and its arguments, by the file with the client's settings."""
+    """:param main: returns the class and its arguments, given the file with the client's settings."""
     settings["client.id"] = options.identifier
     settings["security.protocol"] = options.protocol
     if options.ca_file:
@@ -211,7 +211,7 @@ def run_java(
         assert process.stdout is not None
         lines = threading.Thread(target=_follow, args=(process.stdout, reader, recorder, options.client))
         lines.start()
-        signal.signal(signal.SIGUSR1, lambda _number, _frame: process.kill())  # what it has printed is still read
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: process.kill())  # its output so far is still read
         asked = False
         while process.poll() is None:
             if not asked and ending.reached(reader.count):

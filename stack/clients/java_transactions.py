@@ -1,4 +1,4 @@
-"""Kafka's own transactional producer, of two versions: `JavaTransactions` beside this file, compiled when it is run."""
+"""Kafka's Java transactional producer, in two versions: `JavaTransactions` of this folder, compiled at each run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(options: Options) -> int:
 
 
 def run_old(options: Options) -> int:
-    """Before Java took errors of transactions for fatal that an abort had mended (4.0)."""
+    """A version before 4.0, in which Java began to treat errors of transactions as fatal that an abort had mended."""
     return _run(options, OLD_VERSION)
 
 
@@ -53,7 +53,7 @@ def _run(options: Options, version: str) -> int:
 
 
 class _TransactionLines:
-    """The program's lines as events."""
+    """Parses the program's output into events."""
 
     def __init__(self, options: Options) -> None:
         self._client, self._topic = options.client, options.topic

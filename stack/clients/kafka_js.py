@@ -1,7 +1,7 @@
-"""kafkajs's producer and consumer: programs of Node.js, which take the place of this process.
+"""kafkajs's producer and consumer: programs of Node.js that replace this process by exec.
 
-So whoever ends or kills this process ends or kills the client itself. It writes its history by itself, each event as
-soon as it is known.
+So ending or killing this process ends or kills the client itself. The program writes its history by itself, each
+event at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def produce(options: Options) -> int:
         "kafkajs",
         options.topics,
         idempotent=options.idempotence == "on",
-        ordered=True,  # the program sends the next records when it has the answer to the last ones
+        ordered=True,  # the program waits for each answer before it sends again
         value_prefix=f"{options.client}-",
     )
     settings: dict[str, Any] = {"idempotent": True} if options.idempotence == "on" else {}
@@ -60,7 +60,7 @@ def _become(do: str, options: Options, started: Event, role: dict[str, Any], mor
         recorder.write(started)
     program = str(node())
     environment = {**os.environ, "NODE_PATH": str(node_modules(PROJECT))}
-    # By the environment, not as an argument: it has the password, and arguments are everybody's to read.
+    # In the environment, not in the arguments: it has the password, and all users of the machine can read arguments.
     environment["SWITCHYARD_CLIENT"] = json.dumps({"do": do, **told})
     os.execve(program, [program, str(PROJECT / "client.js")], environment)
 

@@ -123,9 +123,9 @@ def _subscribe(consumer: Any, options: Options, recorder: EventRecorder) -> dict
         consumer.subscribe(pattern=options.pattern, listener=Listener(recorder, options))
     else:
         consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
-    # A leader that knows its topics only after it has joined takes them for a change, and joins again. kafka-python
-    # 3.0.12 forgets that it does when a poll ends between its JOIN and its SYNC (what KAFKA-9815 cured in Java): it
-    # stays a member without heartbeats and without records for ever, without any gateway too.
+    # A leader that learns its topics only after it has joined sees them as a change, and joins again. kafka-python
+    # 3.0.12 forgets this if a poll ends between its JOIN and its SYNC (KAFKA-9815 fixed that in Java): it stays a
+    # member without heartbeats and without records, even without a gateway.
     consumer.topics()
     return {}
 

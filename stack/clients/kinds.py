@@ -27,9 +27,9 @@ CONSUMERS = tuple(kind for kind in PROGRAMS if kind.endswith("-consumer"))
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _WITHOUT = {"kafkajs": frozenset({"snappy", "lz4", "zstd"})}
-"""Library → what it cannot write or read as it comes; kafkajs wants further packages for these."""
+"""Library → codecs that it lacks; kafkajs would need further packages for these."""
 
 
 def knows(kind: str, compression: str) -> bool:
-    """Whether a kind of client writes and reads records compressed so."""
+    """Whether a kind of client reads and writes records with this compression."""
     return compression not in _WITHOUT.get(kind.partition("-")[0], ())

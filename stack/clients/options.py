@@ -1,4 +1,4 @@
-"""What a client program is told, as arguments and back."""
+"""Options of a client program, and their arguments."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """A client's options; None and "" leave the library's default in force."""
+    """A client's options; None and "" mean the library's default."""
 
     client: str = field(metadata={"help": "name in the history, and client.id; values are CLIENT-NUMBER"})
     bootstrap: str = field(metadata={"help": "host:port[,host:port…]"})
     topic: str = field(metadata={"help": "topic, or several separated by commas (consumers)"})
     out: Path = field(metadata={"help": "file for the history"})
     client_id: str = field(default="", metadata={"help": "client.id instead of the name"})
-    user: str = field(default="", metadata={"help": "who logs in, by SASL"})
-    password: str = field(default="", metadata={"help": "the password"})
+    user: str = field(default="", metadata={"help": "SASL user"})
+    password: str = field(default="", metadata={"help": "SASL password"})
     mechanism: str = field(
         default="PLAIN",
         metadata={"help": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; kafkajs: OAUTHBEARER too, the password is the token"},
     )
     ca_file: str = field(default="", metadata={"help": "PEM of the authority of the gateway's certificate: TLS"})
-    certificate_file: str = field(default="", metadata={"help": "what the client shows of itself, PEM (with TLS)"})
+    certificate_file: str = field(default="", metadata={"help": "the client's certificate, PEM (with TLS)"})
     key_file: str = field(default="", metadata={"help": "its key, PEM"})
-    count: int = field(default=0, metadata={"help": "end after so many records sent or delivered; 0: go on"})
-    duration_s: float = field(default=0.0, metadata={"help": "end after so many seconds; 0: go on"})
+    count: int = field(default=0, metadata={"help": "end after this number of records sent or delivered; 0: no limit"})
+    duration_s: float = field(default=0.0, metadata={"help": "end after this number of seconds; 0: no limit"})
     until_file: str = field(default="", metadata={"help": "end when this file exists"})
-    settings: tuple[str, ...] = field(default=(), metadata={"help": "KEY=VALUE in the library's own words; several"})
+    settings: tuple[str, ...] = field(default=(), metadata={"help": "KEY=VALUE, a setting of the library; repeatable"})
 
-    rate: float = field(default=200.0, metadata={"help": "records per second; 0: as fast as it goes"})
-    size_bytes: int = field(default=0, metadata={"help": "least length of a value"})
-    keys: int = field(default=0, metadata={"help": "so many different keys in turn; 0: records without a key"})
+    rate: float = field(default=200.0, metadata={"help": "records per second; 0: unlimited"})
+    size_bytes: int = field(default=0, metadata={"help": "minimum length of a value"})
+    keys: int = field(default=0, metadata={"help": "number of different keys, used in turn; 0: no key"})
     compression: str = field(default="", metadata={"help": "none | gzip | snappy | lz4 | zstd"})
     acks: str = field(default="", metadata={"help": "0 | 1 | all, and mixed (halting-sender)"})
     idempotence: str = field(default="", metadata={"help": "on | off"})
@@ -41,17 +41,17 @@ class Options:
     transaction_records: int = field(default=20, metadata={"help": "records per transaction (transactional producer)"})
     transaction_open: bool = field(
         default=False,
-        metadata={"help": "write records as they come due, so that there nearly always is an open transaction"},
+        metadata={"help": "write records as they come due, so that a transaction is nearly always open"},
     )
     halt_s: float = field(
-        default=0.0, metadata={"help": "longest pause in the middle of a request (halting-sender); 0: none"}
+        default=0.0, metadata={"help": "maximum pause in the middle of a request (halting-sender); 0: none"}
     )
     canary: str = field(
         default="",
-        metadata={"help": "topic that whoever takes the second half of a request for a request creates"},
+        metadata={"help": "topic that a server creates if it parses the second half of a request as a request"},
     )
-    seed: int = field(default=0, metadata={"help": "of what is random (halting-sender)"})
-    abort_every: int = field(default=3, metadata={"help": "every so manyth transaction is aborted; 0: none"})
+    seed: int = field(default=0, metadata={"help": "seed of random choices (halting-sender)"})
+    abort_every: int = field(default=3, metadata={"help": "abort every Nth transaction; 0: none"})
 
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})
     pattern: str = field(
@@ -60,16 +60,14 @@ class Options:
     )
     instance_id: str = field(default="", metadata={"help": "group.instance.id (static membership)"})
     reset: str = field(default="earliest", metadata={"help": "auto.offset.reset: earliest | latest"})
-    pace: float = field(
-        default=0.0, metadata={"help": "take at most so many records per second (confluent-consumer); 0: all at once"}
-    )
-    commit: str = field(default="auto", metadata={"help": "auto | batch (after every batch that was delivered)"})
+    pace: float = field(default=0.0, metadata={"help": "maximum records per second (confluent-consumer); 0: unlimited"})
+    commit: str = field(default="auto", metadata={"help": "auto | batch (after every delivered batch)"})
     isolation: str = field(default="", metadata={"help": "read_uncommitted | read_committed"})
     seek: str = field(
         default="",
         metadata={"help": "assign all partitions and seek: beginning | end | offset:N | timestamp:MILLISECONDS"},
     )
-    to_end: bool = field(default=False, metadata={"help": "with --seek: end at the ends as they were at the start"})
+    to_end: bool = field(default=False, metadata={"help": "with --seek: end at the log ends of the start"})
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -93,11 +91,11 @@ class Options:
 
     @property
     def own_numbers_and_settings(self) -> dict[str, str | int]:
-        """For libraries that want numbers as numbers."""
+        """For libraries that require numbers as numbers."""
         return {key: int(value) if value.isdigit() else value for key, value in self.own_settings.items()}
 
     def arguments(self) -> list[str]:
-        """The arguments that `parse` reads back."""
+        """The arguments, readable by `parse`."""
         found: list[str] = []
         for one in fields(self):
             value, option = getattr(self, one.name), "--" + one.name.replace("_", "-")
@@ -128,7 +126,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(arguments: Sequence[str], kinds: Sequence[str]) -> tuple[str, Options]:
-    """(kind, options); ends the program with a usage text for what cannot be."""
+    """Returns (kind, options); ends the program with a usage text if they are invalid."""
     parser = argparse.ArgumentParser(prog="python -m stack.clients", description="A Kafka client with a history.")
     parser.add_argument("kind", choices=kinds)
     add_options(parser)

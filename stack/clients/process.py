@@ -17,18 +17,18 @@ from stack.history.history import History, read_histories
 from stack.processes import die_with_parent
 
 PATIENCE_S = 120.0
-"""For what happens at once on an idle machine."""
+"""Timeout for events that take no time on an idle machine."""
 _POLL_S = 0.05
 _DRAIN_S = 5.0
 _COUNTED = {"acknowledged": Acked, "delivered": Delivered, "sent": Sent}
 
 
 class ClientError(Exception):
-    """A client that did not do what was waited for; the text has its last words."""
+    """A client failed, or did not reach the expected state in time; the text has its last output."""
 
 
 class ClientProcess:
-    """A running client. It dies with the thread that started it."""
+    """A running client. It ends with the thread that started it."""
 
     def __init__(self, kind: str, options: Options, process: subprocess.Popen[bytes], log: Path) -> None:
         self.kind = kind
@@ -43,7 +43,7 @@ class ClientProcess:
     def start(cls, kind: str, *, directory: Path, client: str, bootstrap: str, topic: str, **options: Any) -> Self:
         """Start a program of stack.clients.kinds; `options` are the fields of Options.
 
-        The history goes to `directory`/CLIENT.jsonl, the program's words to CLIENT.log.
+        The history goes to `directory`/CLIENT.jsonl, the program's output to CLIENT.log.
         """
         directory.mkdir(parents=True, exist_ok=True)
         chosen = Options(client=client, bootstrap=bootstrap, topic=topic, out=directory / f"{client}.jsonl", **options)
@@ -73,12 +73,12 @@ class ClientProcess:
         return self._process.poll() is None
 
     def count(self, what: str) -> int:
-        """Events so far: `acknowledged`, `delivered` or `sent`."""
+        """Number of events so far: `acknowledged`, `delivered` or `sent`."""
         self._read()
         return self._counts[_COUNTED[what]]
 
     def wait_for(self, number: int, what: str, timeout_s: float = PATIENCE_S) -> None:
-        """Until so many records were `acknowledged`, `delivered` or `sent`; raises ClientError."""
+        """Wait until this many records are `acknowledged`, `delivered` or `sent`; raises ClientError."""
         deadline = time.monotonic() + timeout_s
         while self.count(what) < number:
             if not self.running and self.count(what) < number:
@@ -89,19 +89,19 @@ class ClientProcess:
             time.sleep(_POLL_S)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> None:
-        """Until it ends by itself; raises ClientError when it does not, or ends with an error."""
+        """Wait until it ends; raises ClientError if it does not, or ends with an error."""
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             raise ClientError(f"{self} still runs after {timeout_s:.0f} s: {self._last_words()}") from error
         self._read()
         if code == -signal.SIGTERM and ClientStopped in self._last:
-            return  # asked to end when it had just done so by itself
+            return  # it had ended just before the signal
         if code != 0:
             raise ClientError(f"{self} ended with code {code}: {self._last_words()}")
 
     def stop(self, timeout_s: float = PATIENCE_S) -> None:
-        """End in order: flushed, committed, closed; raises ClientError when that fails, and kills it."""
+        """End it gracefully: flushed, committed, closed. If that fails, kill it and raise ClientError."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -110,7 +110,7 @@ class ClientProcess:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL. What a Java tool had printed by then is still written down: it may have committed it."""
+        """SIGKILL. Output that a Java tool has already printed is still recorded: it may have committed it."""
         if self.kind.startswith("java-") and self.running:
             self._process.send_signal(signal.SIGUSR1)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -122,12 +122,12 @@ class ClientProcess:
         return read_histories([self.options.out])
 
     def mark(self) -> int:
-        """Where its history stands, for `events`."""
+        """The current position in the history, for `events`."""
         self._read()
         return self._read_bytes
 
     def events(self, mark: int) -> Iterator[Event]:
-        """What it has done since."""
+        """Events since the mark."""
         return read_events(self.options.out, mark)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What kafka-python and aiokafka have in common: the names of settings and errors, and how they tell of rebalances."""
+"""Shared by kafka-python and aiokafka: names of settings and errors, and rebalance listeners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stack.history.events import Assigned, Committed, Failed, LibraryRemark, Rev
 POLL_MS = 100
 FLUSH_S = 60.0
 _NOT_APPENDED = frozenset({"MessageSizeTooLargeError", "InvalidTopicError", "TopicAuthorizationFailedError"})
-"""Errors after which nothing of the record can lie in any log."""
+"""Errors after which the record cannot be in any log."""
 
 
 def producer_settings(options: Options) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def _common(options: Options) -> dict[str, Any]:
 
 
 def failure(options: Options, name: str, error: BaseException) -> Failed:
-    """What became of the record with this value id."""
+    """The failure of the record with this value id."""
     definite = type(error).__name__ in _NOT_APPENDED
     return Failed(options.client, time.time(), options.topic, name, definite, repr(error))
 
 
 def committed(recorder: EventRecorder, options: Options, offsets: dict[Any, int]) -> None:
-    """`offsets`: partition → the next offset to read."""
+    """:param offsets: partition → next offset to read."""
     now = time.time()
     for part, offset in offsets.items():
         recorder.write(Committed(options.client, now, options.group, part.topic, part.partition, offset))
@@ -77,7 +77,7 @@ def not_committed(recorder: EventRecorder, options: Options, error: Exception) -
 
 
 class Rebalances:
-    """The methods of a rebalance listener. Both libraries take only children of their own class: mix it in."""
+    """Methods of a rebalance listener: a mixin, since each library requires subclasses of its own class."""
 
     def __init__(self, recorder: EventRecorder, options: Options) -> None:
         self._recorder = recorder

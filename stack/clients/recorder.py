@@ -1,4 +1,4 @@
-"""The file a client writes its history to, and when the client is to end."""
+"""The file of a client's history, and the conditions under which the client ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stack.history.events import Event, encode
 
 
 class EventRecorder:
-    """Appends events to a file; any thread may call it. What is not flushed is lost with a killed process."""
+    """Appends events to a file; thread-safe. Unflushed events are lost if the process is killed."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,12 +25,12 @@ class EventRecorder:
     def write(self, *events: Event) -> None:
         lines = "".join(encode(event) + "\n" for event in events)
         with self._lock:
-            if not self._file.closed:  # a library's thread may still report after the end
+            if not self._file.closed:  # a library's thread may report after the end
                 self._file.write(lines)
                 self._unflushed = True
 
     def flush(self) -> None:
-        """Hand everything to the kernel: from then on it outlives this process."""
+        """Write everything to the kernel: after that it survives this process."""
         with self._lock:
             if self._unflushed:
                 self._file.flush()
@@ -47,7 +47,7 @@ class EventRecorder:
 
 
 class Ending:
-    """True as soon as the client is to end in order: SIGTERM, SIGINT, its time, its count, its file."""
+    """True as soon as the client must end gracefully: SIGTERM, SIGINT, duration, count, or file."""
 
     _FILE_POLL_S = 0.1
 
@@ -64,7 +64,7 @@ class Ending:
         self._asked.set()
 
     def reached(self, done: int) -> bool:
-        """`done`: records sent or delivered so far."""
+        """:param done: records sent or delivered so far."""
         if self._asked.is_set() or (self._count and done >= self._count):
             return True
         now = time.monotonic()
@@ -77,7 +77,7 @@ class Ending:
 
 
 class RecordPace:
-    """How many records are due."""
+    """Computes the number of records that are due."""
 
     _MAX_AT_ONCE = 500
 
@@ -87,7 +87,7 @@ class RecordPace:
         self._given = 0
 
     def due(self, left: int | None) -> int:
-        """How many to send now, at most `left`. After a standstill it goes on from there: no burst to catch up."""
+        """The number of records to send now, at most `left`. After a pause there is no burst to catch up."""
         if self._rate <= 0:
             number = self._MAX_AT_ONCE
         else:
@@ -102,13 +102,13 @@ class RecordPace:
 
 
 def value_of(client: str, number: int | str, size_bytes: int) -> tuple[str, bytes]:
-    """(value id, record's value): the id, then a space and dots up to the size."""
+    """(value id, value): the id, then a space and dots up to the size."""
     name = f"{client}-{number}"
     return name, (name + " ").encode().ljust(size_bytes, b".") if size_bytes > len(name) else name.encode()
 
 
 def name_in(value: bytes | None) -> str:
-    """The value id of a record's value."""
+    """The value id in a record's value."""
     return "" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
 
 

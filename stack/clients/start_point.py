@@ -1,4 +1,4 @@
-"""Where a consumer begins, and how it introduces itself."""
+"""The start position of a consumer, and the first line of its history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StartPoint:
 
 
 def started_consumer(options: Options, kind: str, isolation: Isolation = "read_uncommitted") -> ClientStarted:
-    """`isolation`: the library's default."""
+    """:param isolation: the library's default."""
     chosen: dict[str, Isolation] = {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"}
     return ClientStarted(
         options.client,

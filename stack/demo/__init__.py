@@ -1,1 +1,1 @@
-"""`switchyard demo`: clients are switched there and back, a topic migrates, a cluster is killed."""
+"""`switchyard demo`: clients switch there and back, a topic migrates, a cluster is killed."""

@@ -1,4 +1,4 @@
-"""Airflow's REST API, as far as a run of a DAG needs it."""
+"""The part of Airflow's REST API that a run of a DAG needs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ POLL_S = 0.2
 ANSWER_TIMEOUT_S = 20.0
 TRIES = 4
 RUN_TIMEOUT_S = 300.0
-"""Nine tasks take 20 s on a machine that is free, and two minutes on one that is not."""
+"""Nine tasks take 20 s on an idle machine, and two minutes on a busy one."""
 FINAL = frozenset({"success", "failed"})
 
 
 class AirflowError(Exception):
-    """Airflow did not do what was asked; the text says what it answered."""
+    """A request to Airflow failed; the text has its answer."""
 
 
 @dataclass
@@ -33,9 +33,9 @@ class AirflowApi:
     _token: str = field(default="", repr=False)
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> str:
-        """Start a run; returns the address of its page.
+        """Start a run; returns the URL of its page.
 
-        Asked for again after an internal error, such as a busy database: what is there then (409) is this run.
+        It is retried after an internal error, such as a busy database: after that a 409 means that this run exists.
         """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         for tried in range(TRIES):
@@ -51,13 +51,13 @@ class AirflowApi:
         return self.page(dag_id, run_id)
 
     def page(self, dag_id: str, run_id: str) -> str:
-        """Where a person reads every step."""
+        """URL of the page that shows every step."""
         return f"{self.url}/dags/{dag_id}/runs/{quote(run_id, safe='')}"
 
     def follow(self, dag_id: str, run_id: str, timeout_s: float) -> Iterator[tuple[str, str, float]]:
         """(task, state, seconds) of every task as it ends, until the run has ended.
 
-        :raises AirflowError: it does not end in time, or ends as failed; the text has the failed task's last words.
+        :raises AirflowError: the run times out, or fails; the text has the last lines of the failed task.
         """
         run = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
         told: set[str] = set()
@@ -86,7 +86,7 @@ class AirflowApi:
         return {one["task_id"]: one["state"] for one in tasks}
 
     def token(self) -> str:
-        """For further requests; signs in when there is none yet."""
+        """A token for further requests; signs in if there is none yet."""
         if not self._token:
             account = {"username": self.user, "password": self.password}
             answer = get_json(f"{self.url}/auth/token", body=account, timeout_s=ANSWER_TIMEOUT_S)
@@ -94,7 +94,7 @@ class AirflowApi:
         return self._token
 
     def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned."""
+        """A task's return value."""
         run = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
         value = self._ask(f"{run}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true")["value"]
         return json.loads(value) if isinstance(value, str) else value
@@ -113,7 +113,7 @@ class AirflowApi:
         return "\n".join(f"{task['task_id']}: {line}" for line in lines[-8:])
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        for tries_left in reversed(range(1 if body else TRIES)):  # what changes something is asked for once
+        for tries_left in reversed(range(1 if body else TRIES)):  # a request that changes something is not repeated
             try:
                 return get_json(f"{self.url}/api/v2/{path}", self.token(), body, timeout_s=ANSWER_TIMEOUT_S)
             except PartNotReadyError as error:
@@ -123,6 +123,6 @@ class AirflowApi:
 
 
 def tell_tasks(airflow: AirflowApi, dag_id: str, run_id: str, say: Callable[[str], None]) -> None:
-    """Follow a run to its end, a line for each task; raises AirflowError."""
+    """Follow a run to its end, with one line per task; raises AirflowError."""
     for task, state, seconds in airflow.follow(dag_id, run_id, RUN_TIMEOUT_S):
         say(f"  {task} {state}" + (f" after {seconds:.2f} s" if state == "success" else ""))

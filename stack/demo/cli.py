@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from stack.harness import Stack
 
 app = typer.Typer(
-    help="Live clients go from one real cluster to another and back; a topic migrates without a fence; a cluster is "
-    "killed, and its clients go on at the copy. Takes some minutes."
+    help="Live clients switch from one real cluster to another and back; a topic migrates without a fence; a cluster "
+    "is killed, and its clients go on at the copy. Takes some minutes."
 )
 FOLDER = PROJECT / ".demo"
 
 
 @app.callback(invoke_without_command=True)
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards, to look around.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the stack running afterwards.")] = False,
     report_file: Annotated[
-        Path, typer.Option("--report", help="Where the report goes, as JSON; its plots beside it.")
+        Path, typer.Option("--report", help="Path of the JSON report; plots are written beside it.")
     ] = FOLDER / "report.json",
 ) -> None:
-    """Start the stack, move live clients, migrate a topic, kill a cluster, and report what clients noticed."""
+    """Start the stack, move live clients, migrate a topic, kill a cluster, and report the effects on clients."""
     from rich.console import Console
     from rich.text import Text
 
@@ -44,7 +44,7 @@ def demo(
 
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
-        console.width = 140  # into a file or a pipe: nothing is to be cut off
+        console.width = 140  # in a file or a pipe nothing may be cut off
     begun = time.monotonic()
 
     def say(text: str) -> None:
@@ -58,14 +58,14 @@ def demo(
     kept = False
     try:
         stack = Stack(started.document)
-        histories = FOLDER / stack.dir.name  # of its own: several demos may run at once
+        histories = FOLDER / stack.dir.name  # several demos may run at once
         report = tell(stack, histories, report_file.with_suffix(".png"), say)
         report.write(report_file)
         show(console, report)
         if report.sound:
             shutil.rmtree(histories, ignore_errors=True)
         else:
-            console.print(Text(f"what every client saw is in {histories}"))
+            console.print(Text(f"the clients' histories are in {histories}"))
         if keep:
             started.detach()
             kept = True
@@ -102,9 +102,9 @@ def _look_around(console: Console, stack: Stack) -> None:
         f"  gateways         {stack.bootstrap}  SASL/PLAIN, user {ORDERS.user}  password {stack.users[ORDERS.user]}",
         f"  commands         export SWITCHYARD_ZOOKEEPER={stack.zookeeper}",
         f"                   export SWITCHYARD_SECURITY_FILE={stack.document['security_file']}",
-        "  what is there    switchyard status",
-        "  what was done    switchyard history",
-        f"  where it lies    switchyard topic {ORDERS.topic}; switchyard topic {INVOICES.topic}",
+        "  state            switchyard status",
+        "  history          switchyard history",
+        f"  extents          switchyard topic {ORDERS.topic}; switchyard topic {INVOICES.topic}",
         f"  its standby      switchyard mirrors; switchyard mirror verify {PAYMENTS.topic}",
         f"  processes, logs  switchyard stack status --dir {stack.dir}; logs in {stack.dir / 'logs'}",
         "To end it:",

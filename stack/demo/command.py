@@ -1,4 +1,4 @@
-"""What an operator does beside Airflow: the `switchyard` command, told as it speaks, and a look at the state."""
+"""An operator's work outside of Airflow: the `switchyard` command with its output, and a view of the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMAND_TIMEOUT_S = 120.0
 PROGRESS_S = 2.0
-"""Between two lines of how far the cuts are."""
+"""Seconds between two lines of progress toward the cuts."""
 Say = Callable[[str], None]
 
 
@@ -31,7 +31,7 @@ def open_environment(stack: Stack) -> Environment:
 
 
 def switchyard(stack: Stack, words: Sequence[str], say: Say) -> Any:
-    """Run the command and tell what it says; its result. Raises StackError."""
+    """Run the command, repeat its output, and return its result. Raises StackError."""
     say("$ switchyard " + " ".join(words))
     program = str(Path(sys.executable).with_name("switchyard"))
     where = ["--zookeeper", stack.zookeeper, "--security-file", stack.document["security_file"], "--json"]

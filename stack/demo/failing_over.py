@@ -1,7 +1,7 @@
-"""The third act: a mirrored topic's cluster is killed, its clients go on at the copy, and what no copy had is counted.
+"""The third act: a mirrored topic's cluster is killed, its clients go on at the copy, and the lost tail is counted.
 
-The job copies the topic all the time. Just before the kill it is made to stand still for a moment, as on a slow line,
-or there would be nothing to count: it is milliseconds behind. Nobody restarts a client. When the cluster is back it is
+The job mirrors the topic all the time, milliseconds behind. Just before the kill it is stopped for a moment, as by a
+slow network: otherwise there would be nothing to count. No client is restarted. When the cluster is back it is
 reconciled, and becomes the standby.
 """
 
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 
 ORIGIN, TARGET = "east", "west"
 AUDITOR = "settlement-audit"
-"""Begins when all is over, and reads all that there is from the beginning."""
+"""Starts at the end of the act, and reads everything from the beginning."""
 QUIET_S = 8.0
-"""Under load before the kill: groups' offsets are copied every 5 s."""
+"""Load before the kill, in seconds: groups' offsets are copied every 5 s."""
 STALL_S = 1.5
 GO_ON = 200
-"""Records of each client by which it is known to go on."""
+"""Records per client after which it counts as working."""
 KNOWN_COMMITS_S = 15.0
-"""Commits that are younger than this may be lost with their cluster: they are copied every 5 s, by a busy machine."""
+"""Commits younger than this may be lost with their cluster: they are copied every 5 s, by a busy machine."""
 MIRRORED_TIMEOUT_S = 300.0
-"""Spark starts its tasks within seconds, on a machine that is free."""
+"""Spark starts its tasks within seconds on an idle machine."""
 READ_TIMEOUT_S = 60.0
 LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
 class FailingOver:
-    """What the act came to."""
+    """Result of the act."""
 
     failover: Failover
     left: History
-    """Without what was lost and reported."""
+    """Without the reported losses."""
 
 
 @dataclass(frozen=True)
 class _Moments:
-    """Seconds since the epoch."""
+    """Times in seconds since the epoch."""
 
     stalled: float
     killed: float
@@ -153,7 +153,7 @@ def _kill_and_switch(stack: Stack, workload: Workload, say: Say) -> tuple[dict[s
 
 
 def _come_back(stack: Stack, say: Say) -> dict[str, Any]:
-    """What `mirror reconcile` says."""
+    """The result of `mirror reconcile`."""
     stack.restart(f"cluster/{ORIGIN}")
     say(f"{ORIGIN} is back, with what no copy had")
     told: dict[str, Any] = switchyard(
@@ -166,7 +166,7 @@ def _come_back(stack: Stack, say: Say) -> dict[str, Any]:
 
 
 def _go_on(workload: Workload) -> None:
-    """Until each client has done something more; raises ClientError for one that ended."""
+    """Wait until each client has made progress; raises ClientError if one has ended."""
     wanted = [(one, one.count("acknowledged") + GO_ON, "acknowledged") for one in workload.producers]
     wanted += [(one, one.count("delivered") + GO_ON, "delivered") for one in workload.consumers]
     for client, count, what in wanted:
@@ -174,7 +174,7 @@ def _go_on(workload: Workload) -> None:
 
 
 def _until_copied(environment: Environment, target: str, lag_records: int) -> int:
-    """Until all partitions are copied to `target` and together lag by so little; the lag. Raises StackError."""
+    """Wait until all partitions are copied to `target`, with at most this lag in all; returns it. Raises StackError."""
     from ha_core.operations.clusters.mirrors import mirrors_now
 
     deadline = time.monotonic() + MIRRORED_TIMEOUT_S
@@ -201,7 +201,7 @@ def _loss(environment: Environment, operation: str, moments: _Moments) -> Forced
 
 
 def _until_read(workload: Workload, loss: ForcedLoss) -> None:
-    """Until the group and the auditor have all that is not in the tail; what never comes is named by the check."""
+    """Wait until the group and the auditor have everything above. The check reports records that never arrive."""
     readers = [tuple(PAYMENTS.consumers), (AUDITOR,)]
     deadline = time.monotonic() + READ_TIMEOUT_S
     while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""A failover as a picture, from what clients recorded: how many records were acknowledged, where they are, who read on.
+"""A plot of a failover from the clients' events: acknowledged records, their clusters, and the group's progress.
 
-Every acknowledged record is a point, at its time and at its number in the order of acknowledgement: a step to the right
-is the time in which nobody was answered. Its colour says where it is for good, and what was lost stands out.
+Every acknowledged record is a point, at its time and its number in the order of acknowledgement: a step to the right
+is a time without acknowledgements. Its colour shows the cluster that holds it for good; lost records stand out.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 LOST = "#C00000"
 BEFORE_S, BEHIND_S = 6.0, 12.0
-"""Shown before the first mark, and behind the last one."""
+"""Seconds shown before the first mark, and after the last one."""
 
 
 @dataclass(frozen=True)
 class FailoverTrack:
-    """Points of time and number; the whole topic."""
+    """Points of (time, number), for the whole topic."""
 
     origin: str
     target: str
@@ -38,11 +38,11 @@ class FailoverTrack:
     after: Points
     """Acknowledged by the target."""
     read: Points
-    """Records that the group had been given, each counted once."""
+    """Records delivered to the group, each counted once."""
 
 
 def acks(history: History) -> list[Acked]:
-    """All acknowledgements in the order of time."""
+    """All acknowledgements, by time."""
     found = [event for events in history.clients.values() for event in events if isinstance(event, Acked)]
     return sorted(found, key=lambda ack: ack.t)
 
@@ -65,7 +65,7 @@ def track_of(history: History, loss: ForcedLoss, group: str) -> FailoverTrack:
 
 
 def draw(track: FailoverTrack, marks: Sequence[Mark], killed: float, path: Path, topic: str) -> Figure:
-    """Write the picture to `path`, a PNG; returns it. Time counts from `killed`. `marks` say which part is shown."""
+    """Write the plot to `path`, a PNG, and return it. Time counts from `killed`; `marks` define the range shown."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,8 +1,7 @@
-"""The second act: a topic is migrated with a cut that lies ahead, without a fence, until its origin is deleted.
+"""The second act: a topic is migrated with a predicted cut, without a fence, until its origin is deleted.
 
-Its producers and its group run all the time. A reader that comes late and reads from the beginning, slowly, crosses the
-cut long after the topic has. Then the groups follow, retention is brought forward in the old cluster, and the migration
-ages.
+Its producers and its group run all the time. A slow reader starts late, from the beginning, and crosses the cut long
+after the topic. Then the groups follow, retention is brought forward in the old cluster, and the migration ages.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ if TYPE_CHECKING:
 
 ORIGIN, TARGET = "east", "west"
 PREPARATION_S = 4.0
-"""The cut lies as far ahead as the logs grow in this time, at twice the rate that was seen."""
+"""The cut is ahead by the growth of the logs in this time, at twice the measured rate."""
 QUIET_S = 2.0
 LAGGING, LAGGING_GROUP = "audit-lagging", "audit"
 LAGGING_PACE = 3 * len(INVOICES.producers) * INVOICES.records_per_s
-"""Records per second: more than are produced, or it would never catch up."""
+"""Records per second: more than are produced, or the reader would never catch up."""
 NEEDED_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
 class Migrating:
-    """What the act came to."""
+    """Result of the act."""
 
     migration: MigrationReport
     history: History
 
 
 def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say) -> Migrating:
-    """Clients at work, the topic crosses over, the lagging reader crosses the cut, the migration ages."""
+    """Start the clients, cross the topic over, let the lagging reader cross the cut, age the migration."""
     topic = INVOICES.topic
     prepare(stack, INVOICES, ORIGIN)
     say(f"second act: topic {topic} with {INVOICES.partitions} partitions in cluster {ORIGIN}, user {INVOICES.user}")
@@ -72,7 +71,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
             cuts = cuts_of([environment.store.load().topics[topic]], cuts_ahead([(operation, entries)]))
             bootstraps = {name: one["bootstrap"] for name, one in stack.clusters.items()}
             cuts = between_batches(cuts, bootstraps, service_account(stack))
-            _until_nobody_needs_it(environment, workload, lagging, say)
+            _until_unneeded(environment, workload, lagging, say)
             _bring_groups(stack, say)
             origin_logs = dump_topic(ORIGIN, stack.clusters[ORIGIN]["bootstrap"], topic, service_settings(stack))
             _expire(stack, origin_logs)
@@ -91,7 +90,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     draw(tracks_of(history, LAGGING), marks, plot, topic)
     crossing = Move(begun, settled)
     lines = client_lines(history, [Move(at_work, begun), crossing])
-    # Without the reader that lags on purpose: it says nothing of how long the others stand still without a move.
+    # Without the lagging reader: its pauses do not show how long the others stand still without a move.
     others = History({name: events for name, events in history.clients.items() if name != LAGGING})
     lines = tuple(line for line in lines if line.name != LAGGING)
     migration = MigrationReport(
@@ -115,7 +114,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
 
 
 def reader_of(history: History, settled: float) -> LaggingReader:
-    """How the lagging reader came over the cut."""
+    """The lagging reader's way across the cut."""
     cuts = {cut.partition: cut.cut for cut in history.cuts}
     given = [e for e in history.clients.get(LAGGING, ()) if isinstance(e, Delivered)]
     promised = sum(
@@ -132,12 +131,12 @@ def reader_of(history: History, settled: float) -> LaggingReader:
 
 
 def _start_lagging(workload: Workload, say: Say) -> ClientProcess:
-    """It reads ahead by little, so that what it is given is what it has just fetched."""
+    """It prefetches little, so that delivered records have just been fetched."""
     settings = ("fetch.message.max.bytes=20000", "queued.min.messages=500")
     lagging = workload.consume(
         "confluent-consumer", LAGGING, LAGGING_GROUP, pace=LAGGING_PACE, commit="batch", settings=settings
     )
-    lagging.wait_for(50, "delivered")  # by then it has committed: it is known to need what it has not read
+    lagging.wait_for(50, "delivered")  # by then it has committed, so its lag keeps the extents
     say(f"{LAGGING} begins to read from the beginning, {LAGGING_PACE:.0f} records a second")
     return lagging
 
@@ -154,7 +153,7 @@ def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
 
 
 def _bring_groups(stack: Stack, say: Say) -> None:
-    """A coordinator loses the offsets of a topic that is deleted beside it, so the groups follow their topic first."""
+    """A coordinator drops offsets of a topic that is deleted in its cluster, so the groups follow the topic first."""
     words = ["switch", f"user:{INVOICES.user}", "--from", ORIGIN, "--to", TARGET, "--reason", "demo", "--yes"]
     switchyard(stack, words, say)
 
@@ -168,8 +167,8 @@ def _say_status(environment: Environment, say: Say) -> None:
     say(f"{status.topic} is {status.status}: partition {cuts}")
 
 
-def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: ClientProcess, say: Say) -> None:
-    """Until every group has committed beyond the cut, and the lagging reader is with the others."""
+def _until_unneeded(environment: Environment, workload: Workload, lagging: ClientProcess, say: Say) -> None:
+    """Wait until every group has committed above the cut, and the lagging reader has caught up."""
     from ha_core.operations.migration.aging import age
 
     said = ""
@@ -189,7 +188,7 @@ def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging
 
 
 def _expire(stack: Stack, logs: Collection[LogDump]) -> None:
-    """What retention does, at once."""
+    """Delete the records at once, as retention would later."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -200,7 +199,7 @@ def _expire(stack: Stack, logs: Collection[LogDump]) -> None:
 
 
 def _age(airflow: AirflowApi, say: Say) -> tuple[dict[str, Any], float, str]:
-    """What `age_migrations` found and did, when it had, and its page."""
+    """Result, time and page of `age_migrations`."""
     run_id = "demo-age"
     conf = {"topics": [INVOICES.topic], "delete_origin": True, "reason": "demo: nothing of it is needed any more"}
     page = airflow.trigger("age_migrations", run_id, conf)
@@ -216,6 +215,6 @@ def _age(airflow: AirflowApi, say: Say) -> tuple[dict[str, Any], float, str]:
 
 
 def _times(entries: Sequence[HistoryEntry]) -> tuple[float, float, float]:
-    """When the cuts were about to be proposed, when they were open, and when the last topic had settled."""
+    """Times before the cuts were proposed, when they were open, and when the last topic had settled."""
     at = {(entry.step, entry.outcome): datetime.fromisoformat(entry.at).timestamp() for entry in entries}
     return at["propose", "started"], at["open", "done"], at["settle", "done"]

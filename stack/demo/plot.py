@@ -1,7 +1,7 @@
-"""A migration as a picture, from what clients recorded and the clusters held: nothing in it is computed ahead.
+"""A plot of a migration from the clients' events and the clusters' logs: no value in it is predicted.
 
-One panel for each partition: client offsets over time. Every acknowledged record is a point where and when it was
-acknowledged, in the colour of the cluster that holds it for good.
+One panel per partition: client offsets over time. Every acknowledged record is a point at its time of
+acknowledgement, in the colour of the cluster that holds it for good.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Points = Sequence[tuple[float, int]]
 """(seconds since the epoch, client offset), ascending in time."""
 
 HOLDERS = (BLUE, VERMILION, PURPLE, SKY)
-"""One for each cluster."""
+"""One colour per cluster."""
 READER, SURPLUS = GREEN, SKY
 DPI = 150
 CLOSE = 0.04
-"""Share of the time shown: labels of marks nearer than this would overlap."""
+"""Share of the time shown below which labels of marks would overlap."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at one instant."""
+    """An event at one instant."""
 
     t: float
     text: str
@@ -47,15 +47,15 @@ class Track:
     origin: str
     target: str
     held: Mapping[str, Points] = field(default_factory=dict)
-    """Cluster → records that were acknowledged, and that it holds for good."""
+    """Cluster → acknowledged records that it holds for good."""
     surplus: Points = ()
-    """Records at and above the cut that lie in the origin too, as they were acknowledged: nobody reads them there."""
+    """Records at and above the cut that the origin has, too, as acknowledged: they are never read there."""
     read: Points = ()
-    """What the lagging reader was given."""
+    """Records delivered to the lagging reader."""
 
 
 def tracks_of(history: History, reader: str) -> tuple[Track, ...]:
-    """A track for each cut of `history`, a topic's with one cut in each partition, and both clusters' logs."""
+    """A track for each cut of `history`, for a topic with one cut in each partition, and both clusters' logs."""
     truth = Truth.of(history)
     events = [event for each in history.clients.values() for event in each]
     found = []
@@ -99,12 +99,12 @@ def tracks_of(history: History, reader: str) -> tuple[Track, ...]:
 
 
 def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str) -> Figure:
-    """Write the picture to `path`, a PNG; returns it. Time counts from the first mark.
+    """Write the plot to `path`, a PNG, and return it. Time counts from the first mark.
 
-    :raises ValueError: there is nothing to show.
+    :raises ValueError: there is nothing to plot.
     """
     if not tracks or not marks:
-        raise ValueError(f"nothing was recorded of a migration of {topic}")
+        raise ValueError(f"no migration of {topic} was recorded")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -126,7 +126,7 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
 
 
 def save(figure: Figure, axes: Axes, path: Path) -> None:
-    """With the legend of `axes` below it."""
+    """Save the figure with the legend of `axes` below it."""
     handles, labels = axes.get_legend_handles_labels()
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     for line in legend.get_lines():
@@ -136,7 +136,7 @@ def save(figure: Figure, axes: Axes, path: Path) -> None:
 
 
 def apart(marks: Sequence[Mark], span_s: float) -> list[Mark]:
-    """Marks whose words would lie on top of each other, where so much time is shown, as one at the first of them."""
+    """Merge marks whose labels would overlap in a plot of this length."""
     found: list[Mark] = []
     for mark in sorted(marks, key=lambda one: one.t):
         if found and mark.t - found[-1].t < span_s * CLOSE:
@@ -149,7 +149,7 @@ def apart(marks: Sequence[Mark], span_s: float) -> list[Mark]:
 def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None:
     axes.set_title(f"partition {track.partition}", fontsize=11, color=INK)
     axes.set_xlabel("seconds since the cut was proposed")
-    draw_points(axes, track.surplus, zero, SURPLUS, f"also in {track.origin}: surplus that nobody sees", size=9)
+    draw_points(axes, track.surplus, zero, SURPLUS, f"also in {track.origin}: surplus, never read", size=9)
     for colour, (cluster, points) in zip(HOLDERS, track.held.items(), strict=False):
         draw_points(axes, points, zero, colour, f"acknowledged, held by {cluster}", size=3)
     axes.plot(
@@ -200,7 +200,7 @@ def draw_marks(axes: Axes, marks: Sequence[Mark], zero: float) -> None:
 
 
 def plain(axes: Axes) -> None:
-    """A faint grid, no frame, numbers in full."""
+    """Faint grid, no frame, numbers in full."""
     axes.grid(visible=True, color="#ececec", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

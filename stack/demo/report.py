@@ -1,4 +1,4 @@
-"""What the demo found, for people and machines."""
+"""The demo's report, for people and machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stack.history.standstill import LongestStandstills
 
 @dataclass(frozen=True)
 class MoveReport:
-    """One move as Airflow reported it."""
+    """One move as Airflow has reported it."""
 
     operation: str
     user: str
@@ -50,7 +50,7 @@ class MoveReport:
 
 @dataclass(frozen=True)
 class ClientLine:
-    """One client. A producer's `delivered` counts its records that the group was given."""
+    """One client. A producer's `delivered` counts its records that were delivered to the group."""
 
     name: str
     role: str
@@ -61,20 +61,20 @@ class ClientLine:
 
 @dataclass(frozen=True)
 class LaggingReader:
-    """How a reader that lags came over the cut. Counts are of records that it was given."""
+    """The lagging reader's way across the cut. Counts are of delivered records."""
 
     name: str
     behind: int
-    """Records acknowledged and not yet given to it when the topic had settled."""
+    """Records acknowledged but not yet delivered to it when the topic had settled."""
     crossed_after_s: float | None
-    """From then until it had read across the cut in every partition; None: it never did."""
+    """Seconds until it had crossed the cut in every partition; None: it never did."""
     below_cut: int
     from_cut_on: int
 
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """A topic's migration by a cut that lay ahead."""
+    """A topic's migration with a predicted cut."""
 
     operation: str
     topic: str
@@ -84,22 +84,22 @@ class MigrationReport:
     steps: tuple[dict[str, Any], ...]
     partitions: tuple[dict[str, Any], ...]
     clients: tuple[ClientLine, ...]
-    """Each with two blackouts: the longest standstill before, and the longest one while the topic crossed over."""
+    """Each with two blackouts: the longest standstill before, and the longest one while the topic was crossing."""
     standstills: tuple[LongestStandstills, ...]
-    """Of each consumer in each partition."""
+    """Standstills per consumer and partition."""
     standstill_bound_ms: float
-    """How long none of them may last while the topic crosses over."""
+    """Limit of each while the topic is crossing."""
     reader: LaggingReader
     aged: bool
     deleted: bool
-    """The topic in the origin."""
+    """Whether the topic was deleted in the origin."""
     airflow_url: str
     plot: str
     """File."""
 
     @property
     def sound(self) -> bool:
-        """It succeeded and aged, every client and the reader came across, and no consumer stood still for long."""
+        """It succeeded and aged, all clients and the reader crossed the cut, and no consumer stood still too long."""
         went_on = all(one.moving_ms <= self.standstill_bound_ms for one in self.standstills)
         across = self.reader.crossed_after_s is not None and bool(self.reader.below_cut)
         back = all(client.blackout_ms[-1] is not None for client in self.clients)
@@ -116,7 +116,7 @@ class MigrationReport:
 
 @dataclass(frozen=True)
 class Failover:
-    """A mirrored topic whose cluster was killed."""
+    """Failover of a mirrored topic whose cluster was killed."""
 
     operation: str
     topic: str
@@ -125,25 +125,25 @@ class Failover:
     result: str
     account: LostTailCounts
     counted: int
-    """Records that `mirror reconcile` has counted."""
+    """Records counted by `mirror reconcile`."""
     violations: tuple[str, ...]
-    """Of the tail, in words."""
+    """The lost tail, in words."""
     tails: tuple[dict[str, Any], ...]
-    """As `mirror reconcile` says them: one for each partition."""
+    """Results of `mirror reconcile`, one per partition."""
     first_answer_after_kill_s: float
     first_answer_after_trigger_s: float
     command_s: float
-    """The forced switch, from its first word to its last."""
+    """Duration of the forced switch command."""
     clients: tuple[ClientLine, ...]
-    """Each with two blackouts: the longest standstill before the kill, and the one behind it."""
+    """Each with two blackouts: the longest standstill before the kill, and the one after it."""
     standby_equal: bool
-    """The cluster that was back has, as the standby, all that its topic has."""
+    """Whether the returned cluster, now the standby, has all records of its topic."""
     plot: str
     """File."""
 
     @property
     def sound(self) -> bool:
-        """Every record is accounted for, every client came back, and so did the cluster."""
+        """Every record is accounted for, and every client and the cluster came back."""
         back = all(client.blackout_ms[-1] is not None for client in self.clients)
         exact = self.account.exact and self.counted == self.account.reported and not self.violations
         return self.result == "succeeded" and exact and back and self.standby_equal
@@ -165,12 +165,12 @@ class DemoReport:
     migration: MigrationReport
     failover: Failover
     result: Result
-    """Over all acts, without what was lost with a cluster and reported."""
+    """The report of all acts, without reported losses."""
     airflow_url: str
 
     @property
     def sound(self) -> bool:
-        """Nothing lost, doubled or renumbered, every client came back, all operations succeeded."""
+        """No record lost, duplicated or renumbered; all clients came back; all operations succeeded."""
         back = all(ms is not None for client in self.clients for ms in client.blackout_ms)
         moved = bool(self.operations) and all(one.result == "succeeded" for one in self.operations)
         whole = self.result.sound and not self.result.lost and not self.result.doubled
@@ -217,7 +217,7 @@ def _table(*columns: str) -> Table:
 
 
 def show(console: Console, report: DemoReport) -> None:
-    """The report on a terminal."""
+    """Print the report on a terminal."""
     console.print()
     moves = _table("move", "who", "from", "to", "fence to cut", "operation")
     for number, one in enumerate(report.operations, 1):
@@ -232,7 +232,7 @@ def show(console: Console, report: DemoReport) -> None:
     _show_failover(console, report.failover, report.result.doubled)
     result = report.result
     colour = "bold green" if report.sound else "bold red"
-    counts = f"all acts, without what is reported: {result.acknowledged} acknowledged, {result.delivered} delivered"
+    counts = f"all acts, without reported losses: {result.acknowledged} acknowledged, {result.delivered} delivered"
     counts += f", {result.lost} lost, {result.doubled} doubled"
     console.print(Text(counts, style=colour))
     for violation in result.violations[:20]:
@@ -306,6 +306,6 @@ def _show_failover(console: Console, failover: Failover, doubled: int) -> None:
         console.print(Text(f"  {text}", style="red"))
     same = "equals" if failover.standby_equal else "DIFFERS FROM"
     console.print(
-        Text(f"{failover.origin} is the standby of {failover.topic} now, and {same} it, but for what was lost there")
+        Text(f"{failover.origin} is the standby of {failover.topic} now, and {same} it, except for the lost tail")
     )
     console.print()

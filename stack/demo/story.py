@@ -1,4 +1,4 @@
-"""The demo from beginning to end: a user is switched there and back, a topic is migrated, a cluster is killed."""
+"""The whole demo: a user is switched there and back, a topic is migrated, a cluster is killed."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Say = Callable[[str], None]
 
 
 def start_stack(say: Say) -> StartedStack:
-    """Two clusters of different major versions, ZooKeeper, two gateways, Airflow, and Spark with the copying job."""
+    """Two clusters of different major versions, ZooKeeper, two gateways, Airflow, and Spark with the mirror job."""
     specs = [cluster_spec(name, version) for name, version in CLUSTERS.items()]
     spec = stack_spec(specs, gateways=2, airflow=True, security="sasl", mirror=True, record_facts_s=60)
     return start(spec, None, None, say)
 
 
 def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:
-    """All acts and the check of everything; the plots of the second and third go to `plot` and beside it."""
+    """Run all acts and check the result; the second act's plot goes to `plot`, the third's beside it."""
     assert stack.airflow is not None
     airflow = AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
     first = switch_there_and_back(stack, airflow, directory, say)
     second = migrate_and_age(stack, airflow, directory, plot, say)
     third = fail_over(stack, directory, plot.with_name(f"{plot.stem}-failover{plot.suffix}"), say)
-    say("checking what every client saw, and both clusters' logs")
+    say("checking the clients' histories and both clusters' logs")
     whole = _together(first.history, second.history, third.left)
     readers = [ORDERS.group, INVOICES.group, LAGGING_GROUP, PAYMENTS.group, AUDITOR]
     result = check(whole, complete_readers=readers)
@@ -44,7 +44,7 @@ def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:
 
 
 def _together(*histories: History) -> History:
-    """Histories of different topics as one."""
+    """Merge histories of different topics."""
     whole = History({name: events for one in histories for name, events in one.clients.items()})
     for one in histories:
         whole = whole.with_evidence(one.cuts, one.faults, one.logs)

@@ -18,13 +18,13 @@ from stack.history.evidence import cuts_of, dump_topic
 from stack.history.history import History
 
 QUIET_S = 3.0
-"""Under load before, between and after the moves."""
+"""Seconds of load before, between and after the moves."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Switching:
-    """What the act came to."""
+    """Result of the act."""
 
     operations: tuple[MoveReport, ...]
     clients: tuple[ClientLine, ...]
@@ -32,7 +32,7 @@ class Switching:
 
 
 def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, say: Say) -> Switching:
-    """Clients at work, east to west, west to east."""
+    """Start the clients, switch from east to west, and back."""
     prepare(stack, ORDERS, "east")
     say(
         f"topic {ORDERS.topic} with {ORDERS.partitions} partitions in cluster east, user {ORDERS.user} is bound to east"
@@ -56,7 +56,7 @@ def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, sa
 
 
 def _history(stack: Stack, workload: Workload) -> History:
-    """What the clients saw, the cuts from the map, and both clusters' logs read past the gateways."""
+    """The clients' histories, the cuts of the map, and both clusters' logs, read without gateways."""
     from ha_core.store.zookeeper import connect
 
     topic = ORDERS.topic
@@ -75,7 +75,7 @@ def _history(stack: Stack, workload: Workload) -> History:
 
 
 def _dry_run(airflow: AirflowApi, say: Say) -> None:
-    """What an operator does first; and it wakes up Airflow's workers."""
+    """An operator's first step. It also warms up Airflow's workers."""
     run_id = "demo-0-dry-run"
     conf = {"scope": [f"user:{ORDERS.user}"], "from": "east", "to": "west", "reason": "demo: a dry run"}
     page = airflow.trigger("switch", run_id, conf)

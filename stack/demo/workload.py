@@ -1,4 +1,4 @@
-"""Ordinary clients of one user: producers and a consumer group, of three libraries, through the gateways."""
+"""Ordinary clients of one user: producers and a consumer group, with three libraries, through the gateways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = "/switchyard"
 
 @dataclass(frozen=True)
 class Application:
-    """What belongs to one user. `producers` and `consumers`: name → kind of stack.clients.kinds."""
+    """The clients of one user. `producers` and `consumers`: name → kind of stack.clients.kinds."""
 
     user: str
     topic: str
@@ -30,10 +30,10 @@ class Application:
     producers: Mapping[str, str]
     consumers: Mapping[str, str]
     idempotence: str = ""
-    """Of the producers: on, or each library's own default."""
+    """Idempotence of the producers: on, or each library's default."""
     apart: frozenset[str] = frozenset()
-    """Consumers whose client ids lead them to one gateway, and all other clients to another one: theirs hears of no
-    write to the topic. Empty: each client is where its name leads it."""
+    """Consumers whose client ids lead to one gateway, and other clients' to another one: so their gateway sees no
+    produce to the topic. Empty: client ids are not chosen."""
 
 
 ORDERS = Application(
@@ -79,12 +79,12 @@ PAYMENTS = Application(
         "payments-java": "java-producer",
     },
     consumers={"settlement-confluent": "confluent-consumer", "settlement-python": "kafka-python-consumer"},
-    idempotence="on",  # else a library writes again what a killed broker had not answered, and nobody can know it
+    idempotence="on",  # else retries after a killed broker would duplicate records
 )
 
 
 class Workload:
-    """The clients of an application and what they saw. `end` whatever happens."""
+    """The clients of an application, and their history. Call `end` in any case."""
 
     def __init__(self, stack: Stack, application: Application, directory: Path) -> None:
         self._stack = stack
@@ -98,7 +98,7 @@ class Workload:
         return [*self.producers, *self.consumers]
 
     def start(self) -> None:
-        """Return when every client is at work."""
+        """Returns when every client is at work."""
         application = self.application
         for name, kind in application.consumers.items():
             self.consume(kind, name, application.group)
@@ -111,16 +111,16 @@ class Workload:
             consumer.wait_for(20, "delivered")
 
     def consume(self, kind: str, name: str, group: str, **options: Any) -> ClientProcess:
-        """One more consumer; `options` are the fields of stack.clients.options.Options."""
+        """Start one more consumer; `options` are the fields of stack.clients.options.Options."""
         self.consumers.append(self._client(kind, name, group=group, **options))
         return self.consumers[-1]
 
     def promised(self) -> int:
-        """Records acknowledged so far."""
+        """Number of acknowledged records so far."""
         return sum(producer.count("acknowledged") for producer in self.producers)
 
     def stop(self, timeout_s: float = 60.0) -> None:
-        """Stop the producers, let every group read to the end, stop it too. What never comes is named by the check."""
+        """Stop the producers, let every group read to the end, and stop it, too. The check reports missing records."""
         for producer in self.producers:
             producer.stop()
         promised = self.promised()
@@ -131,7 +131,7 @@ class Workload:
             consumer.stop()
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill clients that still run."""
         for client in self.clients:
             client.kill()
 
@@ -153,7 +153,7 @@ class Workload:
         )
 
     def _delivered(self) -> dict[str, int]:
-        """Group → records that its members were given."""
+        """Group → number of records delivered to its members."""
         found: dict[str, int] = {}
         for consumer in self.consumers:
             group = consumer.options.group
@@ -162,7 +162,7 @@ class Workload:
 
 
 def service_settings(stack: Stack) -> dict[str, str]:
-    """confluent-kafka's settings for the clusters themselves, past the gateways."""
+    """confluent-kafka's settings for the clusters, without gateways."""
     return client_settings(service_account(stack))
 
 
@@ -172,7 +172,7 @@ def service_account(stack: Stack) -> SecurityProfile:
 
 
 def prepare(stack: Stack, application: Application, cluster: str) -> None:
-    """The topic in `cluster`, and the user bound to it."""
+    """Create the topic in `cluster`, and bind the user to it."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 

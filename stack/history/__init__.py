@@ -1,1 +1,1 @@
-"""Histories of client programs, and the checks that say whether anything was lost, doubled or renumbered."""
+"""Histories of client programs, and checks for lost, duplicated and renumbered records."""

@@ -1,4 +1,4 @@
-"""How long each client stood still because of a move."""
+"""Each client's blackout in a move."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stack.history.history import History
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """From when to when an operation ran, in seconds since the epoch."""
+    """Start and end of an operation, in seconds since the epoch."""
 
     t: float
     until: float
 
 
 def blackouts(history: History, moves: Sequence[Move], settle_s: float = 5.0) -> dict[str, tuple[float | None, ...]]:
-    """Per client one number of milliseconds per move; None where it never came back, or had not begun.
+    """Per client one number of milliseconds per move; None if it never came back, or had not started.
 
     It is the longest time between two successive acknowledgements (of a producer) or deliveries (to a consumer) that
-    touches the move, or the `settle_s` after it where the next move has not begun: from the last before to the first
+    overlaps the move, or the `settle_s` after it up to the next move: from the last one before to the first one
     after.
     """
     result: dict[str, tuple[float | None, ...]] = {}

@@ -1,4 +1,4 @@
-"""The checker: was anything lost, doubled, reordered or renumbered?"""
+"""The checker for lost, duplicated, reordered and renumbered records."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from stack.history.violation import Violation
 
 @dataclass(frozen=True)
 class Result:
-    """What the checks found. Counts are of distinct values."""
+    """Result of the checks. Counts are of distinct values."""
 
     violations: tuple[Violation, ...]
     acknowledged: int
     delivered: int
-    """By at least one reader."""
+    """Delivered to at least one reader."""
     lost: int
     doubled: int
     """Doubled or redelivered."""
     repeated: int
-    """Legal redeliveries of what a group had not committed."""
+    """Legal redeliveries: the group had not committed them."""
     excused: int
-    """Values that a producer without idempotence appended again after a fault, and late appends of a gateway that was
-    stopped, of which nobody was told."""
+    """Values that a producer without idempotence appended again after a fault, and late appends through a stopped
+    gateway that were never acknowledged or read."""
 
     @property
     def sound(self) -> bool:
@@ -51,11 +51,11 @@ def check(
     redelivery: delivery.Redelivery = "uncommitted",
     crossings: Sequence[Move] = (),
 ) -> Result:
-    """Run every check.
+    """Run all checks.
 
     `complete_readers`: groups (or consumers without a group, by name) that read all of their topics to the end;
-    raises ValueError for one that the history does not know. `redelivery` says what a group may be given again at the
-    same offset by a new assignment. `crossings`: moves during which no reader may stand still, in any partition.
+    raises ValueError for one that the history does not have. `redelivery`: records that a group may get again at their
+    offset in a new assignment. `crossings`: moves during which no reader may stand still, in any partition.
     """
     readers = delivery.readers_of(history)
     unknown = set(complete_readers) - readers.keys()

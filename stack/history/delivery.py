@@ -1,4 +1,4 @@
-"""Checks of what readers were given: everything acknowledged, once, in order, without holes."""
+"""Checks of deliveries: everything acknowledged, once, in order, without gaps."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from stack.history.history import History, HistoryCut, Spot, Truth, Values, stay
 from stack.history.violation import Violation
 
 Redelivery = Literal["uncommitted", "never"]
-"""What a group may be given again at the same offset after a new assignment: what was not committed, or nothing."""
+"""Records that a group may get again at their offset in a new assignment: uncommitted ones, or none."""
 
 _MAX_NAMED = 20
 
 
 def acknowledged(history: History, values: Values) -> dict[str, Acked]:
-    """What counts as promised: acknowledged, and inside a transaction committed as well."""
+    """Records that must not be lost: acknowledged, and committed if they are in a transaction."""
     return {
         event.value: event
         for events in history.clients.values()
@@ -40,7 +40,7 @@ def acknowledged(history: History, values: Values) -> dict[str, Acked]:
 
 
 def readers_of(history: History) -> dict[str, list[ClientStarted]]:
-    """The consumers by group; one without a group reads for itself, under its own name."""
+    """Consumers by group; one without a group is a reader of its own name."""
     readers: dict[str, list[ClientStarted]] = defaultdict(list)
     for name, started in history.started().items():
         if started.role == "consumer":
@@ -73,7 +73,7 @@ def lost(
 
 
 def phantoms(history: History, values: Values) -> Iterator[Violation]:
-    """Nobody gets what nobody sent, nor what the producer was told is certainly not appended."""
+    """Every delivered record was sent, and its producer was not told that it was certainly not appended."""
     refused = {
         event.value: event.error
         for events in history.clients.values()
@@ -100,7 +100,7 @@ class _Assignment:
 
 
 class GroupWalk:
-    """One reader's deliveries in the order of time, against what it got and committed before."""
+    """One reader's deliveries in order of time, compared with its earlier deliveries and commits."""
 
     def __init__(self, reader: str, redelivery: Redelivery, truth: Truth) -> None:
         self.reader = reader
@@ -140,11 +140,11 @@ class GroupWalk:
         if offset != event.offset:
             held = self.truth.records[spot] if spot in self.truth.complete else {}
             if held.get(offset) == event.value == held.get(event.offset):
-                return  # the log itself holds it twice: reported, or excused, there
+                return  # the log holds it twice: reported, or excused, by that check
             text = f"{client} got it at {offset}, {event.client} at {event.offset}"
             yield Violation("doubled", self.reader, *spot, event.value, (offset, event.offset), text)
         elif now.committed < 0:
-            self._seen[spot, event.value] = (event.offset, event.client, now.number)  # asked for by a seek
+            self._seen[spot, event.value] = (event.offset, event.client, now.number)  # after a seek
         elif (client, number) == (event.client, now.number):
             text = f"{event.client} got it twice without a new assignment"
             yield Violation("doubled", self.reader, *spot, event.value, (offset,), text)
@@ -157,7 +157,7 @@ class GroupWalk:
 
 
 def walk_consumer(history: History, name: str, values: Values, truth: Truth) -> Iterator[Violation]:
-    """One consumer by itself: offsets rise, nothing is jumped over, nothing of an aborted transaction is given."""
+    """One consumer: offsets rise, none is skipped, no record of an aborted transaction is delivered."""
     committed_only = history.started()[name].isolation == "read_committed"
     legal = Gaps(history, values, truth)
     position: dict[Spot, int] = {}
@@ -186,10 +186,10 @@ def walk_consumer(history: History, name: str, values: Values, truth: Truth) -> 
 
 
 class Gaps:
-    """Which offsets a consumer may not jump over.
+    """Offsets that a consumer must not skip.
 
-    Legal are holes between two stays, transaction markers, and for read_committed aborted records. With the logs at
-    hand whatever they hold must be given; without them every offset, unless the topic had transactions.
+    Legal gaps are holes between two extents, transaction markers, and aborted records for read_committed. If the
+    logs are known, all their records must be delivered; otherwise every offset, unless the topic had transactions.
     """
 
     def __init__(self, history: History, values: Values, truth: Truth) -> None:
@@ -200,7 +200,7 @@ class Gaps:
         self._offsets = {spot: sorted(truth.records.get(spot, ())) for spot in truth.complete}
 
     def missing(self, spot: Spot, start: int, end: int, committed_only: bool) -> list[int]:
-        """The offsets in `[start, end)` that should have been given."""
+        """Offsets in `[start, end)` that should have been delivered."""
         if spot in self._offsets:
             offsets, records = self._offsets[spot], self._truth.records[spot]
             held = offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]

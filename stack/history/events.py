@@ -1,7 +1,7 @@
-"""What clients did, one event a line, as they saw it themselves.
+"""Events of clients, one per line, as the clients saw them.
 
-A value names one record for ever: `CLIENT-NUMBER`. Times are seconds since the epoch on this machine's clock.
-Offsets are the client's: what a producer was told and what a consumer was given.
+A value names one record: `CLIENT-NUMBER`. Times are seconds since the epoch on this machine's clock.
+Offsets are client offsets: acknowledged to a producer, or delivered to a consumer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Outcome = Literal["committed", "aborted", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class ClientStarted:
-    """A client's first line: what may be expected of it."""
+    """A client's first line: properties that the checks rely on."""
 
     client: str
     t: float
@@ -26,19 +26,19 @@ class ClientStarted:
     kind: str
     topics: tuple[str, ...]
     group: str | None = None
-    """None for a producer, and for a consumer that assigns itself."""
+    """None for a producer, and for a consumer that assigns its partitions itself."""
     isolation: Isolation = "read_uncommitted"
     idempotent: bool = False
     ordered: bool = False
     """A retry cannot overtake: the producer is idempotent, or has one request in flight."""
     value_prefix: str = ""
     lists_sends: bool = True
-    """False where the program does not say what it sends before the answer."""
+    """False if the program reports sends only with the answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Handed to the client library; the order of these lines is the order of sending."""
+    """Handed to the client library; these lines are in the order of sending."""
 
     client: str
     t: float
@@ -51,7 +51,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """The library reported success. Offset -1: taken as the duplicate of a record whose place is unknown."""
+    """The library reported success. Offset -1: accepted as a duplicate of a record at an unknown offset."""
 
     client: str
     t: float
@@ -126,7 +126,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Positioned:
-    """The program moved a consumer by itself: the next record may have any offset."""
+    """The program moved a consumer: the next record may have any offset."""
 
     client: str
     t: float
@@ -147,7 +147,7 @@ class LibraryRemark:
 
 @dataclass(frozen=True, slots=True)
 class ClientStopped:
-    """The last line of a client that ended in order: flushed, committed, closed."""
+    """The last line of a client that ended gracefully: flushed, committed, closed."""
 
     client: str
     t: float
@@ -187,11 +187,11 @@ _KINDS: dict[str, type[Event]] = {
 
 
 class HistoryError(Exception):
-    """A history file that cannot be read."""
+    """A history file is unreadable."""
 
 
 def encode(event: Event) -> str:
-    """One line without its end; what equals None is left out."""
+    """One line without its newline; fields that equal None are left out."""
     name = type(event).__name__
     document = {key: value for key, value in asdict(event).items() if value is not None}
     return json.dumps({"event": name, **document}, ensure_ascii=False, separators=(",", ":"))
@@ -212,9 +212,9 @@ def decode(line: str) -> Event:
 
 
 def read_events(path: Path, start: int = 0) -> Iterator[Event]:
-    """The events of a file. A last line without its end is what a killed client did not finish: left out.
+    """The events of a file. An unfinished last line of a killed client is left out.
 
-    :param start: bytes of whole lines in front of them.
+    :param start: skip this many bytes, which are whole lines.
     """
     with path.open(encoding="utf-8") as file:
         file.seek(start)

@@ -1,4 +1,4 @@
-"""What clusters and maps say at the end, read without any gateway."""
+"""Logs and maps at the end, read without gateways."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class DumpError(Exception):
 def dump_topic(
     cluster: str, bootstrap: str, topic: str, settings: Mapping[str, Any] | None = None
 ) -> tuple[LogDump, ...]:
-    """Every partition of a topic as the cluster holds it, aborted records included; none where it has no such topic.
+    """Every partition of a topic in a cluster, aborted records included; empty if the cluster has no such topic.
 
-    `settings` are confluent-kafka's, for security. Raises DumpError when the log's end is not reached in 30 s without
+    `settings` are confluent-kafka's, for security. Raises DumpError if the log end is not reached within 30 s without
     progress.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -78,9 +78,9 @@ def _take(
 def cuts_of(
     topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]] = frozenset()
 ) -> tuple[HistoryCut, ...]:
-    """The cuts that published maps tell of.
+    """The cuts in published maps.
 
-    :param ahead: (topic, partition, origin, target) of those that the log ran into by itself, see `cuts_ahead`.
+    :param ahead: (topic, partition, origin, target) of predicted cuts that logs ran into, see `cuts_ahead`.
     """
     return tuple(
         HistoryCut(
@@ -100,10 +100,10 @@ def cuts_of(
 
 
 def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -> set[tuple[str, int, str, str]]:
-    """(topic, partition, origin, target) of the predicted cuts that logs ran into, by operations and their histories.
+    """(topic, partition, origin, target) of predicted cuts that logs ran into, from operations and their histories.
 
-    Which cuts there were an operation keeps itself: who stops between a revision and its line of the history, and is
-    taken over, has not said what he proposed. A cut that was lowered under a fence is an ordinary one.
+    The operation itself has its cuts: an executor that dies between a revision and its line of the history has not
+    recorded the cuts that it proposed. A cut that was lowered under a fence is an ordinary one.
     """
     found: set[tuple[str, int, str, str]] = set()
     for operation, history in operations:
@@ -115,7 +115,7 @@ def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -
         reached = {(topic, cut.partition) for topic, cuts in evidence.cuts.items() for cut in cuts}
         details = [entry.detail for entry in history]
         if any("lowered_to_left_out" in detail for detail in details):
-            continue  # too many to be named: none of them is excused
+            continue  # too many for a line of the history: none of them is excused
         lowered = {key for detail in details for key in _named(detail.get("lowered_to"))}
         found |= {(*key, *operation.route) for key in reached - lowered}
     return found

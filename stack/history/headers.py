@@ -1,4 +1,4 @@
-"""Where batches begin, as a cluster's log has it: no client tells."""
+"""Batch boundaries in a cluster's log, which clients do not report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_BYTES = 1 << 20
 
 
 def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch | None:
-    """The batch that holds the offset, or the next one; None past the log's end, or below its start."""
+    """The batch with the offset, or the next one; None above the log end, or below the log start."""
     asking = brokers.asking()
     (found,) = asking.metadata({topic})["topics"]
     leader = next(one["leader_id"] for one in found["partitions"] if one["partition_index"] == partition)
@@ -47,8 +47,8 @@ def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch
 def between_batches(
     cuts: Iterable[HistoryCut], bootstraps: Mapping[str, str], account: SecurityProfile = NO_SECURITY
 ) -> tuple[HistoryCut, ...]:
-    """The cuts, and of those that a log ran into by itself the end of the batches that end below: the one through which
-    the cut runs lies in the target."""
+    """The cuts. A predicted cut that a log ran into is replaced by the end of the last batch below it: the target has
+    the batch that straddles the cut."""
     return tuple(_between(cut, bootstraps[cut.origin], account) if cut.ahead else cut for cut in cuts)
 
 

@@ -1,4 +1,4 @@
-"""A whole history: what all clients saw, where partitions were cut, and what the clusters hold at the end."""
+"""A whole history: the events of all clients, the cuts of partitions, and the clusters' logs at the end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Spot = tuple[str, int]
 class HistoryCut:
     """One partition changed its writer.
 
-    `cut` is a client offset. `origin_end` is the end of the origin's log when its last stay was over, `target_base`
-    the end of the target's log when its stay began; both are offsets in those clusters.
+    `cut` is a client offset. `origin_end` is the end of the origin's log when its last extent ended, `target_base`
+    the end of the target's log when its extent began; both are physical offsets.
     """
 
     topic: str
@@ -29,12 +29,12 @@ class HistoryCut:
     origin_end: int
     target_base: int
     ahead: bool = False
-    """The origin's log ran into the cut by itself: what it holds beyond is surplus, the copy in the target counts."""
+    """The origin's log ran into the cut: its records above the cut are surplus, the target's copies count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """From `t` to `until` something was broken on purpose: requests in flight may have lost their answers."""
+    """An injected fault from `t` to `until`: answers of requests in flight may have been lost."""
 
     t: float
     until: float
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class LogDump:
-    """One partition read directly from one cluster, aborted records included: offset there → value."""
+    """One partition read from one cluster, aborted records included: physical offset → value."""
 
     cluster: str
     topic: str
@@ -55,14 +55,14 @@ class LogDump:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Client offsets `[start, end)` lie in `cluster` from `base`; `end` None is open."""
+    """Client offsets `[start, end)` are in `cluster` from `base`; `end` None is open."""
 
     cluster: str
     start: int
     end: int | None
     base: int
     surplus: bool = False
-    """What the cluster holds beyond the end may be there."""
+    """The cluster may hold records above the end."""
 
     def holds(self, physical: int) -> bool:
         return physical >= self.base and (self.end is None or physical < self.base + self.end - self.start)
@@ -70,7 +70,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class History:
-    """Everything that the checks need; `clients` maps a client's name to its events in the order it wrote them."""
+    """Input of the checks; `clients` maps a client's name to its events in the order in which it wrote them."""
 
     clients: Mapping[str, tuple[Event, ...]]
     cuts: tuple[HistoryCut, ...] = ()
@@ -79,7 +79,7 @@ class History:
     logs: tuple[LogDump, ...] = ()
 
     def started(self) -> dict[str, ClientStarted]:
-        """Every client's first line, by client."""
+        """Every client's first line."""
         return {
             name: first
             for name, events in self.clients.items()
@@ -102,7 +102,7 @@ def read_histories(paths: Iterable[Path]) -> History:
 
 
 def stays(cuts: Iterable[HistoryCut], topic: str, partition: int) -> tuple[Stay, ...]:
-    """Where client offsets of one partition lie, rebuilt from its cuts; empty for one that was never moved."""
+    """Extents of one partition, rebuilt from its cuts; empty if it was never moved."""
     found: list[Stay] = []
     for cut in cuts:
         if (cut.topic, cut.partition) != (topic, partition):
@@ -116,7 +116,7 @@ def stays(cuts: Iterable[HistoryCut], topic: str, partition: int) -> tuple[Stay,
 
 
 class Values:
-    """Whose value it is, which one of its producer's, and what became of its transaction."""
+    """Producer, sequence and transaction outcome of each value."""
 
     def __init__(self, history: History) -> None:
         self._order: dict[str, tuple[str, int]] = {}
@@ -135,50 +135,50 @@ class Values:
                     self._outcome[name, event.transaction] = event.outcome
 
     def place(self, value: str) -> tuple[str, int] | None:
-        """(producer, how many it sent before)."""
+        """(producer, number of values that it sent before)."""
         return self._order.get(value)
 
     def may_exist(self, value: str) -> bool:
-        """Whether some producer sent it, or may have."""
+        """Whether a producer sent it, or may have."""
         return value in self._order or any(
             not one.lists_sends and one.value_prefix and value.startswith(one.value_prefix)
             for one in self.producers.values()
         )
 
     def outcome(self, value: str) -> str | None:
-        """How its transaction ended: committed, aborted, unknown; None for a value without one."""
+        """Outcome of its transaction: committed, aborted, unknown; None without one."""
         transaction = self._transaction.get(value)
         return None if transaction is None else self._outcome.get(transaction, "unknown")
 
     def transactional_topics(self) -> set[str]:
-        """Topics whose logs may hold transaction markers."""
+        """Topics whose logs may have transaction markers."""
         clients = {client for client, _ in self._transaction.values()}
         return {topic for client in clients for topic in self.producers[client].topics}
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A record that a cluster took beyond the end of its stay."""
+    """A record that a cluster appended above the end of its extent."""
 
     dump: LogDump
     physical: int
-    """Its offset there."""
+    """Its physical offset."""
     offset: int
-    """The client offset under which somebody who does not know of the cut would tell of it."""
+    """The client offset that a gateway that does not know the cut would report for it."""
     value: str
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The clusters' logs in client offsets."""
+    """The clusters' logs, in client offsets."""
 
     records: Mapping[Spot, Mapping[int, str]] = field(default_factory=dict)
     """Per partition: client offset → value."""
     late: tuple[Late, ...] = ()
-    """What lay there before the first stay is not, nor is surplus: an acknowledged record of which that is the only
-    copy is lost."""
+    """Records from before the first extent do not count, nor does surplus: an acknowledged record without another copy
+    is lost."""
     complete: frozenset[Spot] = frozenset()
-    """Partitions of which every cluster that ever held them was dumped."""
+    """Partitions with a log dump of every cluster that ever held them."""
 
     @classmethod
     def of(cls, history: History) -> Truth:
@@ -196,7 +196,7 @@ class Truth:
                 if not found:
                     here[physical] = value
                     continue
-                # a stay that appended nothing shares its base with the next one in the same cluster
+                # an extent without records shares its base with the next one in the same cluster
                 position = bisect_right(bases, physical) - 1
                 if position < 0:
                     continue

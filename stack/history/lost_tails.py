@@ -1,8 +1,8 @@
-"""A topic went on at its copy when its cluster was lost: the history of what is left, and the account of what is not.
+"""A topic went on at its copy when its cluster was lost: the remaining history, and the account of the lost tail.
 
-The tail, what the lost cluster had and the copy had not, lies in no extent. In the history of what is left it was never
-acknowledged and never read, and the logs are what the map serves. Nothing else is forgiven: whatever is lost, doubled
-or renumbered beside it is so in that history too.
+The lost tail, records of the lost cluster that the copy did not have, is in no extent. The remaining history treats it
+as never acknowledged and never read, and its logs are those that the map serves. Any other lost, duplicated or
+renumbered record is still an error there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from stack.history.violation import Violation
 
 @dataclass(frozen=True)
 class ForcedLoss:
-    """A forced switch of one topic, and what the lost cluster was found to hold when it was back."""
+    """A forced switch of one topic, and the records that the lost cluster turned out to hold when it was back."""
 
     topic: Topic
-    """Behind the cut."""
+    """Above the cut."""
     tail: LostTail
     cut_at: float
-    """From then on nothing of the tail is read."""
+    """After this time no record of the tail is delivered."""
     commits_since: float
-    """What was committed from then to the cut may be lost with the cluster: a group reads on from before."""
+    """Commits between this time and the cut may be lost: the group then reads on from an earlier offset."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class LostTailCounts:
 
     acknowledged: int
     reported: int
-    """Records in the tail, as the reconciled cluster's are counted."""
+    """Records in the tail, as `mirror reconcile` counts them."""
     lost: int
-    """Acknowledged where they lie in the tail, and nowhere else."""
+    """Acknowledged in the tail, and in no other log."""
     came_again: int
-    """Of the tail: their producers had no answer, and sent them again, to the copy."""
+    """Records of the tail that their producers, without an answer, sent again, to the copy."""
     delivered: int
     missing: tuple[str, ...]
     """Neither lost nor delivered."""
     strange: tuple[str, ...]
-    """Delivered, though lost, or never acknowledged."""
+    """Delivered, although lost or never acknowledged."""
 
     @property
     def exact(self) -> bool:
@@ -60,7 +60,7 @@ class LostTailCounts:
 
 
 def tail_records(history: History, tail: LostTail) -> dict[Spot, dict[int, str]]:
-    """What lies in the tail, from the log of the lost cluster: partition → client offset → value."""
+    """Records of the tail, from the log of the lost cluster: partition → client offset → value."""
     found: dict[Spot, dict[int, str]] = {}
     for dump in history.logs:
         if (dump.cluster, dump.topic) != (tail.cluster, tail.topic):
@@ -85,9 +85,9 @@ def what_is_left(history: History, loss: ForcedLoss) -> History:
 
 
 def account(history: History, loss: ForcedLoss, reader: str) -> LostTailCounts:
-    """What became of everything that was acknowledged.
+    """Account for all acknowledged records.
 
-    :param reader: a group, or a consumer without one, that began when the switch was over and read all of the topic.
+    :param reader: a group, or a consumer without one, that started after the switch and read the whole topic.
     """
     values = Values(history)
     promised = acknowledged(history, values).keys()
@@ -107,7 +107,7 @@ def account(history: History, loss: ForcedLoss, reader: str) -> LostTailCounts:
 
 
 def tail_violations(history: History, loss: ForcedLoss) -> Iterator[Violation]:
-    """A tail that is read, or counted wrongly, and records that the copy took past its map."""
+    """Violations: a tail that is read or miscounted, and records that the copy holds outside of its map."""
     lying = tail_records(history, loss.tail)
     for (topic, partition), records in lying.items():
         told = loss.tail.partitions[partition].records
@@ -145,7 +145,7 @@ def _lies_in(event: Acked | Delivered, lying: Mapping[Spot, Mapping[int, str]]) 
 def _served(history: History, topic: Topic) -> Iterator[LogDump]:
     """Each partition as one log, in client offsets.
 
-    :raises ValueError: a cluster that the map names was not dumped.
+    :raises ValueError: a cluster in the map has no log dump.
     """
     dumps = {(dump.cluster, dump.partition): dump for dump in history.logs if dump.topic == topic.name}
     for partition, extents in topic.partitions.items():

@@ -1,4 +1,4 @@
-"""Checks of where records lie: one offset per record for ever, order, and nothing after a cut in the old cluster."""
+"""Checks of logs: one offset per record, order, and no append to the old cluster after a cut."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LOG = "log"
 
 
 class ValuePlacements:
-    """Everybody who saw a value at an offset: acknowledgements, deliveries, and the logs."""
+    """Offsets of each value in acknowledgements, deliveries and logs."""
 
     def __init__(self, history: History, truth: Truth) -> None:
         self.by_value: dict[Spot, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
-        """Partition → value → offset → who saw it there first."""
+        """Partition → value → offset → first witness."""
         self.by_offset: dict[Spot, dict[int, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
         self.acknowledged_at: dict[tuple[Spot, str], int] = {}
         for spot, records in truth.records.items():
@@ -38,7 +38,7 @@ class ValuePlacements:
 
 
 def renumbered(sightings: ValuePlacements, truth: Truth) -> Iterator[Violation]:
-    """A record has one offset for ever: the log's; without the log the acknowledged one, else the one first seen."""
+    """A record keeps its offset: that of the log, or else the acknowledged one, or else the first one seen."""
     for spot, values in sightings.by_value.items():
         for value, offsets in values.items():
             if len(offsets) < 2:
@@ -51,7 +51,7 @@ def renumbered(sightings: ValuePlacements, truth: Truth) -> Iterator[Violation]:
 
 
 def overwritten(sightings: ValuePlacements) -> Iterator[Violation]:
-    """An offset holds one record for ever."""
+    """An offset keeps its record."""
     for spot, offsets in sightings.by_offset.items():
         for offset, values in offsets.items():
             if len(values) > 1:
@@ -60,11 +60,11 @@ def overwritten(sightings: ValuePlacements) -> Iterator[Violation]:
 
 
 def doubled_in_logs(history: History, truth: Truth, values: Values) -> Iterator[tuple[Violation, bool]]:
-    """Values that lie twice in a partition, and whether that is excused.
+    """Values that are twice in a partition, and whether that is excused.
 
-    It is excused for a producer that is not idempotent, and only where the record was on its way (from `Sent` to its
-    answer) during a recorded fault: its library may have sent it again because the answer was lost. A cut is no fault:
-    a fence refuses without appending.
+    It is excused for a producer without idempotence, if the record was in flight (from `Sent` to its answer) during a
+    recorded fault: its library may have sent it again because the answer was lost. A cut is no fault: a fence refuses
+    without appending.
     """
     on_its_way = _flights(history)
     for spot, records in truth.records.items():
@@ -83,7 +83,7 @@ def doubled_in_logs(history: History, truth: Truth, values: Values) -> Iterator[
                 and any(fault.t <= until and since <= fault.until for fault in history.faults)
             )
             kind = "idempotent" if producer is None or producer.idempotent else "not idempotent"
-            text = f"appended {len(offsets)} times by {producer.client if producer else 'nobody known'} ({kind})"
+            text = f"appended {len(offsets)} times by {producer.client if producer else 'an unknown producer'} ({kind})"
             yield Violation("doubled", _LOG, *spot, value, tuple(sorted(offsets)), text), excused
 
 
@@ -99,7 +99,7 @@ def _flights(history: History) -> dict[str, tuple[float, float]]:
 
 
 def disordered(sightings: ValuePlacements, truth: Truth, values: Values) -> Iterator[Violation]:
-    """Within a partition the records of an ordered producer lie in the order of sending."""
+    """Within a partition, records of an ordered producer are in the order of sending."""
     for spot, everything in sightings.by_offset.items():
         seen = {offset: tuple(there) for offset, there in everything.items()}
         if spot in truth.complete:
@@ -121,11 +121,11 @@ def disordered(sightings: ValuePlacements, truth: Truth, values: Values) -> Iter
 
 
 def late_appends(history: History, sightings: ValuePlacements, truth: Truth) -> Iterator[tuple[Violation, bool]]:
-    """What the old cluster took after a cut, and whether that is excused.
+    """Records that the old cluster appended after a cut, and whether that is excused.
 
-    A gateway that is stopped between its last look at the clock and its sending sends when it goes on, and brokers take
-    it. That is excused where a gateway was a recorded fault's, the record was on its way then, and nobody was ever told
-    of it: neither its producer nor a reader.
+    A gateway that is stopped between its last clock check and its send sends when it resumes, and brokers append it.
+    That is excused if a recorded fault hit a gateway, the record was in flight then, and it was never acknowledged or
+    delivered.
     """
     on_its_way = _flights(history) if truth.late else {}
     stopped = [fault for fault in history.faults if "gateway" in fault.what]

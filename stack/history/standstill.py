@@ -1,8 +1,8 @@
-"""How long readers stood still, partition by partition, although there was something to read.
+"""Standstills of readers per partition, although there was a record to read.
 
-A reader stands still in a partition from the moment when a record is there and the one before was given to it until it
-is given that record. A silent partition is no standstill, nor is a rebalance, which has pauses of its own. A client's
-other partitions may flow meanwhile, so all partitions of a client together would hide it.
+A standstill begins when a record is available and the one before it was delivered, and ends with its delivery. A
+silent partition is no standstill, nor is a rebalance, which has its own pauses. Standstills are counted per partition,
+because a client's other partitions may go on meanwhile.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from stack.history.history import History, Spot
 from stack.history.violation import Violation
 
 BOUND_MS = 2000.0
-"""A standstill at a crossing that fails, on an idle machine as well: clients are to notice nothing, and ask again
+"""A standstill at a crossing above this fails, on an idle machine too: clients should notice nothing, and fetch again
 within some hundreds of milliseconds."""
 TOLERANCE = 2.0
-"""On a loaded machine readers stand still without a move, too: so many times their longest standstill may be reached.
+"""On a loaded machine readers stand still without a move, too: the factor by which a move may exceed the longest.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderStandstill:
-    """The time from `t` to `until` (seconds since the epoch), in which a reader waited for a record that was there."""
+    """From `t` to `until` (seconds since the epoch) a reader waited for a record that was available."""
 
     reader: str
     spot: Spot
@@ -44,7 +44,7 @@ class ReaderStandstill:
 
 @dataclass(frozen=True, slots=True)
 class LongestStandstills:
-    """Of one reader in one partition, in milliseconds: without a move, and while one was under way."""
+    """Longest standstills of one reader in one partition, in milliseconds: without a move, and during one."""
 
     reader: str
     topic: str
@@ -54,7 +54,7 @@ class LongestStandstills:
 
 
 def standstills(history: History) -> Iterator[ReaderStandstill]:
-    """One for each record that a reader was given after another one of its partition."""
+    """One for each delivered record after another one of its partition."""
     there: dict[tuple[Spot, str], float] = {}
     for events in history.clients.values():
         for event in events:
@@ -78,13 +78,13 @@ def standstills(history: History) -> Iterator[ReaderStandstill]:
 
 
 def bound_ms(history: History, moves: Sequence[Move]) -> float:
-    """How long readers may stand still during these moves: judged by how long they do without any."""
+    """The limit of standstills during these moves, from those without a move."""
     usual = (one.ms for one in standstills(history) if not any(map(one.touches, moves)))
     return max(BOUND_MS, TOLERANCE * max(usual, default=0.0))
 
 
 def longest(history: History, moves: Sequence[Move]) -> tuple[LongestStandstills, ...]:
-    """Of every reader in each of its partitions."""
+    """For every reader and partition."""
     found: dict[tuple[str, Spot], tuple[float, float]] = {}
     for one in standstills(history):
         usual, moving = found.get((one.reader, one.spot), (0.0, 0.0))
@@ -100,11 +100,11 @@ def longest(history: History, moves: Sequence[Move]) -> tuple[LongestStandstills
 
 
 def stood_still(history: History, moves: Sequence[Move]) -> Iterator[Violation]:
-    """Readers that stood still during one of these moves for longer than they may."""
+    """Readers that stood still for too long during one of these moves."""
     if not moves:
         return
     most = bound_ms(history, moves)
     for one in standstills(history):
         if one.ms > most and any(map(one.touches, moves)):
-            text = f"it was there for {one.ms:.0f} ms before it was given, of which {most:.0f} ms may be"
+            text = f"it was available for {one.ms:.0f} ms before it was delivered, the limit is {most:.0f} ms"
             yield Violation("stood still", one.reader, *one.spot, one.value, (one.offset,), text)

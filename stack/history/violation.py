@@ -1,4 +1,4 @@
-"""What a check found, in a form that names the record and says what is wrong with it."""
+"""A violation that a check has found: its kind, its record and its details."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Kind = Literal[
     "stood still",
 ]
 """
-lost: acknowledged, and a reader that read everything did not get it
-doubled: one value in two places of a log, or given to a reader at two offsets or twice in a row
+lost: acknowledged, and not delivered to a reader that read everything
+doubled: one value at two offsets of a log, or delivered to a reader at two offsets or twice in a row
 redelivered: given to a group again although the group had committed beyond it
-disordered: an ordered producer's later record lies before its earlier one in a partition
+disordered: an ordered producer's later record is below its earlier one in a partition
 renumbered: one value was shown at different offsets
 overwritten: one offset was shown with different values
-late append: a cluster took a record for a partition after its stay as the writer was over
+late append: a cluster appended a record to a partition after its extent had ended
 went back: a consumer's offsets fell without a seek or a new assignment
-gap: a consumer jumped over a record
+gap: a consumer skipped a record
 phantom: delivered, but never sent, or reported as certainly not appended
 aborted delivered: a read_committed consumer got a record of an aborted transaction
-tail delivered: a consumer got what a lost cluster alone had, when the topic had gone on at its copy
-miscounted: of a lost cluster's tail another number of records is reported than its log holds
-stood still: while a topic crossed over, a consumer waited too long for a record that was there
+tail delivered: a consumer got a record of the lost tail after its topic had gone on at the copy
+miscounted: the reported number of lost records differs from the lost cluster's log
+stood still: while a topic was crossing, a consumer waited too long for an available record
 """
 
 
@@ -43,7 +43,7 @@ stood still: while a topic crossed over, a consumer waited too long for a record
 class Violation:
     kind: Kind
     about: str
-    """The group, client or cluster that shows it."""
+    """The group, client or cluster with the violation."""
     topic: str
     partition: int | None
     value: str | None

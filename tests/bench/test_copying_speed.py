@@ -1,4 +1,4 @@
-"""Which part of a copy is measured."""
+"""The measured part of a copy."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ RECORDS = 1_000
 
 
 def steady(records_s: float, cores: float, seconds: int, first_s: int = 0) -> list[Look]:
-    """A look each second; nothing is copied before `first_s`, and CPU time is spent from 0 on."""
+    """A sample each second; nothing is copied before `first_s`, and CPU time is used from 0 on."""
     return [
         Look(100.0 + s, round(min(max(s - first_s, 0) * records_s, RECORDS)), s * cores) for s in range(seconds + 1)
     ]
 
 
-def test_there_is_no_speed_before_anything_is_copied() -> None:
+def test_no_speed_is_measured_before_the_first_record() -> None:
     assert measured(steady(10, 1, seconds=60, first_s=99), RECORDS, BOUNDS) is None
 
 
 def test_a_slow_copier_is_measured_for_the_window_once_its_jvm_is_warm() -> None:
-    # Given one that copies from second 20 on, of which the first 6 CPU-seconds do not count
+    # Given a copier that starts at second 20, of which the first 6 CPU-seconds do not count
     looks = steady(10, 1, seconds=60, first_s=20)
 
-    # Then a window of 5 s is over 12 s later at the earliest, and what it took before is not in it
+    # Then a window of 5 s ends at least 12 s later, and excludes the time before
     assert measured(looks[: 20 + 12], RECORDS, BOUNDS) is None
     assert measured(looks[: 20 + 13], RECORDS, BOUNDS) == (5.0, 50, 5.0)
 
 
-def test_where_others_have_the_cpu_time_a_copier_counts_as_warm_after_a_while() -> None:
+def test_a_copier_on_a_busy_machine_counts_as_warm_after_a_while() -> None:
     looks = steady(10, 0.1, seconds=60)
 
     assert measured(looks[:16], RECORDS, BOUNDS) is None
@@ -46,8 +46,8 @@ def test_a_fast_copier_is_measured_between_the_first_quarter_and_the_last_record
     assert found == (2.0, 400, 1.0)
 
 
-def test_what_is_copied_between_two_looks_has_no_speed() -> None:
-    with pytest.raises(BenchError, match="too little to measure"):
+def test_a_copy_between_two_samples_has_no_speed() -> None:
+    with pytest.raises(BenchError, match="too few to measure"):
         measured(steady(1_000, 1, seconds=2), RECORDS, BOUNDS)
 
 

@@ -10,7 +10,7 @@ from bench.gateway_cost import Cost
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(1, 1), (50, 50), (99, 99), (99.1, 100), (100, 100)])
-def test_a_percentile_is_the_nearest_rank_whatever_the_order(percent: float, expected: float) -> None:
+def test_a_percentile_is_the_nearest_rank_in_any_order(percent: float, expected: float) -> None:
     values = [float(one) for one in range(100, 0, -1)]
 
     assert percentile(values, percent) == expected
@@ -21,7 +21,7 @@ def test_the_ninety_ninth_percentile_of_few_values_is_their_maximum() -> None:
 
 
 @pytest.mark.parametrize("percent", [0, -1, 100.5])
-def test_a_percent_that_means_nothing_is_refused(percent: float) -> None:
+def test_a_percent_out_of_range_is_refused(percent: float) -> None:
     with pytest.raises(ValueError, match="outside"):
         percentile([1.0], percent)
 
@@ -44,7 +44,7 @@ def test_rounds_that_cannot_be_compared_have_no_ratio(measured: list[float], bas
         paired_ratio(measured, base)
 
 
-def test_a_slope_leaves_out_what_was_there_before() -> None:
+def test_a_slope_ignores_the_offset() -> None:
     assert slope([(100, 5_000.0), (500, 7_000.0), (1_100, 15_000.0)]) == 10.0
 
 
@@ -65,7 +65,7 @@ def test_no_path_is_always_first() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0"), (1234.5, "1234"), (12.345, "12.3"), (0.0012345, "0.00123"), (-1.5, "-1.50")]
 )
-def test_numbers_keep_three_digits_that_mean_something(value: float, text: str) -> None:
+def test_numbers_keep_three_significant_digits(value: float, text: str) -> None:
     assert number(value) == text
 
 
@@ -87,14 +87,14 @@ def test_a_row_with_a_missing_cell_is_refused() -> None:
         FigureTable("Title", ("a", "b"), (("1", "2"), ("3",))).text()
 
 
-def test_cost_of_a_window_is_what_was_added_in_it() -> None:
+def test_the_cost_of_a_window_is_the_increase_in_it() -> None:
     cost = Cost(3.0, 3_000, 5e9) - Cost(1.0, 1_000, 1e9)
 
     assert cost.us_per_request == pytest.approx(1_000)
     assert cost.cpu_s_per_gb == pytest.approx(0.5)
 
 
-def test_fence_to_cut_is_what_clients_wait_for_and_no_more() -> None:
+def test_fence_to_cut_is_the_time_that_clients_wait() -> None:
     steps = [("adopt", 200.0), ("fence", 4.0), ("drain", 20.0), ("ends", 18.0), ("cut", 5.0), ("verify", 9.0)]
 
     assert fence_to_cut_ms([{"name": name, "ms": ms} for name, ms in steps]) == 47.0

@@ -1,4 +1,4 @@
-"""The benchmark of TLS: what its tables say, and that all of it works."""
+"""The benchmark of TLS: its tables, and a run of all sides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_cpu_is_compared_with_the_peer_round_by_round() -> None:
     found = {"gateway": spent(1.5, 15.0), "haproxy": spent(1.0, 10.0), "broker": spent(0.0, 0.0)}
 
     assert spent_row("fetch", "gateway", found, "haproxy") == ("fetch", "gateway", "8.2", "2.0", "10", "1.50", "100")
-    # Then whoever ends no TLS before the broker has no ratio
+    # Then the side without TLS in front of the broker has no ratio
     assert spent_row("fetch", "broker", found, "haproxy") == ("fetch", "broker", "-", "2.0", "2.0", "-", "100")
 
 
@@ -33,7 +33,7 @@ def test_without_a_peer_there_are_figures_and_no_ratios() -> None:
     assert shaken_row("resumed", "gateway", found, None) == ("resumed", "gateway", "400", "0.50", "-", "25 %")
 
 
-def test_a_proxy_that_is_not_installed_is_said_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_not_installed_is_reported_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     said: list[str] = []
 
@@ -45,7 +45,7 @@ def test_a_proxy_that_is_not_installed_is_said_and_left_out(monkeypatch: pytest.
 @pytest.mark.long("bench", "ha_core/tls")
 @pytest.mark.timeout(400)
 def test_every_side_is_measured(tmp_path: Path) -> None:
-    # Given whatever proxies there are
+    # Given the installed proxies
     sides = ["gateway", *installed(lambda _text: None)]
     # When everything is measured for a moment
     file = tmp_path / "figures.json"
@@ -57,7 +57,7 @@ def test_every_side_is_measured(tmp_path: Path) -> None:
         timeout=350,
         check=False,
     )
-    # Then each has carried records, and gone on with the sessions of its clients
+    # Then each has carried records, and resumed sessions of its clients
     assert done.returncode == 0, done.stderr
     figures = json.loads(file.read_text())["tls"]["figures"]
     for what in ("produce", "fetch"):

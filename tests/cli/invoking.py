@@ -1,4 +1,4 @@
-"""The command line on a store in memory, without a process of its own."""
+"""Runs commands in-process, on a store in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stack.memory_store import MemoryStore
 
 
 def seeded(*documents: Document) -> MemoryStore:
-    """A store at revision 1 that holds the documents."""
+    """A store at revision 1 with these documents."""
     store = MemoryStore()
     expected: dict[tuple[type[Document], str], int | None] = {key_of(put): None for put in documents}
     store.commit(StateChange(change_id="seed", puts=documents, expected=expected))
@@ -26,7 +26,7 @@ def seeded(*documents: Document) -> MemoryStore:
 
 
 def use(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, now: Callable[[], str] = utc_now) -> None:
-    """Commands open sessions of this store."""
+    """Make commands open sessions of this store."""
 
     def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
         return Environment(store=store.client(), by=by, progress=progress, session_timeout_s=0.5, now=now)
@@ -41,18 +41,18 @@ def run(*words: str) -> tuple[int, Any]:
 
 
 def document(*words: str) -> Any:
-    """What a command with --json prints, whatever its exit code."""
+    """Document of a command with --json, with any exit code."""
     return run(*words)[1]
 
 
 def shown(*words: str) -> str:
-    """What a command that succeeds shows to people."""
+    """Output for people of a command that succeeds."""
     ended = CliRunner().invoke(build(), list(words))
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout
 
 
 def problems() -> list[dict[str, Any]]:
-    """What `status --check` finds."""
+    """Problems in `status --check`."""
     found: list[dict[str, Any]] = document("status", "--check")["problems"]
     return found

@@ -1,4 +1,4 @@
-"""What the command line makes of a gateway whose workers do not all answer, or do not say the same."""
+"""Commands on a gateway with workers that do not answer or disagree."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryStore]:
     server.stop()
 
 
-def test_a_worker_that_does_not_answer_is_named_beside_what_the_others_say() -> None:
+def test_an_unanswering_worker_is_named_beside_the_answers_of_the_others() -> None:
     assert document("connections")["unanswered"] == SILENT
 
 
-def test_workers_that_do_not_agree_are_shown_one_by_one() -> None:
+def test_workers_that_disagree_are_shown_one_by_one() -> None:
     found = document("explain", "alice", "", "orders")
     assert not found["agree"]
     assert [one["gateway"] for one in found["explanations"]] == ["gw-1.0", "gw-1.1"]
     assert "gw-1.1" in shown("explain", "alice", "", "orders")
 
 
-def test_gateways_that_lead_to_the_same_cluster_for_different_reasons_agree() -> None:
+def test_gateways_that_route_to_one_cluster_for_different_reasons_agree() -> None:
     assert document("explain", "bob", "", "orders")["agree"]
     page = " ".join(shown("explain", "bob", "", "orders").split())
     assert "do not agree" not in page
     assert "all choose it, for different reasons: because the topic is there at gw-1.0" in page
 
 
-def test_a_connection_that_a_client_has_left_idle_is_shown_apart_from_where_the_client_is_led() -> None:
+def test_an_idle_connection_is_shown_apart_from_the_clusters_of_connections_in_use() -> None:
     rows = document("connections")["connections"]
     assert [(row["led_to"], row["idle_to"]) for row in rows][:3] == [(["east"], []), ([], ["west"]), ([], [])]
 
@@ -113,7 +113,7 @@ def test_status_notices_shared_and_changing_client_ids_of_users_with_bound_insta
     assert [any(word in text for text in said) for word in ("client id app", "job-*")] == [bound, bound]
 
 
-def test_connections_of_its_own_software_are_counted_and_shown_only_when_asked_for() -> None:
+def test_connections_of_switchyards_software_are_counted_and_only_shown_on_request() -> None:
     page = shown("connections")
     assert "switchyard/1" not in page
     assert "1 connection of Switchyard's own software: --own shows them" in page

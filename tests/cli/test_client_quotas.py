@@ -1,4 +1,4 @@
-"""`client-quotas`: what gateways enforce."""
+"""`client-quotas`: quotas that gateways enforce."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ def test_a_quota_is_set_listed_changed_and_removed() -> None:
         (("--user", "alice", "--producer-byte-rate", "1.5"), "fractional"),
         (("--user", "alice", "--producer-byte-rate", "1e300"), "at most"),
         (("--user", "", "--producer-byte-rate", "5"), "0 characters"),
-        (("--user", "al\nice", "--producer-byte-rate", "5"), "nobody sees"),
-        (("--instance", "app\x07", "--producer-byte-rate", "5"), "nobody sees"),
+        (("--user", "al\nice", "--producer-byte-rate", "5"), "unprintable"),
+        (("--instance", "app\x07", "--producer-byte-rate", "5"), "unprintable"),
         (("--user", "alice", "--topic", "or ders", "--producer-byte-rate", "5"), "no topic"),
         (("--user", "<default>", "--topic", "orders", "--producer-byte-rate", "5"), "one user"),
         (("--user", "alice", "--topic", "o", "--instance", "i", "--producer-byte-rate", "5"), "one user"),
         (("--user", "alice", "--topic", "orders", "--request-percentage", "5"), "only bytes"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(words: tuple[str, ...], why: str) -> None:
+def test_an_invalid_quota_is_refused_with_the_reason(words: tuple[str, ...], why: str) -> None:
     ended = CliRunner().invoke(build(), ["client-quotas", "set", *words])
     assert ended.exit_code == BAD_INPUT
     assert why in " ".join(ended.stderr.replace("│", " ").split())
     assert quotas() == []
 
 
-def test_two_quotas_of_one_name_are_told_apart_or_refused() -> None:
+def test_two_quotas_with_one_name_are_distinguished_or_refused() -> None:
     document("client-quotas", "set", "--user", "a", "--topic", "b.c", "--producer-byte-rate", "5")
     code, said = run("client-quotas", "set", "--user", "a.b", "--topic", "c", "--producer-byte-rate", "5")
     assert code == BAD_INPUT
@@ -86,7 +86,7 @@ def test_the_platforms_quotas_are_published(
     document("quotas", "set", "--user", "alice", "--topic", "orders", "--producer-byte-rate", "1000", *WHY)
     document("quotas", "set", "--instance", "tool", "--request-percentage", "12.5", *WHY)
     store.change_quota(QuotaEntity("bob"), {QuotaKind.FETCH: 5.0})
-    # When it is looked at, and done
+    # When they are published, first in a dry run
     assert len(document("client-quotas", "publish", "--dry-run")["changes"]) == 2
     assert len(quotas()) == 1
     code, _ = run("client-quotas", "publish", "--yes")
@@ -99,6 +99,6 @@ def test_the_platforms_quotas_are_published(
     }
     # and nothing is left to do
     assert document("client-quotas", "publish", "--yes")["changes"] == []
-    # but for what the platform does not have
+    # except for the quota that the platform does not have
     document("client-quotas", "publish", "--prune", "--yes")
     assert {line["user"] for line in quotas()} == {"alice", None}

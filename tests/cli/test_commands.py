@@ -1,4 +1,4 @@
-"""Commands on the store in memory; two registered clusters at which nobody listens."""
+"""Commands on the store in memory, with two registered clusters that do not answer."""
 
 import json
 import re
@@ -88,10 +88,10 @@ def test_a_binding_is_set_listed_and_deleted(store: MemoryStore) -> None:
     assert store.load().bindings == {}
 
 
-def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -> None:
+def test_a_user_reads_from_copies_until_the_setting_is_deleted(store: MemoryStore) -> None:
     assert run("usage", "declare", "alice", "--topic", "orders")[0] == 0
 
-    assert run("bindings", "set", "user:alice", "--read", "nearest")[0] == 0  # moves nothing, so nothing is asked
+    assert run("bindings", "set", "user:alice", "--read", "nearest")[0] == 0  # moves nothing: no confirmation
     assert "alice reads" in shown("bindings", "list", "alice")
     assert run("bindings", "set", "user:alice", "--read", "west")[0] == 0
 
@@ -100,7 +100,7 @@ def test_a_user_reads_from_copies_until_that_is_taken_back(store: MemoryStore) -
     assert store.load().bindings == {}
 
 
-def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore) -> None:
+def test_usage_is_listed_with_changing_client_ids_and_withdrawn(store: MemoryStore) -> None:
     uses = [
         Use(instance=f"app-{n}", how="fetch", since="2025-01-01T00:00:00Z", last="2025-01-01T00:00:00Z")
         for n in range(6)
@@ -120,7 +120,7 @@ def test_usage_is_listed_with_ids_of_each_start_and_withdrawn(store: MemoryStore
 @pytest.mark.parametrize(
     "words", [("usage", "list"), ("usage", "list", "--json"), ("usage", "forget", "no\x1b[2J\nerror: fake")]
 )
-def test_names_of_clients_do_nothing_to_the_terminal(store: MemoryStore, words: tuple[str, ...]) -> None:
+def test_client_names_cannot_control_the_terminal(store: MemoryStore, words: tuple[str, ...]) -> None:
     hostile = "x\x1b[1A\x1b[2K\x1b]52;c;ZXZpbA==\x07\nadmin root-console\u202e\u200b\x9b"
     use = Use(instance=hostile, how="fetch", since="2026-01-01T00:00:00Z")
     store.record_usage(hostile, [Sighting("group", hostile, use)])
@@ -135,7 +135,7 @@ def test_names_of_clients_do_nothing_to_the_terminal(store: MemoryStore, words: 
         assert json.loads(result.stdout)["usage"][hostile]["groups"][hostile][0]["instance"] == hostile
 
 
-def test_a_cluster_is_in_a_zone_until_it_is_said_to_be_in_none(store: MemoryStore) -> None:
+def test_a_cluster_is_in_a_zone_until_the_zone_is_cleared(store: MemoryStore) -> None:
     def add(*more: str) -> str | None:
         assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", *more)[0] == 0
         return store.load().clusters["west"].zone
@@ -201,7 +201,7 @@ def test_no_level_of_a_super_user_is_bound_away_from_its_cluster(
     "declared",
     ["{bindings: {root: {cluster: west}}}", "{bindings: {root: {cluster: east, read: west}}}"],
 )
-def test_a_declaration_that_leads_a_super_user_away_is_refused_as_a_whole(
+def test_a_declaration_that_routes_a_super_user_elsewhere_is_refused_as_a_whole(
     store: MemoryStore, tmp_path: Path, declared: str
 ) -> None:
     file = tmp_path / "team.yaml"
@@ -215,8 +215,8 @@ def test_a_declaration_that_leads_a_super_user_away_is_refused_as_a_whole(
 
 
 @pytest.mark.usefixtures("root")
-def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_taken_away(store: MemoryStore) -> None:
-    # Given a default cluster that is another one, as of now
+def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_deleted(store: MemoryStore) -> None:
+    # Given another default cluster
     for cluster, is_default in (("east", "--no-default"), ("west", "--default")):
         assert run("clusters", "add", cluster, "--bootstrap", "127.0.0.1:1", "--unprobed", is_default)[0] == 0
     # When the binding is to be deleted, by itself and by a complete declaration
@@ -227,7 +227,7 @@ def test_the_binding_that_keeps_a_super_user_in_its_cluster_is_not_taken_away(st
 
 
 @pytest.mark.usefixtures("healthy", "store")
-def test_a_super_user_that_is_led_away_by_the_default_cluster_is_told_by_the_status() -> None:
+def test_status_reports_a_super_user_that_the_default_cluster_would_serve() -> None:
     assert run("clusters", "add", "west", "--bootstrap", "h:1", "--unprobed", "--super-user", "ops")[0] == 0
 
     (notice,) = document("status", "--check")["notices"]
@@ -343,7 +343,7 @@ def test_a_cluster_with_topics_that_never_moved_is_removed_only_by_force(
     assert run("clusters", "remove", "north", "--force")[0] == 0
 
 
-def test_changing_an_address_keeps_a_cluster_the_default_unless_told_otherwise(store: MemoryStore) -> None:
+def test_changing_an_address_keeps_a_cluster_the_default_without_the_option(store: MemoryStore) -> None:
     again = ("clusters", "add", "east", "--unprobed", "--bootstrap", "127.0.0.1:3")
 
     assert run(*again)[0] == 0
@@ -370,14 +370,14 @@ def test_super_users_are_declared_with_a_cluster_kept_and_taken_away(store: Memo
 
 
 def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: MemoryStore) -> None:
-    # When a cluster is added, changed, changed to what it is, and removed
+    # When a cluster is added, changed, changed without a difference, and removed
     add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")
 
     assert document(*add, "127.0.0.1:2")["changed"]
     assert document(*add, "127.0.0.1:3")["changed"]
     assert not document(*add, "127.0.0.1:3")["changed"]
     assert run("clusters", "remove", "north")[0] == 0
-    # Then the history has the three changes, with what was there before
+    # Then the history has the three changes, with the previous values
     found = sorted(store.operations(10), key=lambda operation: operation.revision)
     assert [operation.kind for operation in found] == ["add-cluster", "add-cluster", "remove-cluster"]
     assert found[0].reason == "a third hall"
@@ -399,7 +399,7 @@ def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStor
     run("mask", "east", "--reason", "power failure")
     # When the history is shown
     lines = shown("history").splitlines()
-    # Then each has what it was about
+    # Then each has its scope
     assert lines[0].split()[4:7] == ["scope", "from", "to"]
     assert any("user:ann, topic:a:0-1" in line and "east" in line and "west" in line for line in lines)
     assert any("cluster:east" in line and "power failure" in line for line in lines)
@@ -437,7 +437,7 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
 
 @pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotten(store: MemoryStore) -> None:
-    # Given two gateways that have registered, of which one has died
+    # Given two registered gateways, one of which has died
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
     store.client().register_gateway(record)
     for name in ("gw-1", "gw-2"):
@@ -457,14 +457,14 @@ def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotte
     # When it has died for good and is forgotten
     back.close()
     assert run("gateways", "forget", "gw-2")[0] == 0
-    # Then it is not missed any more, and one that was never expected is refused
+    # Then it is not reported any more, and an unexpected one is refused
     assert problems() == []
     assert run("gateways", "forget", "gw-2")[0] == BAD_INPUT
 
 
 @pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_again(store: MemoryStore) -> None:
-    # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip what it holds
+    # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip that cluster
     closed = Extent(cluster="east", start=0, end=900, base=0, term=0, known_end=9)
     later = Extent(cluster="west", start=900, end=None, base=0, term=1)
     bills, skipped = (
@@ -486,17 +486,17 @@ def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_aga
 @pytest.mark.parametrize(
     ("driver", "quiet_s", "told"), [("command", 1, False), ("command", 8, True), ("run", 8, False), ("run", 90, True)]
 )
-def test_an_operation_without_executor_that_holds_locks_is_told_without_an_alarm(
+def test_an_operation_without_executor_that_holds_locks_is_reported_without_an_alarm(
     store: MemoryStore, driver: str, quiet_s: int, told: bool
 ) -> None:
-    # Given an operation whose executor is gone, and that no client waits for
+    # Given an operation without an executor that no client waits for
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
     store.client().register_gateway(record)
     started = (datetime.now(UTC) - timedelta(seconds=quiet_s)).isoformat()
     store.create_operation(a_switch(state="running", started=started, driver=driver), ["topic:a", "user:alice"])
     # When the status is checked
     code, status = run("status", "--check")
-    # Then it is told with its locks and the commands that end it, and the exit code stays 0
+    # Then it is reported with its locks and the commands that end it, and the exit code stays 0
     assert (code, [one["about"] for one in status["notices"]]) == (0, ["operation switch-1"] if told else [])
     if told:
         (notice,) = status["notices"]
@@ -506,7 +506,7 @@ def test_an_operation_without_executor_that_holds_locks_is_told_without_an_alarm
 
 
 @pytest.mark.usefixtures("healthy")
-def test_the_status_shows_workers_as_the_one_gateway_that_is_as_far_as_the_last_of_them(store: MemoryStore) -> None:
+def test_status_shows_workers_as_one_gateway_at_the_revision_of_the_last_worker(store: MemoryStore) -> None:
     # Given
     record = GatewayRecord(id="gw-1.0", worker_of="gw-1", host="h", port=1, node_id=1, revision=1, drained=("a", "b"))
     for one in (record, record.changed(id="gw-1.1", revision=0, drained=("b",))):
@@ -515,13 +515,13 @@ def test_the_status_shows_workers_as_the_one_gateway_that_is_as_far_as_the_last_
     (line,) = [line.split() for line in shown("status").splitlines() if line.startswith("gw-1")]
     # Then
     assert line == ["gw-1", "(2", "workers)", "h:1", "0", "1", "0", "b"]
-    # And whoever asks for all that is known sees each
+    # And a query for all facts shows each worker
     assert [one["id"] for one in document("status")["gateways"]] == ["gw-1.0", "gw-1.1"]
 
 
 @pytest.mark.usefixtures("healthy")
-def test_the_status_names_a_gateway_one_of_whose_workers_is_away(store: MemoryStore) -> None:
-    # Given one of two workers, the other of which has no session any more
+def test_status_names_a_gateway_with_a_worker_that_is_away(store: MemoryStore) -> None:
+    # Given one of two workers, while the other one has lost its session
     record = GatewayRecord(id="gw-1.1", worker_of="gw-1", workers=2, host="h", port=1, node_id=1, revision=1)
     store.client().register_gateway(record.changed(records_facts=True))
     # When
@@ -575,7 +575,7 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
 def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given an executor that lives and has written nothing for long, and one that has just died behind its fence
+    # Given an executor that lives and has long written nothing, and one that has just died under its fence
     monkeypatch.setattr(health, "LEFT_S", 0.8)
     lives, dies = store.client(), store.client()
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced"}
@@ -595,7 +595,7 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
 
 @pytest.mark.usefixtures("healthy")
 def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(store: MemoryStore) -> None:
-    # Given an abandoned operation, which somebody takes over in a moment
+    # Given an abandoned operation that another executor is about to take over
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced", "started": utc_now()}
     store.create_operation(a_switch(**begun), ["topic:a"])
     looked, caretaker = threading.Event(), store.client()
@@ -628,10 +628,10 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
         return {problem["about"]: problem["text"] for problem in found if problem["about"].startswith("cluster ")}
 
     # When the status is checked
-    # Then that is said of it alone
+    # Then only that one is reported
     assert list(masked()) == ["cluster west"]
     assert "1 topic is written there and nowhere else: orders" in masked()["cluster west"]
-    # And of the other as soon as it is known to hold a topic that was never moved
+    # And the other one as soon as it is known to have a topic that was never moved
     bills = KnownTopic(cluster="east", name="bills", at=utc_now(), partitions=1, replication=1)
     store.keep_known(KnownTopic, "east", [bills])
     assert "bills" in masked()["cluster east"]
@@ -691,7 +691,7 @@ def test_a_group_with_an_unreachable_coordinator_is_shown_with_its_last_seen_com
 def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> None:
     # When a cluster is masked twice
     code, report = run("mask", "west", "--reason", "power failure", "--force")
-    # Then the first time shows what depends on it, and the second one changes nothing
+    # Then the first time shows its dependents, and the second one changes nothing
     assert (code, report["result"], report["depends"]["written"]) == (0, "succeeded", ["orders"])
     _, again = run("mask", "west", "--reason", "power failure")
     assert (again["changed"], again["operation"]) == (False, None)
@@ -777,7 +777,7 @@ def test_how_much_of_copies_is_compared_before_a_switch_is_in_its_request(store:
     assert run(*move)[1]["request"]["verify"] == "sample"
 
 
-def test_a_switch_that_is_to_compare_something_else_is_refused(store: MemoryStore) -> None:
+def test_a_switch_with_an_unknown_comparison_is_refused(store: MemoryStore) -> None:
     move = ("switch", "topic:orders", "--from", "east", "--to", "west", "--reason", "drill", "--dry-run")
 
     code, data = run(*move, "--verify", "half")

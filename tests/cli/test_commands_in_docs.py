@@ -1,4 +1,4 @@
-"""Every command that README and the docs have for copying is one that the command line takes."""
+"""The command line accepts every command that README and the docs show for copying."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ _PLACEHOLDERS = re.compile(r"…|\[|\||<")
 
 
 def commands_in(text: str) -> Iterator[str]:
-    """Lines of blocks that begin with `switchyard`, without a prompt, what is continued joined, no comment behind."""
+    """Lines of code blocks that begin with `switchyard`, without prompt and comment, continued lines joined."""
     for block in _BLOCK.findall(text):
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             found = line.strip().removeprefix("$ ")
@@ -29,12 +29,12 @@ def commands_in(text: str) -> Iterator[str]:
 
 @cache
 def whole() -> Any:
-    """The tree; typer has no public type for what it makes of it."""
+    """The command tree; typer has no public type for it."""
     return typer.main.get_command(tree.build())
 
 
 def parse(line: str) -> None:
-    """:raises Exception: typer's, with what the command line does not take."""
+    """:raises Exception: typer's, with the rejected option or argument."""
     words = [word for word in shlex.split(line, comments=True)[1:] if word != "&"]
     if ">" in words:
         words = words[: words.index(">")]
@@ -44,7 +44,7 @@ def parse(line: str) -> None:
         here = command.make_context(name, words, parent=parent)
         if not isinstance(command, TyperGroup):
             return
-        # What a group has not taken for itself is the command below it, and its words.
+        # Arguments that the group has not consumed are a command below it, with its arguments.
         left = [*here._protected_args, *here.args]
         if not left and command.invoke_without_command:
             return
@@ -57,11 +57,11 @@ def shown() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "line"), shown())
-def test_a_command_that_the_docs_show_is_taken_as_it_stands(file: str, line: str) -> None:
+def test_a_command_in_the_docs_is_accepted_as_written(file: str, line: str) -> None:
     parse(line)
 
 
-def test_a_command_with_an_option_that_it_has_not_is_found() -> None:
-    assert len(shown()) > 20  # or none would be looked at
+def test_an_unknown_option_in_a_command_is_found() -> None:
+    assert len(shown()) > 20  # otherwise nothing would be checked
     with pytest.raises(Exception, match="No such option"):
         parse("switchyard mirrors --yes")

@@ -1,4 +1,4 @@
-"""Facts are recorded again and again beside the gateways; clusters at which nobody listens."""
+"""Recording facts repeatedly beside the gateways, with clusters that do not answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def make(said: list[str]) -> Callable[[list[float]], Environment]:
-    """An environment with the cluster `east`, whose clock goes by sleeping; it is stopped in its third pause."""
+    """An environment with the cluster `east`, whose clock advances by sleeping; it is stopped in its third pause."""
 
     def environment(pauses: list[float]) -> Environment:
         store = MemoryStore()
@@ -102,7 +102,7 @@ def test_facts_too_large_for_the_store_are_reported_and_do_not_stop_recording(
 
 
 def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
-    # Given a topic all of whose leaders have answered, one without one of them, and an internal one
+    # Given a topic whose leaders have all answered, one with a missing leader, and an internal one
     def described(name: str, ends: int, internal: bool = False) -> TopicDescription:
         found = {partition: LogEnds(0, 7, 7, 7, 1, 0) for partition in range(ends)}
         return TopicDescription(name, 2, 1, {}, found, internal)
@@ -118,14 +118,14 @@ def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
 
     # When their facts are recorded
     seen = last_seen.known_topics(admin, "2026-02-02T00:00:00Z", before)
-    # Then the second keeps what was known of it
+    # Then the second one keeps its older facts
     assert asked == [["whole", "half"]]
     assert set(seen) == {"whole", "half"}
     assert seen["half"] == older
     assert (seen["whole"].at, seen["whole"].ends) == ("2026-02-02T00:00:00Z", {0: 7, 1: 7})
 
 
-def test_the_fastest_growth_between_two_looks_is_kept_because_a_dead_cluster_cannot_be_asked_for_it() -> None:
+def test_the_fastest_growth_between_two_reads_is_kept_for_when_the_cluster_is_dead() -> None:
     ends = iter((100, 700, 760))
 
     def topics(timeout_s: float) -> dict[str, TopicDescription]:

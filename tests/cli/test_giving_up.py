@@ -1,4 +1,4 @@
-"""`switchyard origins give-up` on the store in memory; two registered clusters at which nobody listens."""
+"""`switchyard origins give-up` on the store in memory, with two registered clusters that do not answer."""
 
 import pytest
 from typer.testing import CliRunner
@@ -68,9 +68,9 @@ def answers(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
 
 
 def test_a_dry_run_of_giving_up_reports_the_exact_loss_and_changes_nothing(store: MemoryStore) -> None:
-    # Given topics of which a dead cluster holds older records
+    # Given topics with older records in a dead cluster
     before = store.load()
-    # When giving it up is tried
+    # When giving it up is planned
     code, plan = run(*DONE, "--dry-run")
     # Then the loss of each extent and of each group is counted, and nothing has changed
     assert (code, plan["result"], plan["changed"]) == (0, "planned", False)
@@ -164,7 +164,7 @@ def test_giving_up_takes_topic_patterns_and_lists_what_still_refers_to_the_clust
         (("east", "orders", "--reason", " "), "--reason"),
     ],
 )
-def test_giving_up_what_cannot_be_given_up_is_refused_and_changes_nothing(
+def test_an_invalid_give_up_is_refused_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore
 ) -> None:
     put(store, WRITTEN, "left")
@@ -236,7 +236,7 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
     monkeypatch.setattr(given_up, "QUIET_S", 0.0)
     # When all is given up
     code, again = run(*DONE)
-    # Then the first run, which had its locks, is ended, and the rest is done
+    # Then the first run is finished, and the rest is done
     assert left != []
     assert (code, again["result"]) == (0, "succeeded")
     assert [extent["topic"] for extent in again["extents"]] == ["bills"]
@@ -252,7 +252,7 @@ def test_giving_up_leaves_a_map_that_changed_since_the_plan_to_the_next_run(stor
         put(store, changed, "orders")
         # When the plan is carried out
         done = give_up(environment, plan, "fire")
-    # Then that map is as it was, the others are done, and the next run takes it
+    # Then that map is unchanged, the others are done, and the next run gives it up
     assert not done.succeeded
     assert done.to_json()["result"] == "failed"
     assert done.put_off == ("orders: its map has changed since it was judged",)

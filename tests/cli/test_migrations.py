@@ -1,4 +1,4 @@
-"""The commands around migrations on the store in memory; two registered clusters at which nobody listens."""
+"""Migration commands on the store in memory, with two registered clusters that do not answer."""
 
 import json
 
@@ -56,7 +56,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
     # When migrations are listed
     code, data = run("migrations")
-    # Then each topic that has moved, or moves, has its status and its partitions
+    # Then each topic that has moved or is moving has its status and its partitions
     assert code == 0
     found = {migration["topic"]: migration for migration in data["migrations"]}
     assert {name: migration["status"] for name, migration in found.items()} == {
@@ -110,7 +110,7 @@ def test_migrations_shows_what_blocks_a_running_migration() -> None:
 def test_bad_input_of_migrate_exits_with_code_2_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "--rates" in words:  # rates are read when everything else is sound
+    if "--rates" in words:  # rates are only read if everything else is valid
         monkeypatch.setattr("ha_core.operations.migration.judging.JudgedTopics.judge", lambda *_: None)
     before = store.load()
 
@@ -155,7 +155,7 @@ def test_ages_are_shown_in_their_two_largest_units() -> None:
 
 
 @pytest.mark.parametrize(("words", "continued"), [((), True), (("--cut-at", "stays:0=9"), False)])
-def test_migrate_continues_what_was_interrupted_before_its_cuts_when_it_is_asked_for_again(
+def test_migrate_continues_an_equal_migration_that_was_interrupted_before_its_cuts(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], continued: bool
 ) -> None:
     # Given a migration whose command was killed while it prepared the target
@@ -185,18 +185,18 @@ def test_migrate_continues_what_was_interrupted_before_its_cuts_when_it_is_asked
 
     monkeypatch.setattr(engine, "resume", resume)
 
-    # When the same is asked for again
+    # When it is requested again
     asked = ("migrate", "stays", "--from", "east", "--to", "west", "--reason", "again", "--cut", "predicted", "--yes")
     code, data = run(*asked, *words)
 
-    # Then it is continued, unless cuts are named, of which nobody knows whether it has them
+    # Then it is continued, unless cuts are given: the interrupted migration may have others
     assert (resumed == ["migrate-1"], code == SUCCESS, data["result"] == "crossing") == (continued,) * 3
 
 
-def test_a_part_that_is_refused_behind_others_that_have_moved_is_no_refusal_of_which_nothing_was_changed(
+def test_a_batch_refused_after_others_have_moved_does_not_report_that_nothing_was_changed(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given all of a cluster in two parts, of which the second has a topic that another operation works on
+    # Given a whole cluster in two parts, the second of which has a topic that another operation has locked
     def batch(number: int, topic: str) -> MigrationBatch:
         scope = Scope(topics=(topic,))
         request = MoveRequest(scope=scope, origin="east", target="west", reason="test", include_other_users=True)
@@ -209,7 +209,7 @@ def test_a_part_that_is_refused_behind_others_that_have_moved_is_no_refusal_of_w
     # When it is moved
     asked = ["switch", "cluster:east", "--from", "east", "--to", "west", "--reason", "test", "--yes", "--json"]
     ended = CliRunner().invoke(build(), asked)
-    # Then what has moved is told, and nobody reads that nothing was changed
+    # Then the moved part is reported, and no text says that nothing was changed
     data = json.loads(ended.stdout)
     assert (ended.exit_code, data["result"]) == (FAILURE, "failed")
     assert [one["result"] for one in data["batches"]] == ["succeeded"]

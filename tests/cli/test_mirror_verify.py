@@ -1,4 +1,4 @@
-"""`mirror verify` without clusters: what cannot be compared is said before anybody is asked."""
+"""`mirror verify` without clusters: invalid mirrors are reported before any cluster is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.invoking import run, use
 
 @pytest.fixture(autouse=True)
 def state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`orders` has two mirrors, `bills` one of a cluster at which nobody listens, `lost` one of an unknown cluster."""
+    """`orders` has two mirrors, `bills` one in a cluster that does not answer, `lost` one in an unknown cluster."""
     made = [("orders", "west"), ("orders", "north"), ("bills", "west"), ("lost", "south")]
     mirrors = [Mirror.of(topic, "east", target, "link", "2026-01-01T00:00:00Z", "test") for topic, target in made]
     clusters = [Cluster(name=name, bootstrap="127.0.0.1:1") for name in ("east", "west", "north")]
@@ -32,7 +32,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> None:
         (["lost"], "Cluster south of the mirror lost@south is not registered. Add it."),
     ],
 )
-def test_a_topic_whose_mirror_is_not_clear_is_refused(words: list[str], why: str) -> None:
+def test_a_topic_without_exactly_one_known_mirror_is_refused(words: list[str], why: str) -> None:
     assert run("mirror", "verify", *words) == (BAD_INPUT, {"error": why, "result": "refused"})
 
 

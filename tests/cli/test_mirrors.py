@@ -1,4 +1,4 @@
-"""`switchyard mirrors`: how each partition of each mirror stands, by what its task reports."""
+"""`switchyard mirrors`: the state of each partition of each mirror, from the reports of its task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def told(partition: int, state: Literal["copying", "stopped"], **more: Any) -> P
     return PartitionReport(mirror="orders@west", topic="orders", partition=partition, state=state, **more)
 
 
-def test_between_the_cut_of_a_switch_and_its_end_nobody_is_told_to_link_the_mirror_anew(
+def test_a_mirror_between_cut_and_end_of_a_switch_is_not_suggested_for_linking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = seeded(*CLUSTERS)
@@ -51,7 +51,7 @@ def test_between_the_cut_of_a_switch_and_its_end_nobody_is_told_to_link_the_mirr
     assert "mirror link" not in shown("mirrors")
 
 
-def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports_is_said(store: MemoryStore) -> None:
+def test_partitions_are_shown_as_reported_and_unreported_topics_are_named(store: MemoryStore) -> None:
     # Given a task that has just lost partition 1 to another one
     lost = told(1, "stopped", reason="another task copies it")
     client = store.client()
@@ -59,7 +59,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     client.register(MirrorReport(slot=1, job="j", partitions=(told(1, "copying", source_end=4, lag_records=0),)))
     # When mirrors are listed
     found = document("mirrors")
-    # Then each partition has one row, and the topic of which nobody tells has one as well
+    # Then each partition has one row, and so has the topic without reports
     rows = [(one["topic"], one["partition"], one["state"], one["lag_records"]) for one in found]
     assert rows == [("orders", 0, "copying", 2), ("orders", 1, "copying", 0), ("payments", None, "nobody", None)]
     assert found[0] == {
@@ -78,7 +78,7 @@ def test_partitions_are_shown_as_their_tasks_report_them_and_what_nobody_reports
     assert "check that the job `mirror` is running" in shown("mirrors")
 
 
-def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: MemoryStore) -> None:
+def test_a_mirror_is_summarised_from_the_reports_of_its_partitions(store: MemoryStore) -> None:
     lags = {"source_end": 9, "lag_records": 2, "lag_bytes": 2_400_000, "lag_ms": 1_500, "rpo_s": 3, "bytes_s": 500}
     parts = (told(0, "copying", **lags), told(1, "stopped", rpo_s=400, reason="retention has overtaken the copy"))
     store.client().register(MirrorReport(slot=0, job="j", partitions=parts))
@@ -92,11 +92,11 @@ def test_a_mirror_is_shown_as_a_whole_by_what_is_known_of_its_partitions(store: 
     assert [found[0][name] for name in ("lag_bytes", "rpo_s", "bytes_s")] == [2_400_000, 3, 500]
     assert "2.4 MB" in page
     assert "2, 1 unknown" in page
-    # And of what nobody reports nothing is claimed
+    # And nothing is claimed about unreported partitions
     assert (wholes[1]["rpo_s"], wholes[1]["lag_bytes"]) == (None, None)
 
 
-def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(store: MemoryStore) -> None:
+def test_a_mirror_left_out_of_a_full_report_is_not_reported_as_uncopied(store: MemoryStore) -> None:
     full = MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),), left_out=3)
     store.client().register(full)
 
@@ -105,7 +105,7 @@ def test_a_mirror_that_a_full_report_leaves_out_is_no_mirror_that_nobody_copies(
     assert [(one["topic"], one["state"]) for one in found] == [("orders", "copying"), ("payments", "unreported")]
 
 
-def test_without_a_mirror_the_list_is_empty_and_says_how_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_list_of_mirrors_names_the_command_that_makes_one(monkeypatch: pytest.MonkeyPatch) -> None:
     use(seeded(*CLUSTERS), monkeypatch)
     assert document("mirrors") == []
     assert "switchyard mirror link" in shown("mirrors")
@@ -117,7 +117,7 @@ def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
     assert "users has no mirror in west" in answer["error"]
 
 
-def test_a_dry_run_of_an_end_or_of_a_limit_says_which_mirrors_it_means_and_changes_nothing(store: MemoryStore) -> None:
+def test_a_dry_run_of_unlink_or_throttle_names_its_mirrors_and_changes_nothing(store: MemoryStore) -> None:
     before = store.client().load().revision
 
     ends = run("mirror", "unlink", "orders", "--to", "west", "--reason", "test", "--dry-run")
@@ -138,26 +138,26 @@ def limits(store: MemoryStore) -> dict[str, int | None]:
     return {key: one.max_bytes_s for key, one in store.client().load().mirrors.items()}
 
 
-def test_a_mirror_is_limited_and_set_free_again_each_in_one_revision_with_its_reason(store: MemoryStore) -> None:
+def test_a_mirror_is_throttled_and_unthrottled_each_in_one_revision_with_its_reason(store: MemoryStore) -> None:
     why = ("--reason", "the line is needed elsewhere")
-    # When one of two mirrors is limited
+    # When one of two mirrors is throttled
     code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
-    # Then only that is, with an operation that says why
+    # Then only that one is, with the reason in its operation
     assert (code, answer["result"]) == (0, "succeeded")
     assert limits(store) == {"orders@west": 2_000_000, "payments@west": None}
     shown_last = document("history")["operations"][0]
     assert (shown_last["kind"], shown_last["reason"]) == ("throttle", why[1])
-    # And done again it changes nothing
+    # And repeating it changes nothing
     before = store.client().load().revision
     code, answer = run("mirror", "throttle", "orders", "--max-bytes-s", "2000000", *why)
     assert (code, "already" in answer["words"], store.client().load().revision) == (0, True, before)
-    # And a pattern frees all
+    # And a pattern unthrottles all
     assert run("mirror", "throttle", "*", "--max-bytes-s", "none", *why)[0] == 0
     assert set(limits(store).values()) == {None}
 
 
 @pytest.mark.parametrize("limit", ["fast", "1000", "-5", ""])
-def test_a_limit_that_is_none_is_refused_and_changes_nothing(store: MemoryStore, limit: str) -> None:
+def test_an_invalid_limit_is_refused_and_changes_nothing(store: MemoryStore, limit: str) -> None:
     code, answer = run("mirror", "throttle", "orders", f"--max-bytes-s={limit}", "--reason", "test")
     assert (code, f"{limit!r}" in answer["error"], "1024 or more" in answer["error"]) == (2, True, True)
     code, answer = run("mirror", "link", "users", "--from", "east", "--to", "west", f"--max-bytes-s={limit}",
@@ -166,12 +166,12 @@ def test_a_limit_that_is_none_is_refused_and_changes_nothing(store: MemoryStore,
     assert set(limits(store).values()) == {None}
 
 
-def test_a_topic_without_a_mirror_is_not_limited(store: MemoryStore) -> None:
+def test_a_topic_without_a_mirror_is_not_throttled(store: MemoryStore) -> None:
     code, answer = run("mirror", "throttle", "users", "--max-bytes-s", "5000", "--reason", "test")
     assert (code, "users has no mirror" in answer["error"]) == (2, True)
 
 
-def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_have_stopped(store: MemoryStore) -> None:
+def test_the_status_check_names_uncopied_mirrors_and_stopped_partitions(store: MemoryStore) -> None:
     client = store.client()
     reports = (told(0, "copying"), told(1, "stopped", reason="retention has overtaken the copy"))
     client.register(MirrorReport(slot=0, job="j", partitions=reports))
@@ -180,7 +180,7 @@ def test_the_status_check_names_mirrors_that_nobody_copies_and_partitions_that_h
     assert found["mirror of orders-1 in west"] == "Its copier has stopped: retention has overtaken the copy."
 
 
-def test_a_mirror_that_is_less_than_a_minute_old_and_not_begun_yet_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_less_than_a_minute_old_that_has_not_begun_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a mirror that was linked a moment ago
     store = seeded(*CLUSTERS, Mirror.of("orders", "east", "west", "link-1", utc_now(), "test"))
     use(store, monkeypatch)
@@ -194,18 +194,18 @@ def test_a_mirror_that_is_less_than_a_minute_old_and_not_begun_yet_is_no_alarm(m
 
 
 @pytest.mark.usefixtures("store")
-def test_where_a_cluster_is_away_the_status_check_leads_to_the_copies_of_its_topics() -> None:
+def test_the_status_check_of_an_unreachable_cluster_suggests_the_copies_of_its_topics() -> None:
     remedies = {problem["about"]: problem["remedy"] for problem in problems()}
-    # What has a copy goes on there, what has none gets a new home
+    # Topics with a copy go on there, the others move
     ways = remedies["cluster east"]
     assert "2 of its topics have a copy in west (orders, payments)" in ways
     assert "`switchyard switch user:NAME --from east --to west --mode forced --unread wait" in ways
     assert "For the others, `switchyard mask`" in ways
-    # And of a cluster that has only copies nobody is led to copies
+    # And for a cluster that only has copies, no copies are suggested
     assert "have a copy" not in remedies["cluster west"]
 
 
-def test_a_mirror_whose_document_cannot_be_read_is_named_and_hides_no_other(store: MemoryStore) -> None:
+def test_a_mirror_with_an_unreadable_document_is_named_and_hides_no_other(store: MemoryStore) -> None:
     store.client().register(MirrorReport(slot=0, job="j", partitions=(told(0, "copying", source_end=9),)))
     store.plant("/mirrors/payments%40west", b"{")
     found = document("mirrors")
@@ -222,14 +222,14 @@ def synced(part: Literal["topics", "groups"], *findings: SyncFinding) -> MirrorS
     return MirrorSync.of("east", "west", part, "2026-11-23T10:00:00Z", 2, findings)
 
 
-def test_what_is_not_as_in_the_source_is_listed_and_only_what_waits_for_somebody_alarms(store: MemoryStore) -> None:
-    # Given a standby with too many partitions, and a group that lives there
+def test_differences_from_the_source_are_listed_and_only_those_for_operators_are_alarms(store: MemoryStore) -> None:
+    # Given a standby with too many partitions, and a group with members there
     more = SyncFinding(what="partitions", about="topic orders", reason="west has 6, east 5", stop=True)
     lives = SyncFinding(what="offsets", about="group billing", reason="it has members in west")
     client = store.client()
     client.keep_mirror_sync(synced("topics", more))
     client.keep_mirror_sync(synced("groups", lives))
-    # When it is asked for
+    # When mirrors are listed
     found = document("status")["mirror_syncs"]
     page = shown("mirrors")
     # Then both are there
@@ -239,19 +239,19 @@ def test_what_is_not_as_in_the_source_is_listed_and_only_what_waits_for_somebody
     ]
     assert "west has 6, east 5" in page
     assert "it has members in west" in page
-    # And the check tells the one that waits for somebody
+    # And the check reports the one for an operator
     told = [problem["text"] for problem in problems() if problem["about"] == "mirrors of east in west"]
     assert told == ["topic orders, partitions: west has 6, east 5"]
 
 
-def test_more_findings_than_a_document_holds_are_counted_and_those_first_that_wait_for_somebody() -> None:
+def test_excess_findings_are_counted_and_those_for_operators_come_first() -> None:
     told = [SyncFinding(what="offsets", about=f"group {number:03}", reason="members") for number in range(600)]
     stop = SyncFinding(what="settings", about="topic z", reason="refused", stop=True)
     found = synced("groups", *told, stop)
     assert (len(found.findings), found.left_out, found.findings[0]) == (500, 101, stop)
 
 
-def test_a_topic_without_a_mirror_is_not_synced_and_a_cluster_that_is_away_is_told(store: MemoryStore) -> None:
+def test_a_topic_without_a_mirror_is_not_synced_and_an_unreachable_cluster_is_reported(store: MemoryStore) -> None:
     code, answer = run("mirror", "sync", "users")
     assert (code, "users has no mirror" in answer["error"]) == (2, True)
     code, answer = run("mirror", "sync", "orders")

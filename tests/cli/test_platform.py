@@ -1,4 +1,4 @@
-"""`users`, `rights`, `quotas` and `platform`, over a file."""
+"""`users`, `rights`, `quotas` and `platform`, on an SQLite file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ = ("--principal", "User:alice", "--type", "topic", "--name", "orders", "--o
 
 @pytest.fixture(autouse=True)
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the database is, which does not exist yet."""
+    """Path of the database, which does not exist yet."""
     file = tmp_path / "platform.db"
     monkeypatch.setenv("SWITCHYARD_DATABASE", f"sqlite:///{file}")
     monkeypatch.delenv("SWITCHYARD_ZOOKEEPER", raising=False)
@@ -64,7 +64,7 @@ def test_issuing_a_client_id_declares_its_topics_if_zookeeper_is_given(
     assert alone["client_id"] in shown("instances", "list", "--user", "alice")
 
 
-def test_what_is_not_said_stays_and_a_password_comes_by_a_file_or_standard_input(tmp_path: Path) -> None:
+def test_omitted_fields_stay_and_a_password_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("correct horse\n")
     document("users", "create", "alice", *WHY, "--owner", "shop", "--password-file", str(secret))
@@ -88,30 +88,30 @@ def test_a_dry_run_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("words", [("users", "create", "alice", *WHY, "--dry-run"), ("users", "list")])
-def test_what_only_looks_makes_no_file(words: tuple[str, ...], database: Path) -> None:
+def test_a_reading_command_creates_no_file(words: tuple[str, ...], database: Path) -> None:
     code, said = run(*words)
 
     assert (code, database.exists()) == (BAD_INPUT, False)
-    assert "does not exist, and this makes no database" in said["error"]
+    assert "does not exist, and is not created here" in said["error"]
 
 
-def test_without_a_database_that_is_named_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given an operator who names no database, in a home of his own
+def test_without_a_configured_database_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an operator without a configured database, and with an empty home
     monkeypatch.delenv("SWITCHYARD_DATABASE")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    # When a right is granted, and the tables are made
+    # When a right is granted, and the tables are migrated
     refused = [run("rights", "grant", *READ, *WHY), run("platform", "migrate")]
-    # Then both are refused, and no file is made that no gateway reads
+    # Then both are refused, and no file is created
     assert [code for code, _ in refused] == [BAD_INPUT, BAD_INPUT]
     assert "give --database, or set SWITCHYARD_DATABASE" in refused[0][1]["error"]
     assert [*tmp_path.iterdir()] == []
 
 
 def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given no ZooKeeper that is named
+    # Given no ZooKeeper
     assert "is not known: name their ZooKeeper" in document("users", "create", "zoe", *WHY)["enforcement"][0]
-    # And given one, with gateways of which none follows the platform
+    # And given one, with gateways that do not follow the platform
     store = seeded()
     use(store, monkeypatch)
     monkeypatch.setenv("SWITCHYARD_ZOOKEEPER", "zk:1")
@@ -120,7 +120,7 @@ def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPat
     # When something is changed
     made = document("users", "create", "alice", *WHY)
     quota = shown("quotas", "set", "--user", "alice", "--producer-byte-rate", "1000", *WHY)
-    # Then it is written, and said to be in force nowhere
+    # Then it is written, and reported to be in force nowhere
     assert (made["result"], made["changes"][0]["version"]) == ("succeeded", 1)
     assert made["enforcement"] == [
         "users: not in force, since no gateway follows this database (`platform:` in a gateway's configuration)."
@@ -139,7 +139,7 @@ def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPat
         ("platform", "serve", "--host", "0.0.0.0"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_nothing_is_written(words: tuple[str, ...]) -> None:
+def test_an_invalid_change_is_reported_and_nothing_is_written(words: tuple[str, ...]) -> None:
     document("platform", "migrate")
 
     code, said = run(*words)
@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(words: tuple[str, ..
     assert document("platform", "history", "users")["items"] == []
 
 
-def test_whatever_kind_there_is_is_put_listed_and_deleted(tmp_path: Path) -> None:
+def test_entries_of_any_kind_are_put_listed_and_deleted(tmp_path: Path) -> None:
     file = tmp_path / "setting.json"
     file.write_text(json.dumps({"type": "user_rate", "value": 100}))
     (made,) = document("platform", "put", "settings", "--file", str(file), *WHY)["changes"]

@@ -1,4 +1,4 @@
-"""The picture of a migration has what its history recorded, in client offsets, and nothing else."""
+"""The plot of a migration contains its recorded history, in client offsets, and nothing else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_plot_of_a_migration_ended_by_a_barrier_uses_the_lowered_cut() -> No
     assert {text.get_text() for text in axes.texts} == {"open", "finish"}
 
 
-def test_the_plot_has_a_cut_whose_proposer_was_stopped_before_he_wrote_it_into_the_history() -> None:
+def test_the_plot_has_a_cut_whose_executor_died_before_recording_it() -> None:
     cut = Cut(partition=0, start=700, base=0, term=1)
     evidence = CrossingEvidence(opened="2026-01-01T00:00:02.000Z", cuts={"orders": (cut,)})
 

@@ -1,4 +1,4 @@
-"""`switchyard mirror reconcile` and what `status` says of it, without a cluster that answers."""
+"""`switchyard mirror reconcile` and `status`, without a cluster that answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def left_behind() -> list[dict[str, Any]]:
     return [one for one in problems() if one["about"] == "cluster east" and "moved away" in one["text"]]
 
 
-def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncounted_tail_is_reported_as_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = TAIL.changed(key="bills@east:switch-1", topic="bills", counted="2026-11-23T11:00:00Z")
     store(monkeypatch, TAIL, counted)
     (found,) = left_behind()
@@ -57,7 +57,7 @@ def test_a_tail_that_nobody_has_counted_waits_for_a_human(monkeypatch: pytest.Mo
     assert "by a switch (switch-1)" in shown("status")
 
 
-def test_a_tail_that_this_version_cannot_read_waits_for_a_human_and_stops_a_reconciliation(
+def test_a_tail_of_a_newer_version_is_a_problem_and_stops_a_reconciliation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store(monkeypatch, TAIL).plant("/lost_tails/bills%40east%3Aswitch-1", TAIL.changed(schema_=2).to_bytes())
@@ -70,7 +70,7 @@ def test_a_tail_that_this_version_cannot_read_waits_for_a_human_and_stops_a_reco
     assert "schema 2 is newer than 1" in said["error"]
 
 
-def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its_topics_is(
+def test_status_of_a_lost_cluster_names_the_switches_and_the_clusters_of_its_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     audit = TAIL.changed(key="audit@east:switch-1", topic="audit")
@@ -85,7 +85,7 @@ def test_of_a_lost_cluster_it_is_said_who_led_clients_away_and_where_each_of_its
     assert "are written in north, west since, where their copies were" in found["text"]
 
 
-def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
+def test_mirrors_of_a_lost_cluster_are_listed_with_the_clusters_of_their_topics(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store(monkeypatch, TAIL)
@@ -94,23 +94,26 @@ def test_who_looks_for_the_mirror_of_a_lost_cluster_is_told_where_it_went(
         "mirrors", "--picture", str(picture)
     )
     assert "topic orders is written in west since" in picture.read_text()
-    # And not to link it anew, which is said where nothing waits
+    # And no command to link it again, which is only suggested if nothing waits
     assert "mirror link" not in shown("mirrors")
     store(monkeypatch)
     assert "`switchyard mirror link TOPIC…" in shown("mirrors")
 
 
-def test_a_log_that_is_not_what_its_copy_is_waits_for_a_human_with_the_first_offset(
+def test_a_log_that_differs_from_its_copy_is_a_problem_with_the_first_offset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     differing = Tail(mirrored=20, client=20, records=3, differs_at=17, difference="another value")
     store(monkeypatch, TAIL.changed(partitions={0: Tail(mirrored=9, client=9), 1: differing}))
     (found,) = [one for one in problems() if one["about"] == "topic orders"]
-    assert "Below the end of the copy in west, east has other records than the copy: partition 1 at offset 17" in found["text"]
+    assert (
+        "Below the end of the copy in west, east has other records than the copy: partition 1 at offset 17"
+        in found["text"]
+    )
     assert "switchyard mirror reconcile east orders --verify full" in found["remedy"]
 
 
-def test_how_much_is_compared_is_none_a_sample_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_amount_of_comparison_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED, "--verify", "some")
     assert code == BAD_INPUT
@@ -122,7 +125,7 @@ def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytes
     code, answer = run(*ASKED)
     assert (code, answer["result"]) == (OUT_OF_REACH, "refused")
     assert before.client().lost_tails() == [TAIL]
-    # And what to do: now, then, and if it never comes back
+    # And the remedy: now, later, and if it never comes back
     assert answer["error"].startswith("Nothing was changed. cluster east: It is not back yet")
     assert "Start it, and run this again when `switchyard status` shows it as reachable" in answer["error"]
     assert "no client waits for it: orders is written in west" in answer["error"]
@@ -132,13 +135,13 @@ def test_a_cluster_that_is_away_is_not_reconciled_and_says_so(monkeypatch: pytes
     assert (verdict["code"], verdict["cause"]) == ("unreachable-cluster", "away")
 
 
-def test_what_a_cluster_that_never_comes_back_had_is_done_without_when_the_topics_are_named(
+def test_the_loss_of_a_cluster_that_never_comes_back_is_accepted_for_named_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = store(monkeypatch, TAIL)
     # Not for all topics at once
     assert run(*ASKED, "--accept-loss")[0] == BAD_INPUT
-    # But for those that are named
+    # But for named ones
     answer = document(*ASKED[:3], "orders", *ASKED[3:], "--accept-loss")
     assert [(one["outcome"], one["records"]) for one in answer["tails"]] == [("unknown", None)]
     (after,) = left.client().lost_tails()
@@ -154,7 +157,7 @@ def test_a_cluster_without_a_tail_has_nothing_to_reconcile(monkeypatch: pytest.M
     assert "nothing to reconcile" in shown(*ASKED)
 
 
-def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_topic_is_no_proof_that_nothing_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "order", *ASKED[3:])
     assert code == BAD_INPUT
@@ -164,7 +167,7 @@ def test_a_topic_that_is_misspelt_is_no_proof_that_nothing_was_lost(monkeypatch:
     )
 
 
-def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_topic_beside_a_correct_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     store(monkeypatch, TAIL)
     code, answer = run(*ASKED[:3], "orders", "order", *ASKED[3:])
     assert code == BAD_INPUT
@@ -182,7 +185,7 @@ def test_a_topic_that_is_misspelt_is_not_passed_over_beside_a_right_one(monkeypa
         (EAST.changed(masked=Mask(since="now", reason="rack fire", by="me")), ("east", "--reason", "r"), "unmask east"),
     ],
 )
-def test_what_cannot_be_reconciled_is_refused_with_the_way_out(
+def test_an_impossible_reconciliation_is_refused_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, east: Cluster, words: tuple[str, ...], why: str
 ) -> None:
     store(monkeypatch, TAIL, east=east)

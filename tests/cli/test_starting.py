@@ -1,4 +1,4 @@
-"""What a command loads before it does anything: a forced switch waits for it."""
+"""Modules that a command loads at its start, which delay a forced switch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def loaded() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("library", ["kafka", "httpx", "sqlalchemy", "pyspark", "airflow", "matplotlib"])
-def test_a_command_starts_without_what_only_some_need(loaded: frozenset[str], library: str) -> None:
+def test_a_command_starts_without_libraries_of_other_commands(loaded: frozenset[str], library: str) -> None:
     assert "ha_core.operations.running.engine" in loaded
     assert library not in loaded

@@ -1,4 +1,4 @@
-"""`users entry`: what is printed can be put into a users file."""
+"""`users entry`: its output is valid in a users file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ha_core.wire.sasl_scram import fits
 
 
 @pytest.mark.parametrize("user", ["alice", "team: a", "1001", 'x"y'])
-def test_an_entry_of_a_password_that_comes_by_standard_input_fits_that_password(user: str) -> None:
+def test_an_entry_for_a_password_from_standard_input_fits_that_password(user: str) -> None:
     ended = CliRunner().invoke(build(), ["users", "entry", user], input="won: der#\nsomething else\n")
     assert ended.exit_code == 0, ended.stderr
     assert "won: der#" not in ended.stdout

@@ -165,7 +165,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert (stored.by, stored.reason) == (f"dag_test (airflow:change_access/{outcome.run_id})", "a new shop")
     # And once more there is nothing to do
     again = run_alone("change_access", CHANGE)
-    assert again.results["report"]["outcome"] == "NOTHING TO DO: Nothing to change: all of it stands already."
+    assert again.results["report"]["outcome"] == "NOTHING TO DO: Nothing to change: all of it is in force already."
 
 
 def test_keys_come_from_a_file_and_are_in_nothing_that_the_run_leaves(
@@ -200,7 +200,7 @@ def database_texts() -> list[str]:
     ("form", "words"),
     [
         ({"grant": ["User:nobody read topic orders"]}, "user 'nobody'"),
-        ({"grant": ["User:alice"], "quotas": ["user=alice"]}, "2 lines cannot be"),
+        ({"grant": ["User:alice"], "quotas": ["user=alice"]}, "2 lines are invalid"),
         ({"create": ["alice"], "keys_file": "/no/such/file"}, "/no/such/file cannot be read on this worker"),
         ({}, "0 lines"),
     ],

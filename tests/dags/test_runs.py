@@ -97,7 +97,7 @@ def test_a_switch_of_topics_that_have_moved_already_is_skipped(
 
     assert outcome.tasks["plan"] == "skipped"
     assert outcome.state == "success"
-    assert outcome.results["report"]["outcome"].startswith("NOTHING TO DO: Everything is where it should be")
+    assert outcome.results["report"]["outcome"].startswith("NOTHING TO DO: Everything is in place already")
     assert environment.store.load() == before
 
 

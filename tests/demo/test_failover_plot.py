@@ -1,4 +1,4 @@
-"""The demo's picture of a failover: each acknowledgement in the colour of where it is for good."""
+"""The demo's plot of a failover: each acknowledgement in the colour of the cluster that holds it for good."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stack.demo.plot import Mark
 from tests.history.failover import KILLED, LOSS, recorded
 
 
-def test_a_track_tells_what_is_in_the_copy_what_is_lost_and_what_came_after() -> None:
+def test_a_track_separates_copied_lost_and_later_records() -> None:
     track = track_of(recorded(), LOSS, "billing")
 
     assert (track.origin, track.target) == ("east", "west")
@@ -25,7 +25,7 @@ def test_the_figure_shows_the_track_around_the_kill(tmp_path: Path) -> None:
     marks = (Mark(105.0, "copying stands still"), Mark(KILLED, "east killed"))
     # When it is drawn
     figure = draw(track, marks, KILLED, tmp_path / "new" / "plot.png", "payments")
-    # Then what is lost is a line of its own, in seconds since the kill, and the loss is said in words
+    # Then lost records are a line of their own, in seconds since the kill, and their number is in the text
     (axes,) = figure.axes
     lines = {str(line.get_label()): line for line in axes.lines}
     lost = lines["acknowledged by east, and in no copy: lost"]

@@ -1,4 +1,4 @@
-"""The demo's picture of a migration: what was recorded reaches the figure, each point in its own line."""
+"""The demo's plot of a migration: recorded events reach the figure, each point in its line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SETTLED = 108.0
 
 
 def recorded() -> History:
-    """Ten records of one partition, a second apart; the cut at 5, two of those above it in the origin too.
+    """Ten records of one partition, a second apart; the cut at 5, two of those above it in the origin, too.
 
-    The reader is given them from second 107 on, a second apart.
+    The reader gets them from second 107 on, a second apart.
     """
     producer = [Acked("p", 100.0 + n, "invoices", 0, n, f"p-{n}") for n in range(10)]
     reader = [Delivered(LAGGING, 107.0 + n, "invoices", 0, n, f"p-{n}", "audit") for n in range(10)]
@@ -68,7 +68,7 @@ def test_the_figure_shows_tracks_cut_and_marks(tmp_path: Path) -> None:
     drawn = {label: list(zip(line.get_xdata(), line.get_ydata(), strict=True)) for label, line in lines.items()}  # type: ignore[arg-type]  # of our making: lists
     assert drawn["acknowledged, held by east"] == [(n - 1, n) for n in range(CUT)]
     assert drawn["acknowledged, held by west"] == [(n - 1, n) for n in range(CUT, 10)]
-    assert drawn["also in east: surplus that nobody sees"] == [(4, 5), (5, 6)]
+    assert drawn["also in east: surplus, never read"] == [(4, 5), (5, 6)]
     assert drawn["read by the lagging consumer"] == [(6 + n, n) for n in range(10)]
     assert [y for _, y in drawn["cut"]] == [CUT, CUT]
     assert {text.get_text() for text in first.texts} == {"cut 5", "proposed", "settled"}
@@ -78,7 +78,7 @@ def test_the_figure_shows_tracks_cut_and_marks(tmp_path: Path) -> None:
 
 
 def test_drawing_a_migration_without_records_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing was recorded of a migration of invoices"):
+    with pytest.raises(ValueError, match="no migration of invoices was recorded"):
         draw((), (Mark(1.0, "proposed"),), tmp_path / "plot.png", "invoices")
 
 

@@ -1,4 +1,4 @@
-"""The demo's report: what counts as success, and the JSON that it promises."""
+"""The demo's report: its criteria of success, and its JSON."""
 
 import json
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.json"
     # When it is written
     REPORT.write(path)
-    # Then its document has what is promised of both
+    # Then its document has the promised fields of both
     document = json.loads(path.read_text("utf-8"))
     assert {"operations", "clients", "lost", "doubled", "airflow_url"} <= set(document)
     assert set(document["clients"][0]) == {"name", "role", "blackout_ms", "acknowledged", "delivered"}
@@ -150,7 +150,7 @@ def test_a_demo_migration_is_sound_only_when_all_clients_crossed_and_the_origin_
     assert not replace(REPORT, migration=replace(MIGRATION, aged=False)).sound
 
 
-def test_a_failover_is_sound_only_when_every_record_is_accounted_for_and_everybody_is_back() -> None:
+def test_a_failover_is_sound_only_with_all_records_accounted_for_and_all_clients_back() -> None:
     assert FAILOVER.sound
     assert not replace(FAILOVER, account=replace(ACCOUNT, delivered=8, missing=("p-1",))).sound
     assert not replace(FAILOVER, account=replace(ACCOUNT, delivered=10, strange=("p-1",))).sound
@@ -201,7 +201,7 @@ def test_the_terminal_report_shows_switches_the_migration_and_the_failover() -> 
     assert "east is the standby of payments now, and equals it" in text
 
 
-def test_the_terminal_report_names_what_an_account_that_is_not_exact_lacks() -> None:
+def test_the_terminal_report_names_the_records_that_an_inexact_account_misses() -> None:
     console = Console(width=160, file=StringIO(), highlight=False)
     wrong = replace(FAILOVER, account=replace(ACCOUNT, delivered=8, missing=("p-7",)), standby_equal=False)
 

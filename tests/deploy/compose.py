@@ -24,14 +24,14 @@ ENDING = {"airflow-migrate", "switchyard"}
 
 
 def gateway_config(service: str) -> dict[str, Any]:
-    """The configuration that a gateway finds in its container."""
+    """The configuration that a gateway gets in its container."""
     (used,) = SERVICES[service]["configs"]
     document: dict[str, Any] = yaml.safe_load(COMPOSE["configs"][used["source"]]["content"])
     return document
 
 
 def at_secrets(document: Any, folder: Path) -> Any:
-    """The same document with /run/secrets/NAME replaced by the file that Compose would mount there."""
+    """The document with /run/secrets/NAME replaced by the files that Compose would mount there."""
     if isinstance(document, dict):
         return {key: at_secrets(value, folder) for key, value in document.items()}
     if isinstance(document, str) and document.startswith("/run/secrets/"):

@@ -1,7 +1,7 @@
-"""The Compose file is whole: of the right form, nothing named that is not there, and nothing left out that keeps a
-system up.
+"""The Compose file is complete: its form is valid, every reference exists, and every service has health check, limits
+and restarts.
 
-`compose-spec.json` is the Compose Specification's schema as github.com/compose-spec/compose-go v2.9.1 carries it
+`compose-spec.json` is the Compose Specification's schema from github.com/compose-spec/compose-go v2.9.1
 (Copyright 2020 The Compose Specification Authors, Apache-2.0).
 """
 
@@ -45,7 +45,7 @@ def test_the_example_settings_are_the_defaults_of_the_compose_file() -> None:
     example = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
     assert example == DEFAULTS
-    assert "${" not in json.dumps(COMPOSE)  # every variable has a default: without .env the file works too
+    assert "${" not in json.dumps(COMPOSE)  # every variable has a default, so the file works without .env
 
 
 @pytest.mark.parametrize("kind", ["configs", "secrets", "volumes"])
@@ -126,14 +126,14 @@ def test_only_trial_clusters_and_tools_need_a_profile() -> None:
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
-def test_a_gateways_ports_are_published_as_they_are_advertised(name: str) -> None:
+def test_a_gateways_ports_are_published_as_advertised(name: str) -> None:
     # Given the ports that a gateway listens on
     config = gateway_config(name)
     first = config["nodes"]["first_port"]
     nodes = f"{first}-{first + config['nodes']['count'] - 1}"
     http = config["http"]["port"]
     # When its service is read
-    # Then it publishes the same
+    # Then it publishes these ports
     assert SERVICES[name]["ports"] == [
         f"{config['listen']['port']}:{config['listen']['port']}",
         f"{nodes}:{nodes}",

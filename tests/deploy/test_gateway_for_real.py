@@ -1,4 +1,4 @@
-"""A gateway as its container runs it: configuration, command and health checks of the Compose file, real ZooKeeper."""
+"""A gateway with its container's configuration, command and health checks from the Compose file, on real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def zookeeper(ports: PortBlock, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def becomes(code: int, command: list[str]) -> str:
-    """What a health check says when it ends with `code` at last."""
+    """Output of a health check when it finally ends with `code`."""
     deadline = time.monotonic() + READY_S
     while True:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -58,11 +58,11 @@ def on_this_machine(command: list[str], port: int) -> list[str]:
     return [re.sub(r"(127\.0\.0\.1[:/])\d+", rf"\g<1>{port}", here.get(word, word)) for word in command]
 
 
-def test_the_health_check_of_zookeeper_tells_whether_it_serves(zookeeper: ZooKeeperPart, ports: PortBlock) -> None:
+def test_the_health_check_of_zookeeper_detects_whether_it_serves(zookeeper: ZooKeeperPart, ports: PortBlock) -> None:
     check = health_check("zookeeper")
 
     becomes(0, on_this_machine(check, zookeeper.port))
-    becomes(1, on_this_machine(check, ports.take()))  # nobody listens there
+    becomes(1, on_this_machine(check, ports.take()))  # an unused port
 
 
 def test_a_gateway_container_becomes_healthy_without_clusters_and_stops_on_request(
@@ -87,12 +87,12 @@ def test_a_gateway_container_becomes_healthy_without_clusters_and_stops_on_reque
         gateway.terminate()
         code = gateway.wait(30)
 
-    # Then it became healthy, was the only one there to record facts, and ended by itself when asked
+    # Then it became healthy, was the only process there to record facts, and ended gracefully on request
     assert "refused" in before
     assert code == 0
 
 
-def test_a_component_is_healthy_only_when_its_report_says_so(tmp_path: Path) -> None:
+def test_a_component_is_healthy_only_if_its_report_has_it(tmp_path: Path) -> None:
     from deploy import healthy
 
     report = tmp_path / "health"

@@ -1,4 +1,4 @@
-"""The images hold what their processes import, at the versions of the one lock, and build from files that exist."""
+"""The images contain the packages that their processes import, at locked versions, and build from existing files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_package_missing_from_an_image_is_found() -> None:
 
 
 def imported(modules: str, held: set[str]) -> subprocess.CompletedProcess[str]:
-    """Import modules in a process that finds only packages which the image holds."""
+    """Import modules in a process that only finds packages in the image."""
     command = [sys.executable, "-c", IMPORT_IN_IMAGE, modules, " ".join(held)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -113,8 +113,8 @@ def test_the_part_of_a_lock_for_an_image_has_all_dependencies_with_every_hash() 
         "c-c==3 \\\n    --hash=sha256:cc\n    # via b\n"
         "d==4 \\\n    --hash=sha256:dd\n    # via other\n"
     )
-    # When the part of one is asked for
-    # Then it has what that one needs, and nothing else
+    # When the part of one package is requested
+    # Then it has this package's dependencies, and nothing else
     assert set(needed(lock, ["A"])) == {"a", "b", "c-c"}
     assert set(needed(lock, ["c_c"])) == {"c-c"}
     assert lock["b"].count("--hash") == 2

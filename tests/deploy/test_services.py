@@ -1,4 +1,4 @@
-"""What runs in the containers is what the local stack runs: the same commands, settings and names."""
+"""The containers run the same commands, settings and names as the local stack."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STACK_AIRFLOW = AirflowSettings(
     spark_environment={},
 )
 OWN_TO_THE_STACK = {
-    "AIRFLOW_HOME",  # the image says it
+    "AIRFLOW_HOME",  # set by the image
     "AIRFLOW__CORE__DAGS_FOLDER",
     "AIRFLOW__CORE__PLUGINS_FOLDER",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE",
@@ -56,7 +56,7 @@ OWN_TO_THE_STACK = {
     "NO_PROXY",
     "no_proxy",
 }
-"""Where the stack and containers differ because places do."""
+"""Differences between stack and containers that are due to their places."""
 
 
 def environment(service: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ def test_every_gateway_is_configured_to_record_facts(name: str, secrets: Path, t
     assert load(file).record_facts_s == 60
 
 
-def test_gateways_tasks_and_the_command_line_log_in_to_clusters_alike(secrets: Path, tmp_path: Path) -> None:
+def test_gateways_tasks_and_the_command_line_use_one_login_to_clusters(secrets: Path, tmp_path: Path) -> None:
     from ha_core.kafka.security import load_profiles
 
     document = yaml.safe_load(COMPOSE["configs"]["security"]["content"])
@@ -123,7 +123,7 @@ def test_gateways_tasks_and_the_command_line_log_in_to_clusters_alike(secrets: P
 # -- ZooKeeper and Kafka
 
 
-def test_zookeeper_grants_the_session_that_gateways_ask_for(tmp_path: Path) -> None:
+def test_zookeeper_grants_the_session_timeout_of_gateways(tmp_path: Path) -> None:
     ZooKeeperPart(tmp_path, 2181, JAVA).prepare()
     stack = dict(line.split("=", 1) for line in (tmp_path / "zoo.cfg").read_text().split())
     given = environment("zookeeper")
@@ -148,14 +148,14 @@ def test_a_broker_is_configured_as_in_the_stack(name: str) -> None:
         if key.startswith("KAFKA_") and key != "KAFKA_HEAP_OPTS"
     }
     # When they are compared
-    # Then they differ in what belongs to the place only
+    # Then they only differ in settings of the place
     assert set(given) == set(stack)
     assert {k: v for k, v in given.items() if k not in of_the_place} == {
         k: v for k, v in stack.items() if k not in of_the_place
     }
 
 
-def test_the_two_clusters_have_ids_and_volumes_of_their_own() -> None:
+def test_the_two_clusters_have_different_ids_and_volumes() -> None:
     east, west = SERVICES["kafka-east"], SERVICES["kafka-west"]
 
     assert east["environment"]["CLUSTER_ID"] != west["environment"]["CLUSTER_ID"]
@@ -174,7 +174,7 @@ def test_airflow_components_are_started_as_in_the_stack() -> None:
         assert health_check(name)[-1] == _HEALTH_KEYS[part.component]
 
 
-def test_airflows_database_and_pool_are_made_as_in_the_stack(tmp_path: Path) -> None:
+def test_airflows_database_and_pool_are_created_as_in_the_stack(tmp_path: Path) -> None:
     part = airflow_parts(replace(STACK_AIRFLOW, home=tmp_path))[0]
     shell, option, text = SERVICES["airflow-migrate"]["command"]
 
@@ -238,7 +238,7 @@ def test_airflow_reads_its_secrets_from_the_files(secrets: Path, monkeypatch: py
     assert conf.get("database", "sql_alchemy_conn") == conf.get("database", "sql_alchemy_conn_async") == url
 
 
-def test_the_database_and_the_administrator_are_those_of_the_secrets(secrets: Path) -> None:
+def test_the_database_and_the_administrator_use_the_secrets(secrets: Path) -> None:
     postgres = environment("postgres")
     user = environment("airflow-api-server")["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].partition(":")[0]
 
@@ -255,7 +255,7 @@ def test_airflow_connections_have_known_types_and_lead_to_services() -> None:
     connection: dict[str, Any] = json.loads(given["AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER"])
     fields = {kind["connection-type"]: set(kind["conn-fields"]) for kind in get_provider_info()["connection-types"]}
     # When they are compared with hook, provider and services
-    # Then all of them fit
+    # Then they all match
     assert SwitchyardHook.default_conn_name == "switchyard_zookeeper"
     assert set(connection["extra"]) <= fields[connection["conn_type"]]
     assert hosts(connection["host"], None) == given["SWITCHYARD_ZOOKEEPER"] == "zookeeper:2181"

@@ -1,4 +1,4 @@
-"""A cluster of which a test needs no more than its access rules."""
+"""A cluster's access rules, for tests that need nothing else of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ha_core.plan.facts.clusters import TopicAcl
 
 
 class Rules:
-    """Those of a cluster, as its admin has them.
+    """The rules of a cluster, with its admin's methods.
 
-    :ivar halt: what happens between the question whether a rule may be placed, and its request.
-    :ivar refusal: what it says to every question; None: it answers.
+    :ivar halt: called between the check whether a rule may be placed, and its request.
+    :ivar refusal: answer to every request; None: success.
     """
 
     def __init__(self, name: str) -> None:

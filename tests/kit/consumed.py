@@ -1,4 +1,4 @@
-"""What a record that a consumer was given has. Its client leaves these out of no record, only its types say so."""
+"""Parts of a consumed record. The client's types make them optional, but it always sets them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def place_of(record: Message) -> tuple[str, int, int]:
 
 
 def value_of(record: Message) -> bytes:
-    """Of one that is no tombstone."""
+    """Value of a record that is no tombstone."""
     value = record.value()
     assert value is not None
     return value

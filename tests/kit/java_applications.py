@@ -1,4 +1,4 @@
-"""Applications of Apache Kafka as people run them: Kafka Streams' word count, and a worker of Kafka Connect."""
+"""Applications of Apache Kafka in real use: Kafka Streams' word count, and a worker of Kafka Connect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOG4J = (
 
 
 class JavaApplication:
-    """A running one, and what it has said."""
+    """A running application, and its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process, self._log = process, log
@@ -41,15 +41,15 @@ class JavaApplication:
         return self._log.read_text("utf-8", "replace")
 
     def lines(self, pattern: str) -> list[str]:
-        """The lines of its log that match."""
+        """Matching lines of its log."""
         return [line for line in self.said().splitlines() if re.search(pattern, line)]
 
     def exceptions(self, name: str) -> list[str]:
-        """What it says from each place where it names this exception, up to the first frame of the stack."""
+        """Its output from each place that names this exception, up to the first stack frame."""
         return re.findall(rf"^\S*{name}: .*?(?=^\tat )", self.said(), re.DOTALL | re.MULTILINE)
 
     def stop(self) -> None:
-        """End in order."""
+        """End gracefully."""
         self._process.terminate()
         try:
             self._process.wait(_END_S)
@@ -60,7 +60,7 @@ class JavaApplication:
 
 @contextmanager
 def java_application(folder: Path, main: str, *settings: Mapping[str, str]) -> Iterator[JavaApplication]:
-    """Runs a class with a file for each group of settings, as its arguments."""
+    """Runs a class with one file per group of settings, as its arguments."""
     folder.mkdir(parents=True)
     java = find_java()
     files = []
@@ -91,6 +91,6 @@ def java_application(folder: Path, main: str, *settings: Mapping[str, str]) -> I
 
 
 def ask_connect(port: int, path: str) -> Any:
-    """What the worker's REST API answers."""
+    """An answer of the worker's REST API."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
         return json.load(answer)

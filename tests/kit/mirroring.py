@@ -1,4 +1,4 @@
-"""A copier of mirrors in the test's own process: it follows the mirrors of the store as the job's tasks do."""
+"""A copier of mirrors in the test's process: it follows the store's mirrors like the job's tasks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LOOK_S = 0.1
 
 
 class Copiers:
-    """Copies what is mirrored and not held, one loop for each pair of clusters. Its admins are its own."""
+    """Copies mirrors that are not held, with one loop per pair of clusters, and its own admins."""
 
     def __init__(self, store: Store, admins: Mapping[str, Admin], topics: Mapping[str, int]) -> None:
-        """:param topics: those that it copies, with how many partitions they have."""
+        """:param topics: topics to copy, with their numbers of partitions."""
         self._store, self._admins, self._topics = store, admins, topics
         self._loops: dict[tuple[str, str], tuple[Copying, threading.Thread]] = {}
         self._given: dict[tuple[str, str], dict[CopyId, CopyPartition]] = {}
@@ -42,7 +42,7 @@ class Copiers:
             thread.join()
 
     def caught_up(self, topic: str, target: str) -> bool:
-        """Whether nothing is missing in a mirror's copies."""
+        """Whether a mirror's copies have no lag."""
         for (_, there), (loop, _) in list(self._loops.items()):
             standing = {id_: one for id_, one in loop.statuses().items() if id_.topic == topic}
             if there == target and len(standing) == self._topics[topic]:
@@ -77,7 +77,7 @@ class Copiers:
         loop, _ = self._loops[pair]
         before = self._given.get(pair, {})
         loop.drop([id_ for id_ in before if id_ not in wanted])
-        # A hold may be over before it was seen here, but not before the loop was told that the partition is not ours.
+        # A hold may end before it was seen here, but not before the loop was told to drop the partition.
         left = {id_ for id_, one in loop.statuses().items() if one.reason in {ELSEWHERE, TAKEN_OVER}}
         loop.add([copy for id_, copy in wanted.items() if id_ not in before or id_ in left])
         self._given[pair] = wanted

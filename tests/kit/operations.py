@@ -1,4 +1,4 @@
-"""Operations, with what a test says of them and defaults for the rest."""
+"""Operations, with fields from the test and defaults for the rest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _defaults(topics: tuple[str, ...], said: dict[str, Any]) -> dict[str, Any]:
 
 
 def a_switch(*topics: str, **said: Any) -> SwitchOperation:
-    """Of `orders` from east to west, if nothing else is said."""
+    """A switch, by default of `orders` from east to west."""
     return SwitchOperation(**{"id": "switch-1", **_defaults(topics or ("orders",), said)})
 
 
 def a_migration(*topics: str, **said: Any) -> MigrateOperation:
-    """As `a_switch`, without a fence."""
+    """Like `a_switch`, without a fence."""
     return MigrateOperation(**{"id": "migrate-1", **_defaults(topics or ("orders",), said)})

@@ -1,4 +1,4 @@
-"""A gateway process of a test's own before the clusters of a stack: with the configuration that the test wants."""
+"""A test's own gateway process in front of a stack's clusters, with the test's configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kit.running import ZOOKEEPER_ROOT
 START_S = 60.0
 _NODE_PORTS = 50
 _RANGES = range(4_000, 12_000, _NODE_PORTS)
-"""Below the ports of stacks, and below what the kernel hands out for outgoing connections."""
+"""Below the ports of stacks, and below the ephemeral range."""
 
 
 def free_port() -> int:
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def free_range() -> int:
-    """The first of so many ports, none of which anybody listens on."""
+    """The first of as many consecutive unused ports."""
     for first in random.sample(_RANGES, len(_RANGES)):
         try:
             for port in range(first, first + _NODE_PORTS):
@@ -45,12 +45,12 @@ def free_range() -> int:
 
 class OwnGateway:
     """
-    :ivar port: of its bootstrap listener.
-    :ivar log: the file that it writes its log to.
+    :ivar port: port of its bootstrap listener.
+    :ivar log: path of its log.
     """
 
     def __init__(self, stack: Stack, folder: Path, name: str = "gw-own", **sections: Any) -> None:
-        """:param sections: of the configuration, in place of those that are given here."""
+        """:param sections: sections of the configuration that replace the defaults."""
         folder.mkdir(parents=True, exist_ok=True)
         self.name, self.port, self.http_port = name, free_port(), free_port()
         self.file, self.log = folder / f"{name}.yaml", folder / f"{name}.log"
@@ -104,7 +104,7 @@ class OwnGateway:
             self._process = None
 
     def kill(self) -> None:
-        """Without a word to anybody."""
+        """SIGKILL, without a graceful end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -125,7 +125,7 @@ class OwnGateway:
         return json.loads(self.ask(path))
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum over all samples with these labels; 0 where there are none."""
+        """Sum of all samples with these labels; 0 if there are none."""
         total = 0.0
         for line in self.ask("/metrics").decode().splitlines():
             found = re.fullmatch(r"switchyard_gateway_(\w+)(?:\{(.*)\})? (\S+)", line)
@@ -140,6 +140,6 @@ class OwnGateway:
         return self.log.read_text("utf-8", "replace")
 
     def memory_bytes(self) -> int:
-        """Resident now."""
+        """Current resident memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

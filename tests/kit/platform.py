@@ -1,4 +1,4 @@
-"""The platform of a stack, as operators use it: by its REST API."""
+"""The platform of a stack, used by operators over its REST API."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from stack.harness import Stack
 from tests.kit.running import bootstrap
 
 SOON_S = 15.0
-"""How long a busy machine may take for what takes a moment; how long it takes is for a benchmark to say."""
+"""Timeout for fast steps on a busy machine; benchmarks measure their time."""
 
 
 class RunningPlatform:
-    """An operator's calls. Those that change something return when it is written, not when it is enforced."""
+    """An operator's calls. Changes return when they are written, not when they are enforced."""
 
     def __init__(self, stack: Stack) -> None:
         assert stack.platform is not None
@@ -48,7 +48,7 @@ class RunningPlatform:
         self._delete(f"/v1/users/{name}")
 
     def grant(self, user: str, operation: str, name: str, resource_type: str = "topic", **fields: str) -> str:
-        """→ the rule's key."""
+        """Returns the rule's key."""
         value = {"principal": f"User:{user}", "resource_type": resource_type, "name": name, "operation": operation}
         made = self.call("POST", "/v1/rules", {"value": value | fields, "reason": "test"})
         return str(made["key"])
@@ -62,7 +62,7 @@ class RunningPlatform:
         return answer.json()
 
     def status_of(self, method: str, path: str, body: dict[str, Any] | None = None) -> int:
-        """Of a call that may be refused."""
+        """Status of a call that may be refused."""
         return self._client.request(method, path, json=body).status_code
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class RunningPlatform:
 
 
 def create_topic(stack: Stack, name: str) -> None:
-    """At the brokers of east, by the account that gateways have there."""
+    """At the brokers of east, with the gateways' account."""
     assert stack.service is not None
     account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
     with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
@@ -84,9 +84,9 @@ def create_topic(stack: Stack, name: str) -> None:
 def gateway_connection(
     stack: Stack, number: int, user: str, password: str, mechanism: str = "PLAIN"
 ) -> BlockingConnection:
-    """To the gateway of that number, from 0, and no other one.
+    """A connection to one gateway by its number, from 0.
 
-    :raises AuthenticationRefusedError: the account was not taken.
+    :raises AuthenticationRefusedError: the login was refused.
     """
     host, port = stack.gateways[number]["bootstrap"].rsplit(":", 1)
     return BlockingConnection(
@@ -103,14 +103,14 @@ def logs_in(stack: Stack, number: int, user: str, password: str, mechanism: str 
 
 
 def metric(stack: Stack, number: int, name: str, **labels: str) -> float:
-    """Of a gateway, `switchyard_gateway_{name}`."""
+    """A gateway's metric `switchyard_gateway_{name}`."""
     found = _sample(stack, number, name, labels)
     assert found is not None, f"gateway {number} has no {name} of {labels}"
     return found
 
 
 def counted(stack: Stack, name: str, **labels: str) -> float:
-    """Of all gateways together, `switchyard_gateway_{name}_total`; one that has counted nothing has no such line."""
+    """Sum of `switchyard_gateway_{name}_total` over all gateways; a gateway without a count has no such line."""
     return sum(_sample(stack, number, f"{name}_total", labels) or 0.0 for number in range(len(stack.gateways)))
 
 

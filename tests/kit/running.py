@@ -1,4 +1,4 @@
-"""What tests do with a stack: clients, topics, moves, and the verdict at the end."""
+"""Tests on a stack: clients, topics, moves, and the verdict at the end."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ ZOOKEEPER_ROOT = "/switchyard"
 
 
 def bootstrap(stack: Stack, cluster: str) -> str:
-    """A cluster's own address."""
+    """A cluster's bootstrap address."""
     return str(stack.clusters[cluster]["bootstrap"])
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str) -> None:
-    """Create it and return when the leader of every partition says where it ends.
+    """Create it; returns when the leader of every partition answers LIST_OFFSETS.
 
-    To be named as a leader is not enough: the controller says so before the broker has heard of it, and what is asked
-    meanwhile is refused.
+    METADATA is not enough: the controller names leaders before their brokers know, and requests are refused
+    meanwhile.
     """
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -61,10 +61,10 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str)
 
 
 class Run:
-    """The clients of one test against one stack, their faults, and the check of it all.
+    """The clients of one test on one stack, their faults, and their check.
 
-    Clients go through the gateways, or, with `cluster`, straight to that cluster. With `user` they name it by their
-    client ids, as clients without authentication may: many users on one stack, each with a world of its own.
+    Clients use the gateways, or, with `cluster`, that cluster directly. With `user` their client ids name it, like
+    clients without authentication: many users on one stack, each with its own topics.
     """
 
     def __init__(self, stack: Stack, directory: Path, *, cluster: str | None = None, user: str = "") -> None:
@@ -74,7 +74,7 @@ class Run:
         self.faults: list[Fault] = []
         self.moves: list[Move] = []
         self.crossings: list[Move] = []
-        """During which no reader may stand still."""
+        """Moves during which no reader may stand still."""
         self.user = user
         self._cluster = cluster
 
@@ -94,19 +94,19 @@ class Run:
         return started
 
     def client_id_at(self, gateway: str, topic: str) -> str:
-        """A client id of the run's user that leads its client to this gateway."""
+        """A client id of the run's user whose client is led to this gateway."""
         return client_id_at(gateway, [one["id"] for one in self.stack.gateways], f"HA#{self.user}#{topic}")
 
     @contextlib.contextmanager
     def crossing(self) -> Iterator[None]:
-        """A topic crosses over inside, and its readers must not notice."""
+        """A topic is crossing inside, and its readers must not notice."""
         begun = time.time()
         yield
         self.crossings.append(Move(begun, time.time()))
 
     @contextlib.contextmanager
     def fault(self, what: str, settle_s: float = 1.0) -> Iterator[None]:
-        """Whatever is in flight inside may lose its answer."""
+        """Requests in flight inside may lose their answers."""
         begun = time.time()
         try:
             yield
@@ -114,23 +114,23 @@ class Run:
             self.faults.append(Fault(begun, time.time() + settle_s, what))
 
     def switch(self, origin: str, target: str, **options: str) -> dict[str, Any]:
-        """Move the user; its document, and the time it took among `moves`."""
+        """Move the user; returns its document, and adds its time to `moves`."""
         begun = time.time()
         document = switch(self.stack, f"user:{self.user}", origin=origin, target=target, **options)
         self.moves.append(Move(begun, time.time()))
         return document
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill clients that still run."""
         for client in self.clients:
             client.kill()
 
     def finish(
         self, producers: Collection[ClientProcess], consumers: Collection[ClientProcess], timeout_s: float = 90.0
     ) -> None:
-        """Stop the producers; when the consumers' groups were given everything acknowledged, stop them too.
+        """Stop the producers; when the consumers' groups have all acknowledged records, stop them, too.
 
-        A record that never comes does not fail here: the check names it.
+        Missing records do not fail here: the check names them.
         """
         for producer in producers:
             producer.stop()
@@ -144,7 +144,7 @@ class Run:
                 consumer.stop()
 
     def _all_given(self, promised: set[tuple[str, str]], consumers: Collection[ClientProcess]) -> bool:
-        """Groups count what members gave that are gone by now."""
+        """Groups include deliveries of ended members."""
         for reader, topics in {
             (consumer.options.group or consumer.name, consumer.options.topics) for consumer in consumers
         }:
@@ -160,7 +160,7 @@ class Run:
         return True
 
     def history(self, *topics: str, cuts: Collection[HistoryCut] | None = None) -> History:
-        """Everything: clients, faults, and for `topics` the cuts from their maps and the clusters' logs."""
+        """Everything: clients, faults, and for `topics` the cuts of their maps and the clusters' logs."""
         found = tuple(self.cuts(topics)) if cuts is None else tuple(cuts)
         logs = [dump for topic in topics for dump in self.dumps(topic)]
         return history_of(self.clients).with_evidence(found, self.faults, logs)
@@ -214,12 +214,12 @@ class CommandFailedError(Exception):
 
 
 def bind(stack: Stack, user: str, cluster: str) -> None:
-    """Bind a user, and return when the command says that it is published."""
+    """Bind a user; returns when the binding is published."""
     switchyard(stack, "bindings", "set", f"user:{user}", cluster, "--reason", "test", "--yes")
 
 
 def switchyard(stack: Stack, *arguments: str, timeout_s: float = 120.0) -> dict[str, Any]:
-    """Run `switchyard … --json` on the stack's state; the document it prints. Raises CommandFailedError."""
+    """Run `switchyard … --json` on the stack's state; returns its document. Raises CommandFailedError."""
     done = subprocess.run(
         switchyard_command(stack, *arguments),
         stdin=subprocess.DEVNULL,
@@ -242,7 +242,7 @@ def switchyard_command(stack: Stack, *arguments: str) -> list[str]:
 
 
 def switch(stack: Stack, *scope: str, origin: str, target: str, reason: str = "test", **options: str) -> dict[str, Any]:
-    """`switchyard switch SCOPE… --from --to`; `options` such as mode="forced" are added as they are."""
+    """`switchyard switch SCOPE… --from --to`; `options` such as mode="forced" are passed on."""
     more = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value) if part]
     route = ("--from", origin, "--to", target, "--reason", reason, "--yes")
     return switchyard(stack, "switch", *scope, *route, *more)

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, as operators run them."""
+"""Kafka's command-line tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Said(NamedTuple):
     err: str
 
     def rows(self) -> list[list[str]]:
-        """The words of each line of a table, without its title."""
+        """The columns of each line of a table, without its title."""
         return [line.split() for line in self.out.splitlines() if line.strip()][1:]
 
 
@@ -35,7 +35,7 @@ def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: fl
     path = class_path(jars)
     small = ["-Xmx256m", *SHORT_LIVED]
     command = [java.binary, *small, "-cp", path, name, *arguments, "--bootstrap-server", bootstrap]
-    if name == TRANSACTIONS:  # its options stand before what it is to do
+    if name == TRANSACTIONS:  # its options precede its command
         command = [java.binary, *small, "-cp", path, name, "--bootstrap-server", bootstrap, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     return Said(done.returncode, done.stdout, done.stderr)

@@ -62,7 +62,7 @@ def test_a_cluster_of_the_platform_is_registered_while_it_is_served_and_follows_
 ) -> None:
     east, said = bootstrap(stack, "east"), list[str]()
     publishing = PublishingClusters(registry.source("clusters"), opens, said.append, look_s=0.1)
-    registry.tell_of_changes(publishing.now)
+    registry.on_change(publishing.now)
     publishing.start()
     try:
         register(registry, "east", east)

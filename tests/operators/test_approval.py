@@ -1,4 +1,4 @@
-"""Who may approve a run."""
+"""Users who may approve a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stack.memory_store import MemoryStore  # noqa: E402
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What becomes of the question."""
+    """Outcomes of the question."""
     seen: list[str] = []
     monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: seen.append("asked again"))
     monkeypatch.setattr(HITLOperator, "execute_complete", lambda *_: seen.append("taken"))
@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    """The store that the task's connection opens."""
+    """The store behind the task's connection."""
     found = MemoryStore()
     monkeypatch.setattr(SwitchyardHook, "get_conn", lambda _self, by: nullcontext(Environment(found, by=by)))
     return found
@@ -88,7 +88,7 @@ def test_a_run_is_recorded_as_waiting_from_its_question_to_the_answer(store: Mem
 
 
 @pytest.mark.usefixtures("asked")
-def test_a_run_waits_on_after_an_answer_that_does_not_count(store: MemoryStore) -> None:
+def test_a_run_keeps_waiting_after_an_answer_that_does_not_count(store: MemoryStore) -> None:
     question("somebody else").execute(context("somebody else"))
 
     respond("somebody else", "alice", "Approve")
@@ -97,7 +97,7 @@ def test_a_run_waits_on_after_an_answer_that_does_not_count(store: MemoryStore) 
 
 
 @pytest.mark.parametrize(("approval", "dry_run"), [("nobody", False), ("anybody", True)])
-def test_a_run_that_asks_no_question_is_not_recorded_as_waiting(
+def test_a_run_without_a_question_is_not_recorded_as_waiting(
     store: MemoryStore, asked: list[str], approval: str, dry_run: bool
 ) -> None:
     with pytest.raises(AirflowSkipException):

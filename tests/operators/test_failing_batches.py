@@ -1,4 +1,4 @@
-"""A part of a cluster, or a batch of a migration, that does not succeed: whether it is tried again."""
+"""Retries of a failed part of a cluster, or batch of a migration."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ DAMAGED = copies_damaged(REQUEST, {"orders": "orders-0: another producer writes 
 def run(
     monkeypatch: pytest.MonkeyPatch, operator: type[MigrateBatchOperator], *verdicts: Verdict, told: Any = None
 ) -> None:
-    """The task of a part whose operation is undone for these verdicts.
+    """Run the task of a part whose operation is undone for these verdicts.
 
-    :param told: gets what the task pushes.
+    :param told: filled with the task's XComs.
     """
     pushed = {} if told is None else told
     operation = a_switch(id="switch-1", request=REQUEST, state="undone")
@@ -66,7 +66,7 @@ def test_a_part_whose_copy_differs_or_is_damaged_is_not_tried_again(
     told = dict[str, Any]()
     with pytest.raises(AirflowFailException, match="It was undone"):
         run(monkeypatch, operator, *verdicts, told=told)
-    # And beside the report of the run what to do comes first
+    # And in the report of the run the remedy comes first
     assert told[TOLD]["short"].startswith(f"topic orders ({verdicts[0].code}): {verdicts[0].remedy}")
 
 
@@ -74,14 +74,14 @@ def test_a_part_whose_copy_differs_or_is_damaged_is_not_tried_again(
     "verdicts",
     [(), (not_compared("east", "west", "timed out"),), (error("locked", "topic orders", "It is.", cause="busy"),)],
 )
-def test_a_part_that_something_passing_has_kept_is_tried_again(
+def test_a_part_that_failed_for_a_transient_reason_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, verdicts: tuple[Verdict, ...]
 ) -> None:
     with pytest.raises(StepFailedError):
         run(monkeypatch, SwitchBatchOperator, *verdicts)
 
 
-def test_each_damaged_copy_is_a_verdict_with_what_to_do_without_it() -> None:
+def test_each_damaged_copy_is_a_verdict_with_its_alternatives() -> None:
     leave = REQUEST.model_copy(update={"mode": "forced", "damaged_copies": "leave", "unread": "wait"})
 
     (refused,), (alone,) = DAMAGED, copies_damaged(leave, {"orders": "orders-0: it ends at 3"}, (), others=False)
@@ -90,6 +90,6 @@ def test_each_damaged_copy_is_a_verdict_with_what_to_do_without_it() -> None:
     assert refused.remedy.startswith("With --damaged-copies good-part it moves to its copy")
     assert "With --damaged-copies leave the others move" in refused.remedy
     assert "--damaged-copies" not in alone.remedy
-    # And none advises to delete what may be the last log
+    # And none advises to delete a log that may be the last one
     assert all("Delete nothing there while east may not come back" in one.remedy for one in (refused, alone))
     assert alone.text.endswith("Nothing else is to move.")

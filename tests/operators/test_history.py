@@ -1,4 +1,4 @@
-"""Which recorded rates a migration goes by."""
+"""Recorded rates that a migration uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from ha_core.operators.spark import FRESH_S, fresh_rates, history_folder, rates_file
 
 
-def test_rates_lie_beside_the_history_and_are_used_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_stored_beside_the_history_and_used_for_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path))
     assert fresh_rates() is None, "none were ever recorded"
     rates_file().write_text("{}")
@@ -21,7 +23,7 @@ def test_rates_lie_beside_the_history_and_are_used_for_an_hour(tmp_path: Path, m
     assert fresh_rates() is None
 
 
-def test_rates_of_a_history_in_an_object_store_lie_on_the_worker(
+def test_rates_of_a_history_in_an_object_store_are_stored_on_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Connections of Airflow: what they mean, and that they can be tested."""
+"""Airflow connections: their meaning, and their tests."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Who fills in a form is told its labels, not the options of a command."""
+"""Users of a form read its labels, not the options of a command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELS = labels_of(PARAMS)
 
 
 class Refused(SwitchyardOperator):
-    """Does not do what it is told."""
+    """An operator that is refused."""
 
     def work(self) -> Any:
         raise RefusedError("Nothing was changed. Say --unread wait.")
@@ -48,7 +48,7 @@ class Refused(SwitchyardOperator):
         ("--reason: too short", '"Reason": too short'),
     ],
 )
-def test_an_option_is_told_by_the_label_of_its_field(told: str, said: str) -> None:
+def test_an_option_is_replaced_by_the_label_of_its_field(told: str, said: str) -> None:
     assert in_labels(told, LABELS) == said
 
 
@@ -57,12 +57,12 @@ def test_an_option_is_told_by_the_label_of_its_field(told: str, said: str) -> No
     [
         "`switchyard mirror link TOPIC… --reason …`",  # to be typed
         "say --finish-with-barrier",  # no field of this form
-        "say --added",  # not one that anybody sees
+        "say --added",  # a field without a title
         "user a--reason",
         "the option --reason-why",
     ],
 )
-def test_what_is_no_option_of_the_form_stays_as_it_is(told: str) -> None:
+def test_text_without_options_of_the_form_is_unchanged(told: str) -> None:
     assert in_labels(told, LABELS) == told
 
 
@@ -80,7 +80,7 @@ def test_a_page_keeps_its_marks_and_numbers() -> None:
     assert (remedy, remedy.mark) == ('"Reason"', "error")
 
 
-def test_a_run_that_is_refused_tells_labels_in_its_outcome_and_in_its_log() -> None:
+def test_a_refused_run_has_labels_in_its_outcome_and_its_log() -> None:
     pushed: dict[str, Any] = {}
     dag = SimpleNamespace(task_ids=[], params=PARAMS)
     context = {

@@ -1,4 +1,4 @@
-"""What runs that change mirrors tell in their first line."""
+"""First lines of runs that change mirrors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def told(monkeypatch: pytest.MonkeyPatch, result: Reconciled, **asked: Any) -> s
     return line
 
 
-def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_promises_no_mirror_if_nothing_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Reconciled("east", "b:1", (COUNTED._replace(outcome="gone", records=None),))
     line = told(monkeypatch, gone, topics=[], mirror=True, accept_loss=False, dry_run=True)
     assert line == (
@@ -64,7 +64,7 @@ def test_a_dry_run_promises_no_mirror_where_nothing_can_be_counted(monkeypatch: 
     )
 
 
-def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_not_requested_or_done_before_are_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Reconciled("east", "b:1", (COUNTED,))
     dry = told(monkeypatch, found, topics=[], mirror=False, accept_loss=False, dry_run=True)
     assert dry == "would keep that 5 records of 1 partition of east were not mirrored"
@@ -78,7 +78,7 @@ def test_what_is_not_asked_for_or_was_done_before_is_not_told_as_done(monkeypatc
     )
 
 
-def test_a_dry_run_promises_no_mirror_of_what_cannot_be_mirrored_back_and_says_why(
+def test_a_dry_run_gives_the_reason_for_a_topic_that_cannot_be_mirrored_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = Reconciled("east", "b:1", (COUNTED,), not_mirrored={"orders": "it has moved on since"}, dry_run=True)
@@ -88,7 +88,7 @@ def test_a_dry_run_promises_no_mirror_of_what_cannot_be_mirrored_back_and_says_w
     )
 
 
-def test_what_was_done_is_told_beside_what_somebody_has_to_look_at_and_nothing_that_is_not(
+def test_a_failed_run_reports_its_problems_and_its_finished_part_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     differs = COUNTED._replace(topic="bills").differing(7, "another value")
@@ -124,10 +124,10 @@ def test_what_was_done_is_told_beside_what_somebody_has_to_look_at_and_nothing_t
         ),
     ],
 )
-def test_the_last_word_of_a_dry_run_is_what_it_would_do(
+def test_a_dry_run_ends_with_its_preview(
     monkeypatch: pytest.MonkeyPatch, operator: type[Any], asked: dict[str, Any], line: str
 ) -> None:
-    """And not that there is nothing to do."""
+    """And not with "nothing to do"."""
     pushed = dict[str, Any]()
     monkeypatch.setattr(throttling, "to_throttle", lambda *_: ["orders@west"])
     monkeypatch.setattr(unlinking, "judged", lambda *_: None)
@@ -147,7 +147,7 @@ def test_the_last_word_of_a_dry_run_is_what_it_would_do(
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, line)
 
 
-def test_a_dry_run_of_a_limit_that_each_has_already_would_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_of_an_existing_limit_would_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttling, "to_throttle", lambda *_: [])
     monkeypatch.setattr(ThrottleMirrorOperator, "finish_own", lambda _: ())
     context, pushed = running(monkeypatch, ThrottleMirrorOperator)
@@ -158,7 +158,7 @@ def test_a_dry_run_of_a_limit_that_each_has_already_would_change_nothing(monkeyp
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (NOTHING, said)
 
 
-def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> None:
+def test_the_command_that_fetches_a_lost_tail_has_a_place_for_the_login() -> None:
     plain = Reconciled("east", "b:1", (COUNTED,))
     login = Reconciled("east", "b:1", (COUNTED,), security="sasl")
     assert "--consumer.config" not in plain.fetch(COUNTED)
@@ -166,7 +166,7 @@ def test_the_command_that_fetches_a_lost_tail_says_where_a_login_belongs() -> No
     assert any("security profile sasl" in str(line) for line in reconciled_page(login))
 
 
-def test_a_topic_that_differs_is_not_told_to_be_as_its_copy() -> None:
+def test_a_topic_that_differs_is_not_reported_as_equal_to_its_copy() -> None:
     compared = SimpleNamespace(records=2234, ranges=(3, 3), differing={("bills", 0): (7, "another value")})
     found = Reconciled("east", "b:1", (COUNTED,), compared={"orders": cast(MirrorsCompared, compared)})
     first, *_ = reconciled_page(found)
@@ -174,7 +174,7 @@ def test_a_topic_that_differs_is_not_told_to_be_as_its_copy() -> None:
 
 
 def running(monkeypatch: pytest.MonkeyPatch, operator: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A context for a task of `operator`, which opens no store, and what the task pushes."""
+    """A context for a task of `operator` that opens no store, and the task's XComs."""
     pushed = dict[str, Any]()
     monkeypatch.setattr(operator, "environment", None, raising=False)
     dag = SimpleNamespace(task_ids=[], params={})
@@ -193,7 +193,7 @@ LATER = SyncFinding(what="offsets", about="group tills", reason="it has members 
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_what_a_sync_leaves_to_somebody_is_in_the_first_line_also_of_a_dry_run(
+def test_findings_that_a_sync_leaves_to_operators_are_in_the_first_line_of_dry_runs_too(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:
     found = MirrorsSynced((Synced("east", "west", "topics", "", 1, (), (LATER, GONE)),), dry_run)
@@ -211,7 +211,7 @@ def test_what_a_sync_leaves_to_somebody_is_in_the_first_line_also_of_a_dry_run(
         assert pushed["return_value"] == found.to_json()
 
 
-def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_of_a_link_has_its_verdicts_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     request = linking.link_request(["orders"], "east", "west", "r")
     said = (info("fewer-in-sync", "topic orders", "Its min.insync.replicas is lowered."),)
     proposal = LinkProposal(request=request, revision=1, moves=MoveSet(topics=("orders",)), verdicts=said)
@@ -224,7 +224,7 @@ def test_a_dry_run_of_a_link_has_what_is_said_of_it_in_its_result(monkeypatch: p
     assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]
 
 
-def test_a_pattern_for_a_new_mirror_is_refused_as_one() -> None:
+def test_a_pattern_for_a_new_mirror_is_refused() -> None:
     with pytest.raises(RefusedError, match=r"orders-\*: a mirror takes topic names, not patterns"):
         linking.link_request(["payments", "orders-*"], "east", "west", "r")
 
@@ -236,7 +236,7 @@ def test_a_pattern_for_a_new_mirror_is_refused_as_one() -> None:
         (("undone",), "FAILED in switch: 1 of 3 did not: why"),
     ],
 )
-def test_a_cluster_of_which_a_part_failed_says_what_has_moved_before(
+def test_a_failed_cluster_switch_reports_the_parts_that_have_moved(
     monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], line: str
 ) -> None:
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")

@@ -1,4 +1,4 @@
-"""What a run that compares mirrors comes to."""
+"""Results of a run that compares mirrors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWAY = {**WORST, "partition": None, "difference": None, "error": "Cluster west: 
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, summary: dict[str, Any]) -> list[str]:
-    """What the task tells of itself."""
+    """The result that the task reports."""
     from ha_core.operators.comparing import MirrorsEqualOperator
 
     task, said = MirrorsEqualOperator(task_id="verdict"), list[str]()
@@ -40,13 +40,13 @@ def judged(monkeypatch: pytest.MonkeyPatch, summary: dict[str, Any]) -> list[str
     return said
 
 
-def test_equal_copies_are_told_with_the_sample_that_they_rest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_copies_are_reported_with_the_compared_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(monkeypatch, EQUAL) == ["1,234 records are equal in all of 4 partitions"]
     sampled = {**EQUAL, "sample": {"share": 0.25, "seed": 7}}
     assert judged(monkeypatch, sampled) == ["1,234 records are equal in a sample (25.0%, seed 7) of 4 partitions"]
 
 
-def test_what_is_not_copied_yet_and_so_was_not_compared_is_told_with_what_is_equal(
+def test_offsets_that_were_not_compared_are_reported_beside_equal_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert judged(monkeypatch, {**EQUAL, "behind": 5_000, "gone_in_source": 12}) == [
@@ -62,7 +62,7 @@ def test_what_is_not_copied_yet_and_so_was_not_compared_is_told_with_what_is_equ
         (AWAY, 0, 1, "orders from east to west: Cluster west: nobody listens"),
     ],
 )
-def test_a_difference_and_what_could_not_be_compared_fail_the_run(
+def test_differences_and_failed_comparisons_fail_the_run(
     worst: dict[str, Any], differing: int, failed: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException

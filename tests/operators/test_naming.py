@@ -1,4 +1,4 @@
-"""Operations of a DAG run are found again by the run's own name."""
+"""Operations of a DAG run are found by the run's name."""
 
 from datetime import UTC, datetime
 from itertools import repeat

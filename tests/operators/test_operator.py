@@ -1,4 +1,4 @@
-"""What all operators do: bounded results, timeouts, and keys that a form does not have."""
+"""Behaviour of all operators: bounded results, timeouts, and keys that a form does not have."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_task_that_timed_out_keeps_its_retries() -> None:
     with pytest.raises(AirflowTaskTimeout):
         task.execute(context())
 
-    task.on_kill()  # Airflow calls it then, and takes what it raises for an end without retries
+    task.on_kill()  # Airflow calls it then, and would take an exception for an end without retries
 
 
 def test_only_a_dag_with_a_strict_form_refuses_other_keys() -> None:

@@ -45,7 +45,7 @@ SKIPPED = TaskResult("cut_over", ("skipped",))
 ALICE = {"triggering_user_name": "alice", "dag_id": "switch", "run_id": "r"}
 
 
-def test_a_dry_run_says_that_it_was_one() -> None:
+def test_a_dry_run_is_reported_as_one() -> None:
     looked = TaskResult("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
 
     found = outcome([looked, SKIPPED])
@@ -53,7 +53,7 @@ def test_a_dry_run_says_that_it_was_one() -> None:
     assert (found.line, found.failed) == ("DRY RUN: would move 1 topic from east to west", False)
 
 
-def test_the_outcome_says_what_was_done_rather_than_what_was_planned() -> None:
+def test_the_outcome_has_the_result_rather_than_the_plan() -> None:
     assert outcome([PLAN, TaskResult("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
 
 
@@ -61,7 +61,7 @@ def test_a_plan_is_not_reported_as_done() -> None:
     assert "would" not in outcome([PLAN, TaskResult("record", ("success",))]).line
 
 
-def test_a_refusal_says_only_once_that_nothing_was_changed() -> None:
+def test_a_refusal_reports_only_once_that_nothing_was_changed() -> None:
     found = outcome([TaskResult("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
 
     assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
@@ -79,7 +79,7 @@ def test_the_outcome_of_a_failure_names_the_task() -> None:
     assert (found.line, found.failed) == ("FAILED in cut_over: no gateway drained", True)
 
 
-def test_a_task_that_ended_without_a_word_fails_the_run() -> None:
+def test_a_task_that_ended_without_a_message_fails_the_run() -> None:
     found = outcome([PLAN, TaskResult("cut_over", ("failed",)), TaskResult("verify", ("upstream_failed",))])
 
     assert found.failed
@@ -106,7 +106,7 @@ FORCED = MoveRequest(
 @pytest.mark.parametrize(
     ("unread", "words"), [("wait", "wait for its records"), ("skip", "skip its records that they have not read")]
 )
-def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(unread: Any, words: str) -> None:
+def test_a_forced_move_shows_its_effect_on_readers_to_approvers_and_in_its_result(unread: Any, words: str) -> None:
     request = FORCED.model_copy(update={"unread": unread})
     proposal = Proposal(request=request, revision=1, verdicts=(), moves=MoveSet(topics=("orders",)))
 
@@ -117,7 +117,7 @@ def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(un
     assert f"**{expected}**" in markdown(proposal_page(proposal))
 
 
-def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -> None:
+def test_readers_of_topics_with_copies_are_not_reported_as_waiting() -> None:
     goes = info("goes-to-copy", "topic orders", "Topic orders goes on at its copy in west.", "Nothing.")
     proposal = Proposal(request=FORCED, revision=1, verdicts=(goes,), moves=MoveSet(topics=("orders",)))
 
@@ -125,7 +125,7 @@ def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -
         "would move 1 topic from east to west; east is taken for dead, and readers continue at copies, without the "
         "records that these lack; how many of its records copies lack is not known"
     )
-    # And where one has a copy and another has none, each is told what becomes of it
+    # And if only some topics have a copy, both effects are reported
     both = proposal.model_copy(update={"moves": MoveSet(topics=("bills", "orders"))})
     assert (
         "readers of 1 topic continue at copies, without the records that these lack, and readers of the others wait "
@@ -133,7 +133,7 @@ def test_nobody_is_told_that_readers_wait_where_topics_go_on_at_their_copies() -
     ) in would_move(both)
 
 
-def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_lost() -> None:
+def test_a_dry_run_of_a_forced_move_has_the_loss_in_its_first_line() -> None:
     topics = ("audit", "bills", "orders")
     told = [
         warning("goes-to-copy", "topic audit", "It lacked 4.", number=4, unit="records"),
@@ -157,14 +157,14 @@ def test_a_dry_run_of_a_forced_move_says_in_its_first_line_how_much_would_be_los
     assert "lack" not in would_move_cluster(planned)
 
 
-def test_a_forced_move_that_is_refused_tells_nobody_what_it_would_ask_of_readers() -> None:
+def test_a_refused_forced_move_shows_no_effect_on_readers() -> None:
     lives = error("origin-answers", "cluster east", "Origin east answers.", "Use --mode planned.")
     proposal = Proposal(request=FORCED, revision=1, verdicts=(lives,), moves=MoveSet(topics=("orders",)))
 
     assert not [line for line in log_lines(proposal_page(proposal)) if "taken for dead" in line]
 
 
-def test_a_planned_move_asks_nothing_of_readers() -> None:
+def test_a_planned_move_shows_no_effect_on_readers() -> None:
     request = FORCED.model_copy(update={"mode": "planned", "unread": None})
     proposal = Proposal(request=request, revision=1, verdicts=(), moves=MoveSet(topics=("orders",)))
 
@@ -172,8 +172,8 @@ def test_a_planned_move_asks_nothing_of_readers() -> None:
     assert "dead" not in markdown(proposal_page(proposal))
 
 
-@pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])
-def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
+@pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because there was no answer in time")])
+def test_a_rejected_run_names_the_user_who_rejected_it(who: str, words: str) -> None:
     found = outcome([PLAN, SKIPPED], rejected_by=who)
 
     assert (found.line, found.failed) == (f"REJECTED {words}: nothing changed", False)
@@ -199,7 +199,7 @@ def context(run: dict[str, Any], answer: Any = None) -> dict[str, Any]:
     return {"dag_run": SimpleNamespace(**run), "task": SimpleNamespace(dag=dag, task_id="acquire"), "ti": instance}
 
 
-def test_an_operation_records_its_run_and_who_triggered_and_approved_it() -> None:
+def test_an_operation_records_its_run_and_the_users_who_triggered_and_approved_it() -> None:
     approved = {"chosen_options": ["Approve"], "responded_by_user": {"id": "2", "name": "bob"}}
 
     assert run_by(context(ALICE)) == "alice (airflow:switch/r)"
@@ -207,14 +207,14 @@ def test_an_operation_records_its_run_and_who_triggered_and_approved_it() -> Non
     assert run_by(context({**ALICE, "triggering_user_name": None})) == "airflow:switch/r"
 
 
-def test_a_run_recognises_its_operations_whoever_approved_them() -> None:
+def test_a_run_recognises_its_operations_with_any_approver() -> None:
     owner = "airflow:switch/r"
 
     assert all(of_run(by, owner) for by in (owner, f"alice ({owner})", f"alice, approved by bob ({owner})"))
     assert not any(of_run(by, owner) for by in ("cli:alice@host", f"{owner}2", f"alice ({owner}2)"))
 
 
-def test_whoever_approves_a_forced_move_sees_that_topics_with_damaged_copies_may_stay() -> None:
+def test_the_approver_of_a_forced_move_sees_that_topics_with_damaged_copies_may_stay() -> None:
     request = FORCED.model_copy(update={"damaged_copies": "leave"})
     proposal = Proposal(request=request, revision=7, moves=MoveSet(topics=("orders",)), verdicts=())
     assert would_move(proposal).endswith("topics whose copies are damaged stay there")
@@ -234,7 +234,7 @@ def moved_by(request: MoveRequest, result: str, groups: tuple[str, ...] = (), **
     return moved(done.changed(evidence=MoveEvidence(**evidence)), [FENCED])
 
 
-def test_a_move_is_told_shortly_without_what_went_as_it_should() -> None:
+def test_the_summary_of_a_move_leaves_out_steps_that_went_well() -> None:
     request = FORCED.model_copy(update={"mode": "planned", "unread": None})
     begun = a_switch(id=SWITCH, evidence=MoveEvidence(compared=COMPARED))
 
@@ -246,7 +246,7 @@ def test_a_move_is_told_shortly_without_what_went_as_it_should() -> None:
     )
 
 
-def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_its_task() -> None:
+def test_the_remedy_after_a_forced_move_to_copies_is_not_cut_off_beside_its_task() -> None:
     begun = a_switch(id=SWITCH, request=FORCED, evidence=MoveEvidence(mirrored=("audit", "orders", "payments")))
 
     result, groups = "; ".join((CUT_OVER, *filter(None, of_copies(begun)))), tuple(f"group-{n}" for n in range(1_200))
@@ -259,11 +259,11 @@ def test_what_is_to_be_done_after_a_forced_move_to_copies_is_not_cut_off_beside_
     assert len(f"DONE: {line}") <= MAX_SHOWN
 
 
-def test_after_a_forced_move_without_copies_it_is_told_what_readers_do() -> None:
+def test_the_result_of_a_forced_move_without_copies_has_its_effect_on_readers() -> None:
     assert "; east is taken for dead, and readers wait for its records; " in moved_by(FORCED, CUT_OVER)
 
 
-def test_a_whole_cluster_is_told_as_one_with_what_is_left_of_any_part() -> None:
+def test_a_cluster_switch_has_one_summary_with_the_remaining_work_of_any_part() -> None:
     request = FORCED.model_copy(update={"mode": "planned", "unread": None})
     moves = MoveSet(topics=("orders",), groups=("tills",))
     first = a_switch(id="switch-1", request=request, moves=moves, result=f"{CUT_OVER}; orders got no copy")
@@ -288,7 +288,7 @@ def refused(*verdicts: Any) -> RunOutcome:
     return outcome([told])
 
 
-def test_what_to_do_about_a_refusal_is_not_cut_off_beside_its_task() -> None:
+def test_the_remedy_of_a_refusal_is_not_cut_off_beside_its_task() -> None:
     found = refused(info("goes-to-copy", "topic audit", "It goes."), *DIFFERING)
 
     assert found.line.startswith(
@@ -301,7 +301,7 @@ def test_what_to_do_about_a_refusal_is_not_cut_off_beside_its_task() -> None:
     assert len(shown(found)) <= MAX_SHOWN
 
 
-def test_of_several_refusals_it_is_said_how_many_more_there_are() -> None:
+def test_several_refusals_are_counted() -> None:
     more = copies_differ("east", "west", {("bills", 0): (1, "x"), ("audit", 0): (1, "x")})
 
     assert "nothing changed. topic audit (copy-differs, and 2 more): `switchyard" in shown(refused(*more, *DIFFERING))

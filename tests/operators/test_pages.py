@@ -1,4 +1,4 @@
-"""Pages of Airflow's UI: what they do while ZooKeeper is away, however many look."""
+"""Pages of Airflow's UI while ZooKeeper is away, with many viewers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ha_core.operators import pages
 from ha_core.operators.pages import MirrorsPage, PageError
 
 
-def test_a_page_that_cannot_be_read_says_why_and_is_looked_up_once_for_all_who_ask(
+def test_an_unreadable_page_shows_the_reason_after_one_read_for_all_viewers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a connection to a ZooKeeper that nobody answers at
+    # Given a connection to a ZooKeeper that does not answer
     there = {"conn_type": "switchyard_zookeeper", "host": "127.0.0.1", "port": 1}
     monkeypatch.setenv("AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER", json.dumps(there))
     looks, look = list[int](), pages._look
@@ -34,7 +34,7 @@ def test_a_page_that_cannot_be_read_says_why_and_is_looked_up_once_for_all_who_a
     # When several ask for the page
     with ThreadPoolExecutor(5) as people:
         told = list(people.map(asked, range(5)))
-    # Then each is told, and one has waited for ZooKeeper
+    # Then each gets the reason, and one of them has waited for ZooKeeper
     assert {one.partition(":")[0] for one in told} == {"The mirrors cannot be shown"}
     assert "no ZooKeeper answers at 127.0.0.1:1" in told[0]
     assert len(looks) == 1

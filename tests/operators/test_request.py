@@ -1,4 +1,4 @@
-"""From the form to a request, and from a proposal to words."""
+"""From the form to a request, and from a proposal to text."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ FORM: dict[str, Any] = {
 
 
 def request_of(form: dict[str, Any], **arguments: Any) -> MoveRequest:
-    """What the task that plans asks for in a run with this form."""
+    """The request of the planning task in a run with this form."""
     task = PlanSwitchOperator(task_id="plan", **arguments)
     task.environment = Environment(MemoryStore(), "test")
     task.render_template_fields({"params": form})
@@ -109,7 +109,7 @@ def test_a_malformed_scope_is_refused(entries: list[str]) -> None:
         request_of({**FORM, "scope": entries})
 
 
-def test_a_forced_move_is_refused_until_somebody_says_what_becomes_of_unread_records() -> None:
+def test_a_forced_move_without_a_choice_for_unread_records_is_refused() -> None:
     forced = {**FORM, "scope": ["user:alice"], "mode": "forced"}
 
     with pytest.raises(RefusedError, match=r"--unread wait .*--unread skip"):
@@ -118,7 +118,7 @@ def test_a_forced_move_is_refused_until_somebody_says_what_becomes_of_unread_rec
     assert request_of({**forced, "unread": "wait"}).unread == "wait"
 
 
-def test_the_log_says_what_moves_and_what_speaks_against_it() -> None:
+def test_the_log_has_the_moves_and_the_verdicts() -> None:
     verdict = Verdict("error", "foreign-data", "topic orders", "It is not empty.", "Empty it.")
 
     said = "\n".join(log_lines(proposal_page(proposal(verdict, orders="alice uses it"))))

@@ -1,4 +1,4 @@
-"""A Spark job as a task: what spark-submit is given, and what becomes of it."""
+"""A Spark job as a task: arguments of spark-submit, and results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCOUNT = SecurityProfile("PLAIN", "switchyard", "it's: a #secret")
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """What spark-submit would have been given; it writes a summary."""
+    """Arguments of spark-submit, which is replaced by a stub that writes a summary."""
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
     from ha_core.hooks.zookeeper import SwitchyardHook
@@ -90,7 +90,7 @@ def test_a_job_gets_the_state_and_the_accounts_of_its_clusters_and_its_summary_i
         (None, "FAILED", "Cannot execute: spark-submit. Error code is: 1."),
     ],
 )
-def test_the_report_of_a_run_is_told_why_a_job_has_failed_in_the_words_of_the_job_where_it_had_any(
+def test_the_report_of_a_run_has_the_jobs_own_error_if_there_is_one(
     submitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch, summary: str | None, kind: str, text: str
 ) -> None:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -131,7 +131,7 @@ def test_without_its_connection_a_job_runs_on_the_worker_and_not_on_yarn(monkeyp
     assert master("not_there") == "local[*]"
 
 
-def test_the_settings_of_a_cluster_are_those_of_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_keeps_its_operators_spark_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     from ha_core.operators.spark import SparkJobOperator
 
     monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", '{"conn_type": "spark", "host": "yarn"}')
@@ -140,7 +140,7 @@ def test_the_settings_of_a_cluster_are_those_of_its_operators(monkeypatch: pytes
         return SparkJobOperator(task_id="history", job="facts", conn_id=conn_id)._get_hook()
 
     there, here = hook("elsewhere"), hook("not_there")
-    assert set(there._conf) == {"spark.log.level", "spark.ui.showConsoleProgress"}  # what the task's log has
+    assert set(there._conf) == {"spark.log.level", "spark.ui.showConsoleProgress"}  # settings of the task's log
     assert (there._driver_memory, there._executor_memory) == (None, None)
     assert here._conf["spark.ui.enabled"] == "false"
     assert here._driver_memory == "512m"

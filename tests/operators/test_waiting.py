@@ -1,4 +1,4 @@
-"""Waiting for cuts: a worker looks, then a trigger waits until there is something to do."""
+"""Waiting for cuts: a worker checks, then a trigger waits until there is work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WEEK = timedelta(days=7)
 
 
 def sensor(monkeypatch: pytest.MonkeyPatch, *looks: bool) -> AwaitCutsSensor:
-    """A sensor whose looks find what is given, in this order."""
+    """A sensor whose checks have these results, in this order."""
     left = list(looks)
     monkeypatch.setattr(AwaitCutsSensor, "poke", lambda *_: left.pop(0))
     return AwaitCutsSensor(

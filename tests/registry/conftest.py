@@ -1,4 +1,4 @@
-"""Registries of tests: over an SQLite file, and over a real PostgreSQL where there is one."""
+"""Platforms of tests: on an SQLite file, and on a real PostgreSQL if it is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def postgresql_url() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of an empty database."""
+    """URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/platform.db"
     server: str = request.getfixturevalue("postgresql_url")

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own, where its programs are installed."""
+"""A private PostgreSQL for tests, if its programs are installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def programs() -> Path | None:
 
 
 def missing() -> str:
-    """Why there can be none; empty: there can."""
+    """The reason why PostgreSQL cannot run, or ""."""
     if find_spec("psycopg") is None:
         return "the package psycopg is not installed"
     return "" if programs() is not None else "PostgreSQL's programs are not installed"
@@ -32,7 +32,7 @@ def missing() -> str:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Its URL. It refuses to run as root, so it is then run as the user that its package has made."""
+    """Its URL. It refuses to run as root; in that case it runs as its package's user."""
     at = programs()
     assert at is not None, missing()
     options = {"user": USER, "group": USER} if os.getuid() == 0 else {}

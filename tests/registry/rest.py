@@ -1,4 +1,4 @@
-"""Clients of the REST API, with and without a network: an operator, a gateway, and one without a known token."""
+"""Clients of the REST API, with and without a network: an operator, a gateway, and one without a valid token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def served(url: str) -> Iterator[int]:
 
 
 def failed(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code; every error has the one shape."""
+    """Status and code; all errors have one shape."""
     error = answer.json()["error"]
     assert set(error) == {"code", "message", "details"}
     return answer.status_code, error["code"]

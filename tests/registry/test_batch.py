@@ -1,4 +1,4 @@
-"""Many changes, a line each: all of them, or none and every reason why not."""
+"""Many changes, one per line: all of them, or none with all the reasons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text(password: str = "secret") -> str:
     return key_text(scram_key("SCRAM-SHA-512", password, b"salt-of-the-test", 4096))
 
 
-def test_all_lines_are_made_in_one_change_and_again_they_change_nothing(registry: Platform) -> None:
+def test_all_lines_are_made_in_one_change_and_repeating_them_changes_nothing(registry: Platform) -> None:
     steps = made(registry, WHOLE, BY, WHY)
 
     assert [step.what for step in steps] == ["made"] * 10
@@ -54,17 +54,17 @@ def test_all_lines_are_made_in_one_change_and_again_they_change_nothing(registry
     assert {one["producer_byte_rate"] for one in values(registry, "quotas")} == {1_000_000, None}
     history = [one for kind in ("users", "rules", "quotas") for one in registry.read.history(kind).stored]
     assert {(one.by, one.reason) for one in history} == {(BY, WHY)}
-    # And made again
+    # And repeated
     assert {step.what for step in made(registry, WHOLE, BY, WHY)} == {"stands"}
     assert len([one for kind in ("users", "rules", "quotas") for one in registry.read.history(kind).stored]) == 10
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(registry: Platform) -> None:
+def test_a_dry_run_returns_the_steps_and_writes_nothing(registry: Platform) -> None:
     assert [step.what for step in made(registry, WHOLE, BY, WHY, dry_run=True)] == ["made"] * 10
     assert values(registry, "users") == []
 
 
-def test_what_was_given_is_taken_back_in_the_same_words(registry: Platform) -> None:
+def test_grants_and_quotas_are_revoked_by_equal_lines(registry: Platform) -> None:
     made(registry, WHOLE, BY, WHY)
 
     what = make(
@@ -82,7 +82,7 @@ def test_what_was_given_is_taken_back_in_the_same_words(registry: Platform) -> N
     assert make(registry, enable=["alice"], disable=["ops"]) == ["changed", "changed"]
 
 
-def test_who_is_disabled_keeps_his_password_for_when_he_is_enabled(registry: Platform) -> None:
+def test_a_disabled_user_has_its_password_when_it_is_enabled_again(registry: Platform) -> None:
     keys = keys_of({"alice": {"SCRAM-SHA-512": text()}})
     make(registry, create=["alice"], keys=keys)
 
@@ -95,7 +95,7 @@ def test_who_is_disabled_keeps_his_password_for_when_he_is_enabled(registry: Pla
     assert make(registry, create=["alice"]) == ["stands"]
 
 
-def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Platform) -> None:
+def test_every_invalid_line_is_named_and_nothing_is_changed(registry: Platform) -> None:
     registry.apply([put(UserEntry(name="bob", owner="shop"))], BY, WHY)
     bad = ChangeBatch(
         create=["alice colour=red", "bob", "'half", "carol owner=a owner=b"],
@@ -119,24 +119,24 @@ def test_every_line_that_cannot_be_is_named_and_nothing_is_changed(registry: Pla
         made(registry, bad, BY, WHY)
 
     said = str(refused.value)
-    assert said.startswith("15 lines cannot be. ")
+    assert said.startswith("15 lines are invalid. ")
     for words in (
         "create, line 1, 'alice colour=red': 'colour=red': write owner=…",
         "create, line 2, 'bob': there is a user of this name",
         "quotation mark",
-        "owner is said twice",
+        "owner is given twice",
         "there is no such user",
         "which topic?",
-        "'b': behind the name go prefixed, deny, host ADDRESS",
+        "'b': after the name write prefixed, deny, host ADDRESS",
         "producer_byte_rate 'fast': a number, or none",
-        "would let nothing through",
+        "would block everything",
     ):
         assert words in said, words
     assert len(values(registry, "users")) == 1
     assert values(registry, "rules") == values(registry, "quotas") == []
 
 
-def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are_done_once(registry: Platform) -> None:
+def test_contradicting_lines_are_refused_and_repeated_lines_are_done_once(registry: Platform) -> None:
     made(registry, WHOLE, BY, WHY)
     line = "User:alice write topic orders"
 
@@ -146,18 +146,20 @@ def test_lines_that_contradict_one_another_are_refused_and_those_that_repeat_are
         ChangeBatch(disable=["alice"], enable=["alice"]),
         ChangeBatch(quotas=["user=alice producer_byte_rate=1", "user=alice consumer_byte_rate=1"]),
     ):
-        with pytest.raises(InvalidError, match="something else of the same"):
+        with pytest.raises(InvalidError, match="another line contradicts"):
             made(registry, batch, BY, WHY)
 
 
-def test_a_rule_for_nobody_refuses_all_of_it(registry: Platform) -> None:
+def test_a_rule_for_an_unknown_user_refuses_the_whole_batch(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="user 'alice'"):
         make(registry, create=["bob"], grant=["User:alice read topic orders"])
 
     assert values(registry, "users") == []
 
 
-def test_what_others_change_meanwhile_is_looked_at_again(registry: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_others_change_meanwhile_are_read_again(
+    registry: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made(registry, WHOLE, BY, WHY)
     apply = Platform.apply
 
@@ -194,7 +196,7 @@ def test_no_line_and_too_many_are_refused(registry: Platform, count: int) -> Non
         {5: {"SCRAM-SHA-512": text()}},
     ],
 )
-def test_keys_that_are_none_are_refused_without_a_word_of_them(found: object) -> None:
+def test_invalid_keys_are_refused_without_showing_them(found: object) -> None:
     with pytest.raises(InvalidError) as refused:
         keys_of(found)
 
@@ -202,6 +204,6 @@ def test_keys_that_are_none_are_refused_without_a_word_of_them(found: object) ->
     assert "stored_key=…" in str(refused.value) or "users entry" in str(refused.value)
 
 
-def test_keys_of_somebody_whom_no_line_creates_are_refused(registry: Platform) -> None:
+def test_keys_of_a_user_that_no_line_creates_are_refused(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="keys for 'bob', whom no line creates"):
         make(registry, create=["alice"], keys=keys_of({"bob": {"SCRAM-SHA-512": text()}}))

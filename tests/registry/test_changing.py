@@ -1,4 +1,4 @@
-"""Changes: versions, times, what is refused, and that nothing is half-written."""
+"""Changes: versions, times, refusals, and atomicity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def counts(registry: Platform) -> dict[str, int]:
     return {kind: len(registry.read.history(kind).stored) for kind in ("users", "rules", "quotas", "settings")}
 
 
-def test_a_change_says_who_when_why_and_has_a_version_of_its_own(registry: Platform) -> None:
+def test_a_change_has_its_author_time_reason_and_version(registry: Platform) -> None:
     # When a user is made and changed
     first = registry.create(UserEntry(name="alice", owner="shop"), BY, WHY)
     second = registry.replace(UserEntry(name="alice", owner="till"), first.version, "another", "moved")
@@ -40,7 +40,7 @@ def test_a_change_says_who_when_why_and_has_a_version_of_its_own(registry: Platf
     assert [one.entry for one in history] == [second.entry, first.entry]
 
 
-def test_what_is_there_is_not_made_again_and_the_error_has_its_version(registry: Platform) -> None:
+def test_an_existing_entry_is_not_created_again_and_the_error_has_its_version(registry: Platform) -> None:
     registry.create(UserEntry(name="alice"), BY, WHY)
 
     with pytest.raises(StaleVersionError) as refused:
@@ -62,19 +62,19 @@ def test_a_stale_version_changes_and_deletes_nothing(registry: Platform) -> None
     assert registry.read.get("users", "alice").version == 2
 
 
-def test_versions_go_on_behind_a_deletion(registry: Platform) -> None:
+def test_versions_continue_after_a_deletion(registry: Platform) -> None:
     # Given a user that was deleted
     registry.create(UserEntry(name="alice"), BY, WHY)
     deleted = registry.delete("users", "alice", 1, BY, WHY)
     # When it is made again
     again = registry.create(UserEntry(name="alice"), BY, WHY)
-    # Then no version means two things, and a change based on one from before is refused
+    # Then no version is used twice, and a change based on one from before the deletion is refused
     assert (deleted.version, deleted.entry, again.version) == (2, None, 3)
     with pytest.raises(StaleVersionError):
         registry.replace(UserEntry(name="alice", owner="x"), 1, BY, WHY)
 
 
-def test_what_is_not_there_is_neither_read_nor_changed_nor_deleted(registry: Platform) -> None:
+def test_a_missing_entry_is_neither_read_nor_changed_nor_deleted(registry: Platform) -> None:
     with pytest.raises(NotThereError):
         registry.read.get("users", "nobody")
     with pytest.raises(StaleVersionError):
@@ -107,14 +107,16 @@ def test_a_dry_run_checks_everything_and_writes_nothing(registry: Platform) -> N
         RegisteredTopic(name="orders", owner="nobody"),
     ],
 )
-def test_what_is_for_nobody_is_refused(registry: Platform, entry: RuleEntry | QuotaEntry | RegisteredTopic) -> None:
+def test_an_entry_for_an_unknown_user_is_refused(
+    registry: Platform, entry: RuleEntry | QuotaEntry | RegisteredTopic
+) -> None:
     with pytest.raises(InvalidError, match="nobody"):
         registry.create(entry, BY, WHY)
 
     assert registry.read.page(entry.KIND).stored == ()
 
 
-def test_rules_are_for_users_groups_that_somebody_is_in_and_everybody(registry: Platform) -> None:
+def test_rules_are_for_users_groups_with_members_and_all_users(registry: Platform) -> None:
     registry.create(UserEntry(name="alice", groups=("shops",)), BY, WHY)
 
     for principal in ("User:alice", "Group:shops", "User:*"):
@@ -129,7 +131,7 @@ def test_a_user_that_rules_name_stays_until_they_are_gone(registry: Platform) ->
     # When it is deleted alone
     with pytest.raises(StillUsedError, match="1 quotas, 1 rules"):
         registry.delete("users", "alice", 1, BY, WHY)
-    # Then it stays, and with all that is for it, it goes at once
+    # Then it stays; with all entries that name only it, it is deleted at once
     registry.delete_user("alice", 1, BY, WHY)
     assert [registry.read.page(kind).stored for kind in ("users", "rules", "quotas")] == [(), (), ()]
 
@@ -169,13 +171,13 @@ def test_forms_do_not_change_an_issued_client_id(user: str) -> None:
     assert Use(instance=name, how="produce", since="2026-01-01T00:00:00Z").family.endswith(name[-12:])
 
 
-def test_a_user_and_its_rules_come_together_in_whatever_order(registry: Platform) -> None:
+def test_a_user_and_its_rules_are_created_together_in_any_order(registry: Platform) -> None:
     made = registry.apply([put(reads()), put(UserEntry(name="alice"))], BY, WHY)
 
     assert [one.version for one in made] == [1, 1]
 
 
-def test_of_changes_that_belong_together_one_that_is_refused_undoes_all(registry: Platform) -> None:
+def test_one_refused_edit_undoes_all_edits_of_a_change(registry: Platform) -> None:
     registry.create(UserEntry(name="bob"), BY, WHY)
     before = counts(registry)
 
@@ -187,7 +189,7 @@ def test_of_changes_that_belong_together_one_that_is_refused_undoes_all(registry
     assert counts(registry) == before
 
 
-def test_the_same_key_twice_too_many_changes_and_none_are_refused(registry: Platform) -> None:
+def test_a_repeated_key_too_many_changes_and_none_are_refused(registry: Platform) -> None:
     with pytest.raises(InvalidError, match="twice"):
         registry.apply([put(UserEntry(name="alice")), Edit("users", "alice", None, 1)], BY, WHY)
     with pytest.raises(InvalidError, match="0 changes"):
@@ -203,7 +205,7 @@ def test_a_reason_is_one_line_that_people_can_read(registry: Platform, reason: s
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE changes; --", 'a"b', "100%", "a/b/../c", "Ünïcödé ☃", "$1", ":name"])
-def test_a_name_that_databases_and_paths_have_a_meaning_for_is_just_a_name(registry: Platform, name: str) -> None:
+def test_a_name_with_special_characters_of_sql_and_paths_is_just_a_name(registry: Platform, name: str) -> None:
     registry.create(UserEntry(name=name, owner=name), BY, name)
     registry.create(reads(f"User:{name}"), BY, WHY)
 
@@ -226,7 +228,7 @@ def test_the_versions_of_a_type_of_settings_rise_with_every_change_and_deletion(
     assert registry.read.of_type("queued_requests").version == 0
 
 
-def test_pages_follow_one_another_and_have_what_mentions_a_name(registry: Platform) -> None:
+def test_pages_follow_one_another_and_are_filtered_by_references(registry: Platform) -> None:
     registry.apply(
         [put(UserEntry(name=f"user-{number:03}", owner=f"team-{number % 2}")) for number in range(25)], BY, WHY
     )

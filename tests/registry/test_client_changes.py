@@ -1,4 +1,4 @@
-"""What gateways write in the name of clients: each rule by itself, and nothing half-done."""
+"""Changes by gateways in the name of clients: single rules, and no partial writes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def known(registry: Platform) -> Platform:
     return registry
 
 
-def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Platform) -> None:
+def test_valid_rules_are_made_at_once_and_each_other_one_has_its_error(known: Platform) -> None:
     outcomes, changed_us = changes(known).create_rules(
         [
             said(),
@@ -63,7 +63,7 @@ def test_what_can_be_is_made_at_once_and_of_the_rest_each_says_why_not(known: Pl
     assert changed_us == max(one.changed_us for one in history)
 
 
-def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known: Platform) -> None:
+def test_a_repeated_request_succeeds_and_makes_no_other_version(known: Platform) -> None:
     changes(known).create_rules([said()])
 
     outcomes, changed_us = changes(known).create_rules([said()])
@@ -72,7 +72,7 @@ def test_who_asks_again_is_told_that_it_stands_and_makes_no_other_version(known:
     assert len(known.read.history("rules").stored) == 1
 
 
-def test_filters_delete_what_they_describe_and_nothing_else(known: Platform) -> None:
+def test_filters_delete_matching_rules_and_nothing_else(known: Platform) -> None:
     changes(known).create_rules(
         [said(), said(operation="write"), said(principal="User:bob"), said(name="ord", pattern="prefixed")]
     )
@@ -91,10 +91,10 @@ def test_filters_delete_what_they_describe_and_nothing_else(known: Platform) -> 
     assert changes(known).delete_rules([RuleFilter()]) == ([[]], 0)
 
 
-def test_what_somebody_else_changes_meanwhile_is_looked_at_again(
+def test_rules_that_another_writer_changes_meanwhile_are_read_again(
     known: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody who makes one of the rules after it was looked for, and deletes the user of another one
+    # Given a writer that creates one of the rules after it was looked up, and deletes the user of another one
     apply = Platform.apply
 
     def meanwhile(registry: Platform, *arguments: Any) -> Any:
@@ -111,7 +111,7 @@ def test_what_somebody_else_changes_meanwhile_is_looked_at_again(
     assert [one.by for one in known.read.history("rules").stored] == ["alice", "another"]
 
 
-def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_loses_every_race_changes_nothing(known: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     changes(known).create_rules([said()])
     apply = Platform.apply
 
@@ -131,7 +131,7 @@ def test_who_is_overtaken_again_and_again_has_changed_nothing(known: Platform, m
     assert rules(known) == {"User:alice read orders"}
 
 
-def test_more_than_can_be_gone_through_is_refused_and_names_the_way_out(
+def test_filters_that_read_too_many_rules_are_refused_with_the_remedy(
     known: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_changes, "MAX_LOOKED_AT", 1)
@@ -164,7 +164,7 @@ def test_only_gateways_write_in_the_name_of_a_client(known: Platform) -> None:
         ("rules/deletions", {"user": "alice", "filters": [{}] * (MAX_AT_ONCE + 1)}),
     ],
 )
-def test_what_is_not_understood_changes_nothing(known: Platform, path: str, body: dict[str, Any]) -> None:
+def test_an_invalid_body_changes_nothing(known: Platform, path: str, body: dict[str, Any]) -> None:
     changes(known).create_rules([said()])
 
     assert failed(client_with(known, GATEWAY).post(f"/v1/gateway/{path}", json=body)) == (422, "invalid")
@@ -187,7 +187,7 @@ def change(user: str | None = "alice", topic: str | None = None, **limits: float
     return QuotaLimitsChange.model_validate({"user": user, "topic": topic, "limits": limits})
 
 
-def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known: Platform) -> None:
+def test_omitted_limits_stay_and_a_quota_without_limits_is_deleted(known: Platform) -> None:
     changes(known).change_quotas(
         [change(producer_byte_rate=5.0, consumer_byte_rate=7.0), change("bob", "t", producer_byte_rate=1)]
     )
@@ -203,7 +203,7 @@ def test_limits_that_are_not_named_stay_and_a_quota_without_limits_is_gone(known
     assert changes(known).change_quotas([change("bob", consumer_byte_rate=None)]) == ([None], 0)
 
 
-def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Platform) -> None:
+def test_each_invalid_quota_has_its_error_and_the_others_are_made(known: Platform) -> None:
     asked = [
         change(producer_byte_rate=5.0),
         change("nobody", producer_byte_rate=5.0),
@@ -224,7 +224,7 @@ def test_of_quotas_each_that_cannot_be_says_why_and_the_rest_is_done(known: Plat
         )
 
 
-def test_quotas_are_taken_only_where_they_come_into_force(known: Platform) -> None:
+def test_quotas_are_only_accepted_if_they_come_into_force(known: Platform) -> None:
     body = {"user": "alice", "quotas": [{"user": "alice", "limits": {"producer_byte_rate": 5}}]}
     headers = {"Authorization": f"Bearer {GATEWAY}"}
 

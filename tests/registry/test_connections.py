@@ -1,4 +1,4 @@
-"""The service over a network: who holds connections keeps nobody else out, and can have it keep nothing."""
+"""The service over a network: clients that hold connections neither lock others out nor exhaust memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSED = BEGUN + b"\r\n"
 
 
 @pytest.mark.parametrize("begun", [b"", BEGUN, REFUSED], ids=["silent", "half a request", "a request without a token"])
-def test_more_connections_than_there_may_be_that_ask_for_nothing_keep_no_gateway_out(port: int, begun: bytes) -> None:
+def test_idle_connections_above_the_limit_lock_no_gateway_out(port: int, begun: bytes) -> None:
     with ExitStack() as held:
         for _ in range(connections.MAX_CONNECTIONS + 50):
             sock = held.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -41,18 +41,18 @@ def test_more_connections_than_there_may_be_that_ask_for_nothing_keep_no_gateway
         assert asked(port) == 200
 
 
-def test_a_request_that_does_not_become_whole_ends_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_request_ends_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "REQUEST_S", 0.3)
     with socket.create_connection(("127.0.0.1", port), 20) as sock:
         since = time.monotonic()
         with suppress(ConnectionError):
-            # A byte now and then is no progress
+            # A byte from time to time is no progress
             while time.monotonic() - since < 20 and sock.send(b"GET"[:1]):
                 time.sleep(0.05)
         assert time.monotonic() - since < 10
 
 
-def test_who_asks_again_on_his_connection_has_time_again(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_request_on_a_connection_has_its_own_deadline(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "REQUEST_S", 1.0)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, trust_env=False) as client:
         for _ in range(3):
@@ -71,7 +71,9 @@ def test_headers_without_an_end_are_not_kept(port: int) -> None:
     assert sent < 16 << 20
 
 
-def test_an_answer_that_nobody_takes_ends_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_the_client_does_not_read_ends_its_connection(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "ANSWER_S", 0.5)
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

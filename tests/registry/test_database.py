@@ -1,4 +1,4 @@
-"""The database itself: whose it is, its tables, and what is said when it is away."""
+"""The database: its file mode, its tables, and errors while it is away."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRINT_USERS = "print(*(one.key for one in opened.read.page('users').stored))"
 
 
 def _in_another_process(url: str, statement: str) -> str:
-    """Run the statement on a registry that the process opens and closes. → its output."""
+    """Run the statement on a platform that the process opens and closes. Returns its output."""
     program = (
         "from ha_core.platform.kinds.users import UserEntry\n"
         "from ha_core.platform.platform import Platform\n"
@@ -33,12 +33,12 @@ def _in_another_process(url: str, statement: str) -> str:
     return done.stdout.strip()
 
 
-def test_migrations_make_the_tables_that_the_code_knows(registry: Platform) -> None:
+def test_migrations_make_the_tables_of_the_code(registry: Platform) -> None:
     with registry.database.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
 
 
-def test_a_new_file_gets_its_tables_by_itself_and_is_for_nobody_else_to_read(tmp_path: Path) -> None:
+def test_a_new_file_gets_its_tables_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "platform.db"
 
     Platform.open(f"sqlite:///{path}").database.close()
@@ -46,7 +46,7 @@ def test_a_new_file_gets_its_tables_by_itself_and_is_for_nobody_else_to_read(tmp
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_many_that_open_a_new_file_at_once_make_its_tables_once(tmp_path: Path) -> None:
+def test_concurrent_openers_of_a_new_file_make_its_tables_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/platform.db"
 
     with ThreadPoolExecutor(4) as pool:
@@ -69,55 +69,55 @@ def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_fi
         # When another process writes and closes, and the first one writes after it
         _in_another_process(url, "opened.create(UserEntry.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
         held.create(UserEntry.read({"name": "erin", "owner": "shop"}), "a", "held open")
-        # Then a third process sees both changes, and the first one too
+        # Then a third process sees both changes, and so does the first one
         assert _in_another_process(url, _PRINT_USERS) == "erin zoe"
         assert [one.key for one in held.read.page("users").stored] == ["erin", "zoe"]
         assert (tmp_path / "platform.db-wal").exists()
 
 
-def test_a_file_that_another_one_holds_while_its_mode_is_changed_is_waited_for(tmp_path: Path) -> None:
-    # Given a new file in which somebody writes, in the mode that files have at first
+def test_opening_waits_for_a_writer_that_holds_the_file_in_its_first_mode(tmp_path: Path) -> None:
+    # Given a new file with a writer, in the mode that files have at first
     path = tmp_path / "platform.db"
     holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN EXCLUSIVE")
     with ThreadPoolExecutor(1) as pool:
-        # When it is opened, by one whose driver does not wait
+        # When it is opened by a process whose driver does not wait
         opening = sqlite3.connect(path, timeout=0, check_same_thread=False)
         changed = pool.submit(_write_ahead, opening)
         with pytest.raises(TimeoutError):
             changed.result(0.3)
         holder.execute("COMMIT")
-        # Then its mode is changed when the other one is done
+        # Then its mode is changed when the writer is done
         changed.result(30)
     assert opening.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     for connection in (holder, opening):
         connection.close()
 
 
-def test_a_file_that_another_one_is_about_to_fill_is_waited_for(tmp_path: Path) -> None:
-    # Given a file that has SQLite's header, and a writer that has not made the tables yet
+def test_opening_waits_for_a_writer_that_is_creating_the_tables(tmp_path: Path) -> None:
+    # Given a file with SQLite's header, and a writer that has not created the tables yet
     url = f"sqlite:///{tmp_path}/platform.db"
     first = Database(url)
     with ThreadPoolExecutor(1) as pool:
         with first.writing() as connection:
             assert (tmp_path / "platform.db").stat().st_size > 0
-            # When another one opens it meanwhile
+            # When another process opens it meanwhile
             second = pool.submit(Platform.open, url)
             with pytest.raises(TimeoutError):
                 second.result(0.3)
             connection.execute(text("SELECT 1"))
-        # Then it makes them when its turn has come
+        # Then it creates them on its turn
         assert second.result(30).read.page("users").stored == ()
     first.close()
 
 
-def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
+def test_tables_of_another_version_are_named_and_unchanged(url: str) -> None:
     # Given a database that a newer version has changed
     Platform.open(url).database.close()
     database = Database(url)
     with database.writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    # When it is opened, or is to be migrated
+    # When it is opened or migrated
     # Then that is refused
     with pytest.raises(SchemaError, match="9999"):
         database.open()
@@ -126,7 +126,7 @@ def test_tables_of_another_version_are_named_and_left_alone(url: str) -> None:
     database.close()
 
 
-def test_a_migration_that_is_done_is_done_again_without_a_change(registry: Platform) -> None:
+def test_a_repeated_migration_changes_nothing(registry: Platform) -> None:
     assert registry.database.migrate() == ("0001", "0001")
 
 
@@ -138,14 +138,14 @@ def test_other_databases_are_refused_without_their_passwords(url: str) -> None:
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(DatabaseAwayError, match="cannot be made"):
+    with pytest.raises(DatabaseAwayError, match="cannot be created"):
         Platform.open(f"sqlite:///{tmp_path}/file/platform.db")
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported_as_such(tmp_path: Path) -> None:
     path = tmp_path / "platform.db"
     path.write_text("this is a text" * 100)
 

@@ -1,4 +1,4 @@
-"""What gateways poll to discover: addresses and settings, and nothing of what they know already."""
+"""The discovery feed that gateways poll: addresses and settings, without parts that they know already."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def put(operator: TestClient, kind: str, **value: Any) -> dict[str, Any]:
     return made
 
 
-def test_at_the_start_all_is_told_and_later_only_what_has_changed(operator: TestClient, gateway: TestClient) -> None:
+def test_the_first_poll_returns_all_parts_and_later_ones_the_changes(operator: TestClient, gateway: TestClient) -> None:
     # Given
     assert gateway.get(AT).json() == {"versions": NOTHING, "changed": {name: {} for name in NOTHING}}
     put(operator, "clusters", name="east", bootstrap="e-1:9092,e-2:9092")
@@ -60,22 +60,22 @@ def test_at_the_start_all_is_told_and_later_only_what_has_changed(operator: Test
         "queued_requests": {},
     }
     assert first["versions"].items() >= {"user_rate": 2, "address_rate": 0}.items()
-    # And while nothing changes nothing is told
+    # And without changes a poll returns nothing
     again = gateway.get(AT, params=first["versions"]).json()
     assert again == {"versions": first["versions"], "changed": {}}
-    # And one change is
+    # And it returns one change
     put(operator, "settings", type="queued_requests", name="east", value=5)
     later = gateway.get(AT, params=first["versions"]).json()
     assert later["changed"] == {"queued_requests": {"east": 5}}
 
 
-def test_what_is_told_is_what_gateways_understand(operator: TestClient, gateway: TestClient) -> None:
+def test_gateways_parse_the_feed(operator: TestClient, gateway: TestClient) -> None:
     put(operator, "settings", type="address_rate", name="10.0.0.7", value=3)
     found = gateway.get(AT).json()["changed"]
     assert readable({name: found[name] for name in TYPES}).address_rate == {"10.0.0.7": 3}
 
 
-def test_a_deletion_is_another_version(operator: TestClient, gateway: TestClient) -> None:
+def test_a_deletion_raises_the_version(operator: TestClient, gateway: TestClient) -> None:
     made = put(operator, "clusters", name="east", bootstrap="e:9092")
     said = gateway.get("/v1/gateway/addresses").json()
     assert said["addresses"] == {"east": "e:9092"}
@@ -89,7 +89,7 @@ def test_a_deletion_is_another_version(operator: TestClient, gateway: TestClient
     assert gone["version"] > said["version"]
 
 
-def test_more_clusters_than_a_page_has_are_all_told(
+def test_more_clusters_than_a_page_holds_are_all_returned(
     opened: Platform, operator: TestClient, gateway: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ha_core.platform.discovery.MAX_PAGE", 3)
@@ -101,7 +101,7 @@ def test_more_clusters_than_a_page_has_are_all_told(
 @pytest.mark.parametrize(
     "query", ["speed=1", "user_rate=-1", "user_rate=x", "user_rate=1.5", "user_rate=%C2%B2", "addresses=" + "9" * 5000]
 )
-def test_a_part_that_is_none_and_a_version_that_is_none_are_refused(gateway: TestClient, query: str) -> None:
+def test_an_unknown_part_and_an_invalid_version_are_refused(gateway: TestClient, query: str) -> None:
     assert failed(gateway.get(f"{AT}?{query}")) == (422, "invalid")
 
 

@@ -1,4 +1,4 @@
-"""What gateways read: complete below a time, as of a time, and the same whoever asks."""
+"""The gateways' feed: complete below a time, as of a time, and equal for all readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY, WHY = "operator", "a test"
 
 
 def content(rows: tuple[Row, ...], through_us: int) -> list[Row]:
-    """As a cache has it that has read all rows."""
+    """Content of a cache that has read all rows."""
     newest = {row.key: row for row in rows if row.changed_us <= through_us}
     return [row for row in newest.values() if row.value is not None]
 
@@ -29,13 +29,13 @@ def all_of(source: DatabaseSource, limit: int) -> tuple[Row, ...]:
     while True:
         after_us = rows[-1].changed_us if rows else 0
         read = source.changes(after_us, limit)
-        check(read, after_us, limit)  # what a cache asks of its source
+        check(read, after_us, limit)  # a cache's contract with its source
         rows += read.rows
         if len(read.rows) < limit:
             return rows
 
 
-def test_nothing_was_ever_changed(registry: Platform) -> None:
+def test_a_database_without_changes_has_an_empty_feed(registry: Platform) -> None:
     source = registry.source("users")
 
     assert source.changes(0, 10) == Changes((), 0, 0)
@@ -48,7 +48,7 @@ def test_versions_come_in_order_with_deletions_and_only_those_of_the_kind(regist
     registry.replace(UserEntry(name="alice", owner="shop"), 1, BY, WHY)
     registry.create(UserEntry(name="bob"), BY, WHY)
     last = registry.delete("users", "alice", 2, BY, WHY)
-    # When all is read, and what came last
+    # When everything is read, and then the newest change
     read = registry.source("users").changes(0, 10)
     # Then every version is there
     assert [(row.key, row.value and row.value["owner"]) for row in read.rows] == [
@@ -75,7 +75,7 @@ def test_a_full_answer_goes_no_further_than_its_last_row(registry: Platform) -> 
     assert (len(read.rows), read.through_us) == (2, read.rows[-1].changed_us)
 
 
-def test_gateways_read_the_keys_that_people_are_not_shown(registry: Platform) -> None:
+def test_gateways_read_keys_that_are_hidden_from_people(registry: Platform) -> None:
     registry.create(UserEntry(name="alice"), BY, WHY)
     stored = registry.set_password("alice", "correct horse", BY, WHY)
 
@@ -88,7 +88,7 @@ def test_gateways_read_the_keys_that_people_are_not_shown(registry: Platform) ->
     assert "horse" not in str(row)
 
 
-def test_the_digest_is_that_of_the_content_at_each_time(registry: Platform) -> None:
+def test_the_digest_matches_the_content_at_each_time(registry: Platform) -> None:
     registry.create(UserEntry(name="alice"), BY, WHY)
     registry.create(UserEntry(name="bob"), BY, WHY)
     registry.replace(UserEntry(name="alice", owner="shop"), 1, BY, WHY)
@@ -109,7 +109,7 @@ def test_times_and_limits_out_of_range_are_refused(registry: Platform, after_us:
         registry.source("users").changes(after_us, limit)
 
 
-def test_of_two_writers_with_the_same_version_one_is_told_so(registry: Platform) -> None:
+def test_one_of_two_writers_with_an_equal_version_is_refused(registry: Platform) -> None:
     registry.create(UserEntry(name="alice"), BY, WHY)
     together = threading.Barrier(8)
 
@@ -128,8 +128,8 @@ def test_of_two_writers_with_the_same_version_one_is_told_so(registry: Platform)
     assert registry.read.get("users", "alice").version == 2
 
 
-def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: str) -> None:
-    # Given writers, each with connections of its own, and a reader that goes on from what it has read
+def test_a_reader_up_to_a_time_misses_no_change_below_it(url: str) -> None:
+    # Given writers with their own connections, and a reader that continues from its last row
     with Platform.open(url) as first:
         stop = threading.Event()
         seen: list[Row] = []
@@ -150,7 +150,7 @@ def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: 
                     if last and not got.rows:
                         return
 
-        # When they work at once
+        # When they run at once
         with ThreadPoolExecutor(5) as pool:
             reader = pool.submit(read)
             for done in [pool.submit(write, writer) for writer in range(4)]:
@@ -162,10 +162,10 @@ def test_who_has_read_up_to_a_time_has_seen_all_that_will_ever_be_below_it(url: 
         assert len(seen) == 60
 
 
-def test_the_newest_times_tell_which_kinds_were_changed_and_a_dry_run_changes_none(registry: Platform) -> None:
+def test_the_newest_times_show_changed_kinds_and_a_dry_run_changes_none(registry: Platform) -> None:
     # Given
     told: list[int] = []
-    registry.tell_of_changes(lambda: told.append(1))
+    registry.on_change(lambda: told.append(1))
     before = registry.read.newest_us()
     assert set(before.values()) == {0}
     # When

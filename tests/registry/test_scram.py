@@ -16,10 +16,10 @@ FIRST = "n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxF
 AUTH_MESSAGE = f"{FIRST}s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 
 
-def test_the_example_of_rfc_7677_comes_out() -> None:
-    # When keys are made of its password, salt and iterations
+def test_the_example_of_rfc_7677_is_reproduced() -> None:
+    # When keys are derived from its password, salt and iterations
     keys = derive("pencil", "SCRAM-SHA-256", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
-    # Then they make its signature, and know its proof
+    # Then they yield its signature and accept its proof
     signature = hmac.digest(b64decode(keys.server_key), AUTH_MESSAGE.encode(), "sha256")
     assert b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     stored_key = b64decode(keys.stored_key)
@@ -29,7 +29,7 @@ def test_the_example_of_rfc_7677_comes_out() -> None:
     assert hashlib.sha256(client_key).digest() == stored_key
 
 
-def test_both_mechanisms_get_keys_with_salts_of_their_own() -> None:
+def test_both_mechanisms_get_keys_with_their_own_salts() -> None:
     first, second = derive_all("correct horse", MIN_ITERATIONS), derive_all("correct horse", MIN_ITERATIONS)
 
     assert set(first) == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
@@ -37,7 +37,7 @@ def test_both_mechanisms_get_keys_with_salts_of_their_own() -> None:
     assert len(salts) == 4
 
 
-def test_a_salt_has_the_form_of_those_shown_for_users_whom_nobody_knows() -> None:
+def test_a_salt_has_the_form_of_those_of_unknown_users() -> None:
     # Given both
     phantom = Phantoms(b"a secret of all gateways", MIN_ITERATIONS).key("SCRAM-SHA-256", "nobody").salt
     # When one is made
@@ -58,7 +58,7 @@ def test_a_salt_has_the_form_of_those_shown_for_users_whom_nobody_knows() -> Non
         ("good", "SCRAM-SHA-256", 16_385),
     ],
 )
-def test_what_kafka_does_not_take_is_refused(password: str, mechanism: str, iterations: int) -> None:
+def test_values_that_kafka_does_not_accept_are_refused(password: str, mechanism: str, iterations: int) -> None:
     with pytest.raises(InvalidError) as refused:
         derive(password, mechanism, b"salt", iterations)
 

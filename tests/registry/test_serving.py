@@ -44,7 +44,7 @@ def user(name: str, **more: Any) -> dict[str, Any]:
     return {"value": {"name": name, **more}, "reason": "a test"}
 
 
-def test_an_entry_is_made_read_changed_and_deleted(operator: TestClient) -> None:
+def test_an_entry_is_created_read_changed_and_deleted(operator: TestClient) -> None:
     made = operator.post("/v1/users", json=user("alice", owner="shop"))
     assert (made.status_code, made.json()["version"], made.json()["by"]) == (201, 1, "till")
 
@@ -75,7 +75,7 @@ def test_a_stale_version_is_a_conflict_that_names_the_current_one(operator: Test
 
 
 @pytest.mark.parametrize("token", [None, "", "x" * 32, "g" * 31, "ö" * 32])
-def test_who_has_no_token_learns_nothing(opened: Platform, token: str | None) -> None:
+def test_a_caller_without_a_token_learns_nothing(opened: Platform, token: str | None) -> None:
     client = client_with(opened, None)
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
 
@@ -91,7 +91,7 @@ def test_the_body_of_a_request_without_a_token_is_not_read(opened: Platform, bod
     assert client.get("/openapi.json").status_code == 200
 
 
-def test_gateways_and_operators_each_read_what_is_theirs(operator: TestClient, gateway: TestClient) -> None:
+def test_gateways_and_operators_each_read_their_own_paths(operator: TestClient, gateway: TestClient) -> None:
     for path in ("/v1/users", "/v1/history/users"):
         assert failed(gateway.get(path)) == (403, "forbidden")
     assert failed(gateway.post("/v1/users", json=user("alice"))) == (403, "forbidden")
@@ -115,7 +115,7 @@ def test_gateways_and_operators_each_read_what_is_theirs(operator: TestClient, g
         b'{"value": ' + b"[" * 5000 + b"]" * 5000 + b', "reason": "x"}',
     ],
 )
-def test_a_body_that_is_not_understood_is_refused_without_what_it_says(operator: TestClient, body: bytes) -> None:
+def test_an_invalid_body_is_refused_without_repeating_it(operator: TestClient, body: bytes) -> None:
     answer = operator.post("/v1/users", content=body, headers={"Content-Type": "application/json"})
 
     assert failed(answer) == (422, "invalid")
@@ -126,8 +126,8 @@ def test_a_body_that_is_not_understood_is_refused_without_what_it_says(operator:
 @pytest.mark.parametrize(
     "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_what_a_page_of_somebody_else_can_have_a_browser_send_changes_nothing(operator: TestClient, kind: str) -> None:
-    # In Airflow whoever is logged in comes with a cookie, which his browser sends along.
+def test_a_cross_site_request_changes_nothing(operator: TestClient, kind: str) -> None:
+    # In Airflow a user's browser sends its session cookie along with requests from foreign pages.
     headers = {"Content-Type": kind} if kind else {}
     answer = operator.post("/v1/users", content=json.dumps(user("mallory", super_user=True)), headers=headers)
     assert failed(answer) == (422, "invalid")
@@ -135,7 +135,7 @@ def test_what_a_page_of_somebody_else_can_have_a_browser_send_changes_nothing(op
 
 
 SURROGATE = "\\ud800"
-"""As JSON has it: half of a pair, which no text has."""
+"""A lone surrogate in JSON, which no text contains."""
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ SURROGATE = "\\ud800"
         ),
     ],
 )
-def test_a_name_that_no_database_could_have_is_that_of_nothing(
+def test_a_name_that_databases_cannot_store_is_not_found(
     opened: Platform, token: str, path: str, body: str, status: int
 ) -> None:
     answer = client_with(opened, token).post(path, content=body, headers={"Content-Type": "application/json"})
@@ -166,7 +166,7 @@ def test_a_name_that_no_database_could_have_is_that_of_nothing(
 
 
 @pytest.mark.parametrize("path", ["/v1/users/%00", "/v1/history/users?key=%00", "/v1/users?group=%00"])
-def test_nothing_has_a_name_with_a_null_in_it(registry: Platform, path: str) -> None:
+def test_no_entry_has_a_name_with_a_null_character(registry: Platform, path: str) -> None:
     answer = client_with(registry, OPERATOR).get(path)
     assert answer.json().get("items") == [] or failed(answer) == (404, "not_there")
 
@@ -180,7 +180,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(operator: TestClie
 
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "kafka/host@REALM", "a?b#c", "100%", "☃", "'; DROP TABLE x"])
-def test_names_of_all_characters_have_a_path(operator: TestClient, name: str) -> None:
+def test_names_with_any_characters_have_a_path(operator: TestClient, name: str) -> None:
     operator.post("/v1/users", json=user(name))
 
     assert operator.get(f"/v1/users/{quote(name, safe='')}").json()["key"] == name
@@ -199,7 +199,7 @@ def test_lists_are_paged_and_filtered(operator: TestClient) -> None:
     assert failed(operator.get("/v1/users", params={"colour": "red"})) == (422, "invalid")
 
 
-def test_a_dry_run_and_a_rule_for_nobody_write_nothing(operator: TestClient) -> None:
+def test_a_dry_run_and_a_rule_for_an_unknown_user_write_nothing(operator: TestClient) -> None:
     rule = {"principal": "User:alice", "resource_type": "topic", "name": "orders", "operation": "read"}
 
     assert operator.post("/v1/users", params={"dry_run": True}, json=user("alice")).status_code == 201
@@ -208,7 +208,7 @@ def test_a_dry_run_and_a_rule_for_nobody_write_nothing(operator: TestClient) -> 
     assert operator.get("/v1/users").json()["items"] == operator.get("/v1/rules").json()["items"] == []
 
 
-def test_a_password_is_taken_and_never_shown(operator: TestClient, gateway: TestClient) -> None:
+def test_a_password_is_accepted_and_never_shown(operator: TestClient, gateway: TestClient) -> None:
     operator.post("/v1/users", json=user("alice"))
 
     said = {"user": "alice", "password": "correct horse", "reason": "new"}
@@ -222,9 +222,7 @@ def test_a_password_is_taken_and_never_shown(operator: TestClient, gateway: Test
     assert "horse" not in too_short.text
 
 
-def test_a_change_that_does_not_name_the_keys_of_a_password_keeps_them(
-    operator: TestClient, gateway: TestClient
-) -> None:
+def test_a_change_that_omits_password_keys_keeps_them(operator: TestClient, gateway: TestClient) -> None:
     operator.post("/v1/users", json=user("alice"))
     operator.post("/v1/passwords", json={"user": "alice", "password": "correct horse", "reason": "new"})
 
@@ -234,9 +232,7 @@ def test_a_change_that_does_not_name_the_keys_of_a_password_keeps_them(
     assert rows[-1][2]["scram"] == rows[-2][2]["scram"] != {}
 
 
-def test_a_gateway_reads_over_http_what_the_database_has(
-    opened: Platform, operator: TestClient, gateway: TestClient
-) -> None:
+def test_a_gateway_reads_the_database_over_http(opened: Platform, operator: TestClient, gateway: TestClient) -> None:
     for name in ("alice", "bob"):
         operator.post("/v1/users", json=user(name))
     operator.delete("/v1/users/bob", params={"version": 1, "reason": "gone"})
@@ -251,7 +247,7 @@ def test_a_gateway_reads_over_http_what_the_database_has(
     assert there.digest(through_us + 1) is None
 
 
-def test_a_gateway_asks_for_settings_by_their_version(operator: TestClient, gateway: TestClient) -> None:
+def test_a_gateway_requests_settings_by_their_version(operator: TestClient, gateway: TestClient) -> None:
     value = {"type": "user_rate", "name": "alice", "value": 100}
     made = operator.post("/v1/settings", json={"value": value, "reason": "x"}).json()
 
@@ -264,7 +260,7 @@ def test_a_gateway_asks_for_settings_by_their_version(operator: TestClient, gate
     assert failed(gateway.get("/v1/gateway/settings/speed")) == (404, "not_there")
 
 
-def test_paths_that_are_not_there_and_other_methods_have_the_same_shape(operator: TestClient) -> None:
+def test_unknown_paths_and_methods_have_the_error_shape(operator: TestClient) -> None:
     assert failed(operator.get("/v1/people")) == (404, "not_there")
     assert failed(operator.get("/v1/history/people")) == (404, "not_there")
     assert failed(operator.patch("/v1/users")) == (405, "method")
@@ -287,7 +283,7 @@ def test_the_api_describes_itself(operator: TestClient) -> None:
         httpx.Response(200, json=[]),
     ],
 )
-def test_a_platform_that_answers_something_else_is_said_to(answer: httpx.Response) -> None:
+def test_an_unexpected_answer_of_the_platform_is_reported(answer: httpx.Response) -> None:
     client = httpx.Client(base_url="http://platform", transport=httpx.MockTransport(lambda _: answer))
 
     with client, pytest.raises(PlatformAwayError, match="http://platform"):
@@ -298,7 +294,7 @@ def test_a_platform_that_answers_something_else_is_said_to(answer: httpx.Respons
     "text",
     ["", "gateway gw", f"admin a {GATEWAY}", "gateway gw s3cr3t", f"gateway a {GATEWAY}\noperator b {GATEWAY}"],
 )
-def test_tokens_that_are_not_understood_are_named_by_their_line_only(text: str) -> None:
+def test_invalid_tokens_are_named_by_their_line_only(text: str) -> None:
     with pytest.raises(TokenFileError) as refused:
         tokens.parse(text, "tokens")
 
@@ -320,14 +316,14 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
         tokens.read(tmp_path / "away", {})
 
 
-def test_tokens_go_over_the_network_only_by_tls_or_by_choice() -> None:
+def test_tokens_cross_the_network_only_by_tls_or_by_choice() -> None:
     for host, encrypted, plain in (("127.0.0.1", False, False), ("0.0.0.0", True, False), ("10.0.0.1", False, True)):
         require_safe(host, encrypted, plain)
     with pytest.raises(InvalidError, match="--certificate"):
         require_safe("0.0.0.0", False, False)
 
 
-def test_a_password_that_the_platform_makes_up_is_told_once(operator: TestClient, opened: Platform) -> None:
+def test_a_generated_password_is_returned_once(operator: TestClient, opened: Platform) -> None:
     operator.post("/v1/users", json=user("alice"))
     body = {"user": "alice", "reason": "new shop"}
 
@@ -366,7 +362,7 @@ def test_each_issued_client_id_is_different(operator: TestClient) -> None:
     assert failed(operator.post("/v1/instances/issued", json={**body, "user": "bob"})) == (422, "invalid")
 
 
-def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_gateways(opened: Platform) -> None:
+def test_callers_authenticated_elsewhere_get_the_operators_paths_only(opened: Platform) -> None:
     def caller(request: Request) -> Caller:
         if "x-name" not in request.headers:
             raise HTTPException(401, "nobody")
@@ -383,9 +379,7 @@ def test_for_who_is_known_elsewhere_there_is_what_operators_do_and_nothing_of_ga
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-def test_what_a_page_of_somebody_else_can_make_a_browser_send_changes_nothing(
-    operator: TestClient, kind: str | None
-) -> None:
+def test_a_cross_site_deletion_changes_nothing(operator: TestClient, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
 
     answer = operator.post("/v1/users", content=json.dumps(user("alice")), headers=headers)

@@ -1,4 +1,4 @@
-"""What names, rules, quotas and settings may be."""
+"""Allowed names, rules, quotas and settings."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ ANYTHING = st.recursive(
         True,
     ],
 )
-def test_no_user_is_called_so(name: object) -> None:
+def test_an_invalid_user_name_is_refused(name: object) -> None:
     with pytest.raises(InvalidError, match="users: name"):
         UserEntry.read({"name": name})
 
 
 @given(st.text(max_size=300))
-def test_a_user_name_that_is_taken_is_stored_as_it_is(name: str) -> None:
+def test_a_valid_user_name_is_stored_unchanged(name: str) -> None:
     try:
         user = UserEntry.read({"name": name})
     except InvalidError:
@@ -68,14 +68,14 @@ def test_a_user_name_that_is_taken_is_stored_as_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["users", "rules", "quotas", "topics", "clusters", "settings"])
 @given(said=ANYTHING)
-def test_whatever_is_said_is_understood_or_refused_by_one_error(kind: str, said: Any) -> None:
+def test_any_value_is_parsed_or_refused_with_one_error(kind: str, said: Any) -> None:
     with contextlib.suppress(InvalidError):
         assert kind == kind_of(kind).read(said).KIND
 
 
 @pytest.mark.parametrize("kind", ["users", "rules", "quotas", "topics", "clusters", "settings"])
 @given(data=st.data())
-def test_so_is_each_field(kind: str, data: st.DataObject) -> None:
+def test_any_field_is_parsed_or_refused_with_one_error(kind: str, data: st.DataObject) -> None:
     fields = list(kind_of(kind).model_fields)
     said = data.draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=len(fields)))
     try:
@@ -89,9 +89,9 @@ def test_so_is_each_field(kind: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"principal": "alice"}, "nobody"),
-        ({"principal": "User:"}, "nobody"),
-        ({"principal": "Group:*"}, "everybody"),
+        ({"principal": "alice"}, "no principal"),
+        ({"principal": "User:"}, "no principal"),
+        ({"principal": "Group:*"}, "no group has all users"),
         ({"principal": "User:a\x00"}, "U\\+0000"),
         ({"name": "or/ders"}, "no topic"),
         ({"name": ".."}, "no topic"),
@@ -107,17 +107,17 @@ def test_so_is_each_field(kind: str, data: st.DataObject) -> None:
         ({"hosts": "*"}, "hosts"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(changed: dict[str, str], named: str) -> None:
+def test_a_meaningless_rule_is_refused(changed: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidError, match=named):
         RuleEntry.read({**RULE, **changed})
 
 
-def test_a_rule_for_a_topic_has_to_name_it() -> None:
+def test_a_rule_for_a_topic_must_name_it() -> None:
     with pytest.raises(InvalidError, match="name is missing"):
         RuleEntry.read({key: value for key, value in RULE.items() if key != "name"})
 
 
-def test_the_same_rule_in_other_words_has_the_same_key() -> None:
+def test_equal_rules_in_different_forms_have_one_key() -> None:
     said = RuleEntry.read({**RULE, "host": "::ffff:10.0.0.1"})
 
     assert said.key == RuleEntry.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
@@ -128,20 +128,20 @@ def test_the_same_rule_in_other_words_has_the_same_key() -> None:
     ("said", "named"),
     [
         ({"user": "alice"}, "limits nothing"),
-        ({"producer_byte_rate": 1}, "nobody"),
-        ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would let nothing through"),
-        ({"user": "alice", "consumer_byte_rate": -1}, "nothing through"),
-        ({"user": "alice", "request_percentage": 0.0}, "nothing through"),
+        ({"producer_byte_rate": 1}, "without an entity"),
+        ({"user": "alice", "producer_byte_rate": 0}, "producer_byte_rate 0 would block everything"),
+        ({"user": "alice", "consumer_byte_rate": -1}, "block everything"),
+        ({"user": "alice", "request_percentage": 0.0}, "block everything"),
         ({"user": "alice", "request_percentage": float("nan")}, "request_percentage"),
         ({"user": "alice", "request_percentage": float("inf")}, "request_percentage"),
         ({"user": "alice", "producer_byte_rate": 1 << 60}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": 1.5}, "producer_byte_rate"),
         ({"user": "alice", "producer_byte_rate": "1"}, "producer_byte_rate"),
-        ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name a user"),
-        ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "only bytes"),
+        ({"topic": "orders", "instance": "i", "producer_byte_rate": 1}, "name the user"),
+        ({"user": "alice", "topic": "orders", "request_percentage": 5.0}, "bytes only"),
     ],
 )
-def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str) -> None:
+def test_a_meaningless_quota_is_refused(said: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidError, match=named):
         QuotaEntry.read(said)
 
@@ -149,7 +149,7 @@ def test_a_quota_that_means_nothing_is_refused(said: dict[str, Any], named: str)
 @given(
     user=st.text("ab.+#", min_size=1, max_size=5), topic=st.text("ab.", min_size=1, max_size=5), other=st.text("ab.+#")
 )
-def test_two_quotas_have_one_key_only_if_they_are_for_the_same(user: str, topic: str, other: str) -> None:
+def test_two_quotas_have_one_key_only_for_one_entity(user: str, topic: str, other: str) -> None:
     try:
         one = QuotaEntry.read({"user": user, "topic": topic, LIMITS[0]: 1})
         two = QuotaEntry.read({"user": other, LIMITS[0]: 1})
@@ -167,7 +167,7 @@ def test_the_types_of_settings_are_those_of_their_table() -> None:
     ("type_", "name", "value"),
     [("user_rate", "*", 0), ("address_rate", "east", 1), ("queued_requests", "East", 1), ("speed", "*", 1)],
 )
-def test_a_setting_that_means_nothing_is_refused(type_: str, name: str, value: int) -> None:
+def test_a_meaningless_setting_is_refused(type_: str, name: str, value: int) -> None:
     with pytest.raises(InvalidError):
         SettingEntry.read({"type": type_, "name": name, "value": value})
 
@@ -179,7 +179,7 @@ def test_an_error_names_no_value_of_a_secret() -> None:
     assert "s3cr3t" not in f"{refused.value} {refused.value.details}"
 
 
-def test_a_kind_that_is_not_known_is_named_with_those_that_are() -> None:
+def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
     with pytest.raises(InvalidError, match="clusters, instances, quotas, rules, settings, topics, users"):
         kind_of("people")
     assert issubclass(kind_of("users"), Entry)

@@ -1,4 +1,4 @@
-"""Two answers, of a broker and of a gateway before it, without what has to differ: who says it, and when."""
+"""Answers of a broker and of a gateway in front of it, without parts that must differ: author and time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _of_cluster(codes: dict[str, int], words: str) -> bool:
 
 
 def alike(answer: Any, verdicts: bool = False) -> Any:
-    """:param verdicts: all errors that are no denials are one: which of them, a gateway says by itself."""
+    """:param verdicts: treat all errors that are no denials as one: a gateway has its own errors."""
     if isinstance(answer, list):
         return sorted((alike(one, verdicts) for one in answer), key=repr)
     if not isinstance(answer, dict):
@@ -47,7 +47,7 @@ def alike(answer: Any, verdicts: bool = False) -> Any:
         if name in codes:
             kept[name] = "let in" if verdicts and value not in DENIALS else value
         elif name in ("error_message", "batch_index_error_message"):
-            # A broker that denies the cluster to a whole request tells all of that, as Java prints it.
+            # A broker that denies the cluster to a whole request returns all of that, in Java's form.
             kept[name] = value if denied and not _of_cluster(codes, str(value)) else None
         elif verdicts and not denied and name == "record_errors":
             continue

@@ -1,4 +1,4 @@
-"""Requests of every API that asks a right, made of the names that they are to be about."""
+"""Requests of every API that requires a right, made from given names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.gateway.session.batch import batch
 K = ApiKey
 Message = dict[str, Any]
 Names = Sequence[str]
-"""Of topics, groups or transactional ids, as the API has it: the worlds of the three have the same names."""
+"""Names of topics, groups or transactional ids, depending on the API: all three use the same names."""
 
 BROKER = "(the broker)"
-"""Stands for the broker's node id, which is another one through a gateway."""
+"""Placeholder for the broker's node id, which differs through a gateway."""
 _UNKNOWN = 1 << 43
-"""A producer id that nobody was given."""
+"""A producer id that was never issued."""
 
 
 class Case(NamedTuple):
@@ -53,7 +53,7 @@ def _produce(transactional_id: str | None, transactional: bool, names: Names) ->
 
 
 def _transactional() -> bytes:
-    """A batch that says that it is of a transaction."""
+    """A batch of a transaction."""
     changed = bytearray(batch(producer_id=_UNKNOWN, epoch=0, sequence=0))
     changed[22] |= IN_TRANSACTION
     changed[17:21] = google_crc32c.value(bytes(changed[21:])).to_bytes(4, "big")
@@ -78,20 +78,20 @@ def _resources(kinds: Sequence[tuple[int, str]], more: Message) -> Message:
 
 
 _ALL_FROM = {K.METADATA: 1, K.OFFSET_FETCH: 2}
-"""The first version that can say all topics by none."""
+"""The first version in which an empty list means all topics."""
 _NOT_TO_CREATE_FROM = 4
-"""The first version of METADATA that can ask for a topic without creating it."""
+"""The first version of METADATA that can name a topic without creating it."""
 
 
 def cases(key: int, version: int, sets: Sequence[Names]) -> Iterator[Case]:
-    """What is asked of one API: about each set of names, alone and mixed."""
+    """Requests of one API: for each set of names, alone and mixed."""
     make = MADE[key]
     for names in sets:
         for label, message in make(names):
             if message.get("topics", ()) is None and version < _ALL_FROM[ApiKey(key)]:
                 continue
             if key == K.METADATA and version < _NOT_TO_CREATE_FROM and "seen-none" in names:
-                continue  # the one would create it, and the other find it
+                continue  # one side would create it, and the other find it
             yield Case(f"{label}{', '.join(names)}", message)
 
 
@@ -103,12 +103,12 @@ def _one(message: Callable[[Names], Message]) -> Maker:
 
 
 def _first(message: Callable[[str], Message]) -> Maker:
-    """An API that names one thing: asked of single names only."""
+    """An API that names one resource: single names only."""
     return lambda names: iter([("", message(names[0]))] if len(names) == 1 else [])
 
 
 def _in_group(message: Callable[[Names], Message]) -> Maker:
-    """Topics of a request that names a group as well: each group, with the same topics."""
+    """Topics of a request that names a group, too: each group, with these topics."""
 
     def made(names: Names) -> Iterator[tuple[str, Message]]:
         for group in ("seen-1", "hidden-1"):

@@ -1,7 +1,7 @@
-"""A gateway with rules answers as a broker with the same rules (StandardAuthorizer): every API, every version that both
-speak, and for each user what he may do, what he may not, and both in one request.
+"""A gateway with rules answers like a broker with equal rules (StandardAuthorizer): every API, every version that both
+support, and for each user allowed names, denied names, and both in one request.
 
-The cases are made of the table of APIs: what no request here is about is a gap that the first test finds.
+The cases follow from the table of APIs: the first test finds an API without a request here.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from tests.rights.requests import BROKER, MADE, cases
 
 ASKING = tuple(row for row in ROWS if row.route is not Route.HIDDEN and not row.asks.free)
 SETS = (("seen-1",), ("hidden-1",), ("seen-1", "hidden-1"), ("seen-none",), ("hidden-none",))
-"""Names that there are, and that there are not, of both sides."""
+"""Names that exist, and names that do not, on both sides."""
 VERDICTS = frozenset(
     {
-        ApiKey.PRODUCE,  # producer ids that nobody issued
+        ApiKey.PRODUCE,  # producer ids that were never issued
         ApiKey.METADATA,  # a topic that was just created
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.ADD_OFFSETS_TO_TXN,
@@ -47,10 +47,10 @@ VERDICTS = frozenset(
         ApiKey.DELETE_ACLS,
     }
 )
-"""Of these a gateway says by itself what is wrong with a request that is let in."""
+"""For these a gateway itself checks the requests that it lets in."""
 
 
-def test_every_api_that_asks_a_right_is_asked_for_here() -> None:
+def test_every_api_that_requires_a_right_has_cases_here() -> None:
     assert {row.key for row in ASKING} == set(MADE)
 
 
@@ -61,21 +61,21 @@ def _rule(principal: str, resource: str, operation: str, effect: str = "allow", 
 
 _KINDS = ("topic", "group", "transactional_id")
 RULES: Mapping[str, list[dict[str, str]]] = {
-    # Everything, but what is denied by name.
+    # Everything, except names that are denied.
     "admin": [
         *(_rule("admin", kind, "all") for kind in (*_KINDS, "cluster")),
         *(_rule("admin", kind, "all", "deny", name="hidden-", pattern="prefixed") for kind in _KINDS),
     ],
-    # What begins so, and nothing of the cluster.
+    # A prefix, and nothing of the cluster.
     "orders-app": [_rule("orders-app", kind, "all", name="seen-", pattern="prefixed") for kind in _KINDS],
-    # To look on: from the right address only.
+    # Describe only, and from the right address only.
     "billing-app": [
         *(_rule("billing-app", kind, "describe", host="127.0.0.1") for kind in _KINDS),
         *(_rule("billing-app", kind, "read", host="10.9.9.9") for kind in ("topic", "group")),
         _rule("billing-app", "topic", "alter_configs", name="seen-1"),
         _rule("billing-app", "cluster", "describe"),
     ],
-    # Writes and reads single things by name; the group by everybody's rule.
+    # Writes and reads single resources by name; the group by a rule for all users.
     "payments-app": [
         _rule("payments-app", "topic", "write", name="seen-1"),
         _rule("payments-app", "topic", "read", name="hidden-1"),
@@ -87,7 +87,7 @@ RULES: Mapping[str, list[dict[str, str]]] = {
 
 
 class Side:
-    """A broker, or the gateway's node before it, for one user."""
+    """A broker, or the gateway's node in front of it, for one user."""
 
     def __init__(self, host: str, port: int, user: str, password: str) -> None:
         security = SecurityProfile("PLAIN", user, password)
@@ -95,7 +95,7 @@ class Side:
         self._connection: BlockingConnection | None = None
 
     def ask(self, row: Api, version: int, message: dict[str, Any]) -> dict[str, Any] | str | None:
-        """None: it does not speak the version. A text: it has ended the connection."""
+        """None: it does not support the version. A text: it has closed the connection."""
         if self._connection is None or self._connection.closed:
             host, port, security = self._place
             self._connection = BlockingConnection("here", host, port, security, Deadline.after(60))
@@ -113,7 +113,7 @@ class Side:
 
 
 class World:
-    """Both sides, with the same users, rules, topics and groups."""
+    """Both sides, with equal users, rules, topics and groups."""
 
     def __init__(self, stack: Stack, node: tuple[str, int], node_id: int) -> None:
         self._broker = stack.clusters["east"]["bootstrap"].rsplit(":", 1)
@@ -152,7 +152,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def _rule_the_broker(admin: Admin) -> None:
-    """Of somebody who is nobody there is a rule for everything: whatever has none is open to all in this stack."""
+    """An unknown principal gets a rule for each resource: without any rule, a resource is open to all in this stack."""
     nobody = [_rule("nobody", kind, "read") for kind in (*_KINDS, "cluster")]
     rules = [access_rule(said) for said in (*nobody, *(rule for rules in RULES.values() for rule in rules))]
     asking = admin.asking(60)
@@ -173,7 +173,7 @@ def _created(rule: AccessRule) -> dict[str, Any]:
 
 
 def _with_rules(stack: Stack) -> subprocess.Popen[bytes]:
-    """The stack's gateway, started anew with a file of rules."""
+    """The stack's gateway, restarted with a file of rules."""
     (gateway,) = stack.gateways
     (file,) = stack.dir.rglob("gateway.yaml")
     stack.kill("gateway/1")
@@ -197,7 +197,7 @@ def _with_rules(stack: Stack) -> subprocess.Popen[bytes]:
 
 
 def _node_of(stack: Stack, account: SecurityProfile) -> tuple[tuple[str, int], int]:
-    """Where the gateway shows the broker: the leader of a topic, once it knows the cluster."""
+    """The gateway's address for the broker: the leader of a topic, once it knows the cluster."""
     host, port = stack.gateways[0]["bootstrap"].rsplit(":", 1)
     user = SecurityProfile("PLAIN", "admin", stack.users["admin"])
     deadline = time.monotonic() + 60
@@ -215,7 +215,7 @@ def _node_of(stack: Stack, account: SecurityProfile) -> tuple[tuple[str, int], i
 
 
 def _use(world: World) -> None:
-    """There are a group and a transactional id of each side."""
+    """Create a group and a transactional id on each side."""
     direct = world.side("broker", "admin")
     for key in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID):
         deadline = time.monotonic() + 60
@@ -230,12 +230,12 @@ def _use(world: World) -> None:
 @pytest.mark.stack
 @pytest.mark.long("gateway/model/rights.py", "ha_core/plan/access/rights.py", "ha_core/wire")
 @pytest.mark.parametrize("row", ASKING, ids=lambda row: row.key.name)
-def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: World, row: Api) -> None:
+def test_a_gateway_with_rules_answers_like_a_broker_with_equal_ones(world: World, row: Api) -> None:
     differing, compared = [], 0
     for user in RULES:
         for version in range(row.min_version, row.max_version + 1):
             for case in cases(row.key, version, SETS):
-                # Given the same request to both
+                # Given one request for both
                 direct, through = _message(case.message, 1), _message(case.message, world.node_id)
                 # When
                 said = world.side("broker", user).ask(row, version, direct)
@@ -245,7 +245,7 @@ def test_a_gateway_with_rules_answers_as_a_broker_with_the_same_ones(world: Worl
                 # Then
                 compared += 1
                 if row.key is ApiKey.CONSUMER_GROUP_DESCRIBE and _is_off(said):
-                    continue  # to everybody, before it looks at rights
+                    continue  # to all users, before it checks rights
                 loose = row.key in VERDICTS
                 expected, found = _said(said, 1, loose), _said(heard, world.node_id, loose)
                 if expected != found:

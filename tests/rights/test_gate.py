@@ -1,4 +1,4 @@
-"""What the table of APIs says of rights fits the messages, in every version: each denial can be written, and is one."""
+"""The rights in the table of APIs fit the messages, in every version: each denial can be encoded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def codes(answer: Any) -> set[int]:
 
 
 def faults(row: Api) -> list[str]:
-    """What the rights of a row leave open, or name that its messages have not."""
+    """Rights of a row that are missing, or that its messages do not have."""
     asks, schema = row.asks, SCHEMAS[row.key]
     if bool(asks.free) == bool(asks.needs or asks.each or asks.shown or asks.reported):
         return ["asks nothing and says no reason, or asks and says one"]
@@ -67,7 +67,7 @@ def faults(row: Api) -> list[str]:
     return found
 
 
-def test_every_api_that_is_offered_asks_rights_that_its_messages_can_be_judged_by() -> None:
+def test_every_offered_api_requires_rights_that_its_messages_contain() -> None:
     assert {row.key.name: found for row in OFFERED if (found := faults(row))} == {}
 
 
@@ -87,7 +87,7 @@ def test_a_planted_gap_in_the_rights_of_a_row_is_found(asks: Asks) -> None:
     assert faults(replace(APIS[ApiKey.METADATA], asks=asks))
 
 
-def test_the_words_of_the_table_are_those_of_the_rules() -> None:
+def test_the_table_uses_the_names_of_the_rules() -> None:
     assert set(get_args(Operation)) <= set(AclOperation.__members__)
     assert set(get_args(Resource)) == set(ResourceType.__members__)
 
@@ -101,21 +101,21 @@ WHOLE = [
 
 
 SILENT = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in (1, 2)}
-"""Their answers have no room for an error: they are empty."""
+"""Their answers have no field for an error: they are empty."""
 JUDGED = [row for row in ASKING if row.route is not Route.TOPIC]
-"""Topics of the data path are judged by `Routes`."""
+"""`Routes` judges topics of the data path."""
 
 
 @pytest.mark.parametrize("row", JUDGED, ids=lambda row: row.key.name)
-def test_what_is_denied_to_somebody_without_any_right_is_said_in_every_version(row: Api) -> None:
+def test_every_version_can_answer_a_user_without_any_right(row: Api) -> None:
     for asked, version, case in WHOLE:
         if asked is not row:
             continue
-        # Given a request as it comes from the wire
+        # Given a decoded request
         request = decode(row.key, version, "request", encode(row.key, version, "request", case.message))
         # When
         gate = Gate(NOBODY, row, version, request)
-        # Then nothing of it goes on but what shows nothing by itself, and the answer can be written
+        # Then nothing of it is forwarded except parts that show nothing by themselves, and the answer can be encoded
         answer = gate.answer if gate.answer is not None else gate.amend(_empty(row.key, version))
         said = decode(row.key, version, "response", encode(row.key, version, "response", answer))
         assert codes(said) <= {*DENIALS, ErrorCode.NONE}
@@ -130,8 +130,8 @@ def _empty(key: int, version: int) -> dict[str, Any]:
     return decode(key, version, "response", encode(key, version, "response", lists))
 
 
-def test_what_is_allowed_goes_on_and_what_is_denied_is_told_beside_its_answer() -> None:
-    # Given who may describe one of two topics
+def test_allowed_names_are_forwarded_and_denied_ones_added_to_the_answer() -> None:
+    # Given a user who may describe one of two topics
     row = APIS[ApiKey.LIST_OFFSETS]
     (case,) = cases(row.key, 7, (("seen-1", "hidden-1"),))
     gate = Gate(may(("topic", "seen-1", "describe")), row, 7, case.message)
@@ -173,7 +173,7 @@ LISTED: Mapping[int, tuple[dict[str, Any], dict[str, Any], Callable[[dict[str, A
 
 
 @pytest.mark.parametrize("key", LISTED, ids=lambda key: ApiKey(key).name)
-def test_a_list_shows_what_may_be_seen_and_changes_nothing_of_what_a_cluster_said(key: int) -> None:
+def test_a_list_shows_visible_items_unchanged(key: int) -> None:
     # Given
     request, said, names = LISTED[key]
     kinds = ("topic", "group", "transactional_id")
@@ -186,8 +186,8 @@ def test_a_list_shows_what_may_be_seen_and_changes_nothing_of_what_a_cluster_sai
     assert repr(said) == before
 
 
-def test_operations_are_those_that_whoever_asks_has_and_the_cluster_knows() -> None:
-    # Given a topic of which the cluster's own account may read and write, and one of which nobody asked
+def test_operations_are_those_that_the_user_may_do_and_the_cluster_knows() -> None:
+    # Given a topic that the cluster's own account may read and write, and one that was not requested
     said = {
         "topics": [
             {"name": "seen-1", "topic_authorized_operations": 1 << AclOperation.READ | 1 << AclOperation.WRITE},
@@ -204,7 +204,7 @@ def test_operations_are_those_that_whoever_asks_has_and_the_cluster_knows() -> N
     assert answer["cluster_authorized_operations"] == 0
 
 
-def test_a_topic_that_is_named_twice_is_refused_as_that_and_tells_nothing() -> None:
+def test_a_topic_named_twice_is_refused_and_reveals_nothing() -> None:
     row = APIS[ApiKey.CREATE_TOPICS]
     twice = {"topics": [{"name": "hidden-1"}, {"name": "hidden-1"}, {"name": "hidden-2"}]}
 
@@ -226,5 +226,5 @@ def test_the_cluster_is_judged_by_its_one_name() -> None:
     assert not allows(may(("cluster", "other", "alter")), "DESCRIBE", "CLUSTER")
 
 
-def test_every_api_that_asks_a_right_has_requests_here() -> None:
+def test_every_api_that_requires_a_right_has_requests_here() -> None:
     assert {row.key for row in ASKING} == set(MADE)

@@ -1,4 +1,4 @@
-"""A real small stack: it serves, takes faults, and leaves nothing behind however it is ended."""
+"""A small real stack: it serves, takes faults, and leaves no process, however it ends."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _gone(processes: list[ProcessIdentity]) -> bool:
     return True
 
 
-def test_a_broker_maps_its_classes_in_place_of_reading_them(small: Stack) -> None:
+def test_a_broker_maps_its_classes_instead_of_reading_them(small: Stack) -> None:
     (pid,) = [part["pid"] for part in small.status() if part["part"].startswith("cluster/")]
     assert "/classes/kafka-3.9.2-" in Path(f"/proc/{pid}/maps").read_text("utf-8")
     assert "[warning][cds" not in small.logs("cluster/east")
@@ -103,7 +103,7 @@ def test_a_killed_broker_stays_down_until_restart_and_keeps_its_records(small: S
     _produce(small, "kept", [b"before"])
     # When the broker is killed
     small.kill("cluster/east")
-    # Then it is down, and its restart has the same address and data
+    # Then it is down, and its restart keeps its address and data
     assert _state(small, "cluster/east/1") == "killed"
     with pytest.raises(StackError, match="is killed: start it with"):
         small.wait_ready("cluster/east")
@@ -113,10 +113,10 @@ def test_a_killed_broker_stays_down_until_restart_and_keeps_its_records(small: S
     assert _consume(small, "kept", 2) == [b"before", b"after"]
 
 
-def test_a_stopped_broker_ends_in_order_and_stays_down_until_restart(small: Stack) -> None:
+def test_a_stopped_broker_ends_gracefully_and_stays_down_until_restart(small: Stack) -> None:
     small.stop("cluster/east")
     stopped = next(entry for entry in small.status() if entry["part"] == "cluster/east/1")
-    assert (stopped["state"], stopped["exit_code"]) == ("ended", 143), "Java's exit code behind SIGTERM"
+    assert (stopped["state"], stopped["exit_code"]) == ("ended", 143), "Java's exit code after SIGTERM"
     small.restart("cluster/east")
     assert _state(small, "cluster/east/1") == "ready"
 
@@ -149,7 +149,7 @@ def test_the_stack_commands_address_the_stack_of_their_folder(small: Stack) -> N
 
 
 def test_two_stacks_run_at_once_and_a_killed_supervisor_leaves_no_process(small: Stack) -> None:
-    # Given a second stack, with no port in common
+    # Given a second stack without a common port
     second = Stack.up({"east": "4.3.1"}, gateways=0)
     processes = _everything(second)
     ports = [{entry["port"] for entry in stack.status()} for stack in (small, second)]
@@ -157,7 +157,7 @@ def test_two_stacks_run_at_once_and_a_killed_supervisor_leaves_no_process(small:
     assert len(processes) == 4, "guard, supervisor, ZooKeeper, broker"
     # When its supervisor is killed
     os.kill(processes[1].pid, signal.SIGKILL)
-    # Then nothing of it runs, and the other goes on
+    # Then none of its processes runs, and the other stack goes on
     assert _gone(processes)
     assert _state(small, "cluster/east/1") == "ready"
     assert [entry.root for entry in registry.running() if entry.root == second.dir] == []
@@ -213,7 +213,7 @@ def test_a_starter_killed_during_the_start_leaves_no_process(tmp_path: Path) -> 
         processes = [process for process in map(identity, [guard.pid, *descendants(guard.pid)]) if process is not None]
         # When the starter is killed
         starter.kill()
-    # Then all of it ends
+    # Then all its processes end
     assert len(processes) >= 3
     assert _gone(processes)
 
@@ -258,7 +258,7 @@ def test_a_part_that_dies_while_starting_is_named_with_its_last_output(
     # When a stack is started
     with pytest.raises(StackError) as caught:
         Stack.up({"east": "4.3.1"}, gateways=0, directory=tmp_path / "stack")
-    # Then the error has the part, its last words and its log, and nothing runs
+    # Then the error has the part, its last output and its log, and no process runs
     text = str(caught.value)
     assert "no-such-option" in text
     assert str(tmp_path / "stack" / "logs") in text

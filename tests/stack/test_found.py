@@ -1,4 +1,4 @@
-"""Processes that a part has started by itself take faults by a name of their own."""
+"""Processes that a part has started take faults under their own names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ children[1].wait()
 
 @pytest.fixture
 def session() -> Iterator[tuple[int, int, int]]:
-    """A session of three: its leader, a Python worker as Spark starts it, and something else."""
+    """A session of three: its leader, a Python worker as Spark starts it, and another process."""
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as leader:
@@ -44,7 +44,7 @@ def part_of(leader: int) -> FoundPart:
     return FoundPart("mirror/executor", lambda: mirror.executors({"mirror": leader}), Path("log"))
 
 
-def test_only_what_copies_is_paused_resumed_and_killed(session: tuple[int, int, int]) -> None:
+def test_only_copying_processes_are_paused_resumed_and_killed(session: tuple[int, int, int]) -> None:
     leader, worker, other = session
     part = part_of(leader)
     assert (part.describe()["state"], part.describe()["pid"]) == ("ready", worker)
@@ -62,9 +62,9 @@ def test_only_what_copies_is_paused_resumed_and_killed(session: tuple[int, int, 
     assert not stopped(other)
 
 
-def test_what_does_not_run_is_named() -> None:
+def test_a_part_that_does_not_run_is_named() -> None:
     part = FoundPart("mirror/executor", list, Path("log"))
     with pytest.raises(StackError, match="mirror/executor does not run"):
         asyncio.run(part.kill())
-    with pytest.raises(StackError, match="mirror/executor is started again by"):
+    with pytest.raises(StackError, match="mirror/executor is restarted by"):
         asyncio.run(part.restart())

@@ -1,4 +1,4 @@
-"""Jars are used only when they are the locked ones."""
+"""Jars are used only if they match the lock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _silent(_text: str) -> None:
 
 
 def serve_good(modules: list[Module], target: Path, _java: object) -> None:
-    """A registry that has what is locked."""
+    """A registry with the locked jars."""
     for module in modules:
         (target / module.jar).write_bytes(GOOD)
 
@@ -67,19 +67,19 @@ def test_verified_jars_are_not_fetched_again(locked: Path, monkeypatch: pytest.M
     assert sorted(file.name for file in first.glob("*.jar")) == sorted(module.jar for module in MODULES)
 
 
-def test_a_changed_lock_file_gets_a_folder_of_its_own(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_lock_file_gets_its_own_folder(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given jars that were fetched for a lock file
     monkeypatch.setattr(jars, "fetch", serve_good)
     first = kafka_jars("1.2.3", find_java(), _silent)
     # When the lock file has changed
     (locked / "kafka-1.2.3.lock").write_text(f"org.example first 1.0 {MODULES[0].sha256}\n")
     second = kafka_jars("1.2.3", find_java(), _silent)
-    # Then other jars are fetched, into a folder of their own
+    # Then other jars are fetched, into their own folder
     assert first != second
     assert [file.name for file in second.glob("*.jar")] == [MODULES[0].jar]
 
 
-def test_every_lock_file_is_whole_and_names_each_jar_once() -> None:
+def test_every_lock_file_is_complete_and_names_each_jar_once() -> None:
     for version in jars.locked_versions():
         modules = read_lock(Path(jars.__file__).parent / f"kafka-{version}.lock")
         names = [module.jar for module in modules]
@@ -89,7 +89,7 @@ def test_every_lock_file_is_whole_and_names_each_jar_once() -> None:
         assert f"org.apache.kafka.connect-mirror-{version}.jar" in names
 
 
-def test_jars_of_applications_are_locked_for_a_locked_version_and_are_none_of_its_own() -> None:
+def test_application_jars_are_locked_for_a_locked_version_and_are_not_among_its_jars() -> None:
     folder = Path(jars.__file__).parent
     locks = list(folder.glob("applications-*.lock"))
     assert locks

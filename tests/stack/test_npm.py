@@ -1,4 +1,4 @@
-"""Packages of Node.js are used only when they are the locked ones."""
+"""Packages of Node.js are used only if they match the lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANIFEST = json.dumps({"name": "thing", "version": "1.0.0"}).encode()
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that needs one package, which lies on this machine, and an empty cache."""
+    """A project with one package, stored on this machine, and an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     archive = tmp_path / "thing-1.0.0.tgz"
     with tarfile.open(archive, "w:gz") as file:
@@ -49,7 +49,7 @@ def lock(project: Path, archive: Path, content: bytes) -> None:
 def test_locked_packages_are_fetched_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given packages that were fetched
     first = node_modules(project)
-    # When there is no npm any more
+    # When npm is not available any more
     monkeypatch.setattr(npm, "_install", None)
     # Then they are used as they are
     assert node_modules(project) == first
@@ -59,7 +59,7 @@ def test_locked_packages_are_fetched_once(project: Path, monkeypatch: pytest.Mon
 def test_a_package_that_differs_from_the_lock_is_refused_and_not_kept(project: Path, tmp_path: Path) -> None:
     # Given a lock of another content
     lock(project, tmp_path / "thing-1.0.0.tgz", b"something else")
-    # When it is fetched, then npm's words are passed on, and the next time it is fetched again
+    # When it is fetched, then npm's output is passed on, and the next call fetches again
     for _ in range(2):
         with pytest.raises(StackError, match=r"are not the locked ones(?s:.)*EINTEGRITY"):
             node_modules(project)

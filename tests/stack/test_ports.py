@@ -1,23 +1,23 @@
-"""Blocks of ports: never shared, and not handed out again at once."""
+"""Blocks of ports: never shared, and not reused at once."""
 
 from __future__ import annotations
 
 from stack import ports
 
 
-def test_two_stacks_at_once_have_blocks_of_their_own() -> None:
-    # Given a stack that lives
+def test_two_stacks_at_once_have_different_blocks() -> None:
+    # Given a running stack
     first = ports.claim()
     # When another one starts
     second = ports.claim()
-    # Then it has other ports
+    # Then it has different ports
     assert first.first != second.first
     first.close()
     second.close()
 
 
 def test_the_block_of_a_stack_that_ended_rests() -> None:
-    # Given a stack that ended, whose clients may still look for it
+    # Given an ended stack with clients that may still look for it
     ended = ports.claim()
     ended.close()
     # When the next one starts

@@ -1,4 +1,4 @@
-"""What a stack is asked to be: refused before anything starts, with the way out."""
+"""Specifications of stacks: invalid ones are refused before anything starts, with the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stack.jars import locked_versions
 from stack.specs import ClusterSpec, StackSpec, parse_cluster, stack_spec
 
 
-def test_a_cluster_is_a_name_a_version_and_a_number_of_brokers() -> None:
+def test_a_cluster_spec_is_a_name_a_version_and_a_number_of_brokers() -> None:
     assert parse_cluster("east=3.9.2") == ClusterSpec("east", "3.9.2", 1)
     assert parse_cluster("west=4.3.1x3") == ClusterSpec("west", "4.3.1", 3)
 
@@ -84,9 +84,9 @@ def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
     ]
 
 
-def test_a_platform_needs_users_who_log_in() -> None:
+def test_a_platform_requires_logins() -> None:
     clusters = [parse_cluster("east=3.9.2")]
 
-    with pytest.raises(StackError, match="a platform says who may log in: give --security sasl or tls"):
+    with pytest.raises(StackError, match="a platform needs logins: add --security sasl or tls"):
         stack_spec(clusters, 1, False, "none", platform=True)
     assert stack_spec(clusters, 1, False, "tls", platform=True).platform

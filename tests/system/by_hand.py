@@ -1,4 +1,4 @@
-"""A producer whose batches are made by hand, so that one of them can be sent a second time."""
+"""A producer with hand-made batches, one of which can be sent twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRODUCE = 7
 
 
 class ByHand:
-    """An idempotent producer of one partition, which goes through the gateways."""
+    """An idempotent producer of one partition, through the gateways."""
 
     def __init__(self, stack: Stack, user: str, topic: str, partition: int = 0) -> None:
         self._client_id, self._topic, self._partition = f"HA#{user}#{topic}", topic, partition

@@ -26,13 +26,13 @@ def two_clusters() -> Iterator[Stack]:
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """One for all files whose tests leave every part alive; the others have one each: `fixture(two_clusters)`."""
+    """One for all files whose tests leave every part alive; other files have their own: `fixture(two_clusters)`."""
     yield from two_clusters()
 
 
 @pytest.fixture(scope="module")
 def platform(stack: Stack) -> Iterator[RunningPlatform]:
-    """Of a file's own stack that has one."""
+    """The platform of a file's own stack."""
     opened = RunningPlatform(stack)
     yield opened
     opened.close()
@@ -40,7 +40,7 @@ def platform(stack: Stack) -> Iterator[RunningPlatform]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name of the test's own, for its topic, group and user."""
+    """A unique name for the test's topic, group and user."""
     return re.sub(r"[^a-zA-Z0-9.]+", "-", request.node.name.removeprefix("test_")).strip("-")[-100:]
 
 
@@ -60,14 +60,14 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
+    """A user bound to east, with a topic there, both named after the test."""
     create_topic(bootstrap(stack, "east"), name)
     bind(stack, name, "east")
     return make_run(stack, user=name)
 
 
 def mirrored_run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """The same, where the topic is mirrored to west: `run = pytest.fixture(mirrored_run)`."""
+    """`run` with the topic mirrored to west: `run = pytest.fixture(mirrored_run)`."""
     create_topic(bootstrap(stack, "east"), name, MIRRORED_PARTITIONS)
     bind(stack, name, "east")
     switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")

@@ -1,4 +1,4 @@
-"""A move that can be interrupted: its command as a process, and an onlooker that acts at its fence and at its cut."""
+"""An interruptible move: its command as a process, and an observer that acts at its fence and its cut."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.system.watching import until
 
 
 class Onlooker:
-    """Sees fence and cut of a topic's next move as gateways see them, and acts at once."""
+    """Sees fence and cut of a topic's next move like a gateway, and acts at once."""
 
     def __init__(
         self, stack: Stack, topic: str, on_fence: Callable[[], None] | None, on_cut: Callable[[], None] | None
@@ -41,7 +41,7 @@ class Onlooker:
             self._writer = writer
             self._loaded.set()
         elif self._writer is None:
-            self._writer = writer  # the map that keeps everybody in the origin while a copy is made
+            self._writer = writer  # an identity map keeps the topic in the origin while a copy is made
         elif writer is not None and writer != self._writer and not self.cut.is_set():
             if self._on_cut:
                 self._on_cut()
@@ -56,7 +56,7 @@ class Onlooker:
         return next((one.revision for one in self.store.gateways() if one.id == f"gw-{gateway}"), 0)
 
     def wait_until_drained(self) -> None:
-        """Every gateway has said that nothing of the fenced topic is in flight."""
+        """Wait until every gateway has reported that nothing of the fenced topic is in flight."""
         topic = self.store.load().topics.get(self.topic)
         assert topic is not None
         assert topic.fence is not None
@@ -103,7 +103,7 @@ class Command:
         self.said: list[str] = []
 
     def operation(self) -> str:
-        """Wait until it has begun; the id of its operation."""
+        """Wait until it has begun; returns the id of its operation."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)

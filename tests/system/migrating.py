@@ -1,4 +1,4 @@
-"""`switchyard migrate --cut predicted` as a process of its own, which tests may kill, and what becomes of it."""
+"""`switchyard migrate --cut predicted` as a process that tests may kill, and its outcome."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Cuts = dict[int, int]
 
 
 class Migration:
-    """One topic's; the command waits until it has crossed over."""
+    """The migration of one topic; the command waits until the topic has crossed."""
 
     def __init__(
         self, stack: Stack, topic: str, route: tuple[str, str], rate: float, preparation_s: float, folder: Path
     ) -> None:
         """Returns when its operation exists.
 
-        :param rate: records per second of each partition: a cut lies `preparation_s` ahead by it. The command need not
-            look at the logs for it.
+        :param rate: records per second of each partition; a cut is ahead by `preparation_s` at this rate, so the
+            command need not measure it.
         """
         self.stack, self.topic = stack, topic
         origin, target = route
@@ -58,13 +58,13 @@ class Migration:
         raise AssertionError(f"the command ended without an operation: {''.join(self._said)}")
 
     def wait(self, timeout_s: float = 120.0) -> None:
-        """Until the command ends, however it does."""
+        """Wait until the command ends, in any way."""
         _, said = self.process.communicate(timeout=timeout_s)
         self._said.append(said)
 
     @property
     def state(self) -> str:
-        """The operation's."""
+        """State of the operation."""
         found = self._store.read(Operation, self.operation)
         assert found is not None
         return found[0].state
@@ -82,7 +82,7 @@ class Migration:
         return {} if found is None else {p: extents[-1].start for p, extents in found[0].partitions.items()}
 
     def settle(self, *command: str, timeout_s: float = 90.0) -> str:
-        """Give a command, such as `resume`, until the operation has ended; its state then."""
+        """Repeat a command, such as `resume`, until the operation has ended; returns its state."""
         deadline = time.monotonic() + timeout_s
         while (state := self.state) not in FINAL:
             assert time.monotonic() < deadline, f"{state} after {timeout_s:.0f} s: {self.words}"
@@ -94,7 +94,7 @@ class Migration:
         return state
 
     def end(self) -> None:
-        """Nothing of it stands any more: no fence, no crossing, no lock. The process is gone, whatever happened."""
+        """The process is gone, and no fence, crossing or lock is left."""
         try:
             found = self._store.read(Topic, self.topic)
             assert found is None or (found[0].fence is None and found[0].crossing is None), self.words
@@ -105,6 +105,6 @@ class Migration:
 
     @property
     def words(self) -> str:
-        """All that was said, and written into the history."""
+        """All output, and all entries of the history."""
         entries = switchyard(self.stack, "history", self.operation)["history"]
         return "\n".join([f"{self.operation}: {''.join(self._said)}", *map(str, entries)])

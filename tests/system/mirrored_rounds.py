@@ -1,4 +1,4 @@
-"""Rounds of switches of one mirrored topic under load: planned ones, and those of which a cluster has failed."""
+"""Rounds of switches of one mirrored topic under load: planned ones, and forced ones after a cluster's failure."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ OTHER = {"east": "west", "west": "east"}
 
 @dataclass(frozen=True)
 class Loss:
-    """What lies in the log of a cluster that had failed, and in no extent."""
+    """Records in the log of a failed cluster that are in no extent."""
 
     cluster: str
     records: Mapping[tuple[int, int], str]
-    """(partition, offset there) → value."""
+    """(partition, physical offset) → value."""
 
 
 @dataclass
 class Rounds:
-    """One topic with its clients, and what became of it."""
+    """One topic with its clients, and their results."""
 
     stack: Stack
     store: Store
     run: Run
     name: str
     keys: int = 0
-    """How many different keys each producer writes; 0: none has one."""
+    """Number of different keys per producer; 0: no keys."""
     active: str = "east"
     lost: list[Loss] = field(default_factory=list)
 
@@ -62,14 +62,14 @@ class Rounds:
         self.go_on(100)
 
     def go_on(self, records: int) -> None:
-        """Until everybody has done so much more."""
+        """Wait until every client has made this much progress."""
         wanted = [(one, one.count("acknowledged") + records, "acknowledged") for one in self.producers]
         wanted += [(one, one.count("delivered") + records, "delivered") for one in self.members]
         for one, count, what in wanted:
             one.wait_for(count, what, PATIENCE_S)
 
     def mirrored(self) -> None:
-        """Waits until its copy hardly lags."""
+        """Wait until the copy has hardly any lag."""
         there = OTHER[self.active]
 
         def holds() -> bool:
@@ -99,10 +99,10 @@ class Rounds:
         return self.store.load().topics[self.name]
 
     def fails(self, does: Does, behind: bool) -> str:
-        """The active one fails, the topic goes on at its copy, the failed one comes back, and nobody is led there.
+        """The writer's cluster fails, the topic goes on at its copy, the failed cluster returns, and gets no clients.
         Returns the operation.
 
-        :param behind: the mirror stands still for a while before.
+        :param behind: the mirror is stopped for a while before.
         """
         self.mirrored()
         here, there = self.active, OTHER[self.active]
@@ -124,7 +124,7 @@ class Rounds:
             back = time.time()
             (self.stack.resume if does is Does.PAUSE else self.stack.restart)(part)
             self.go_on(60)
-        # Nobody is led back to it, or told of a success by it
+        # No client is routed to it, or gets an acknowledgement from it
         assert self.topic().clusters == {there}
         late = [ack for ack in self.acknowledged() if ack.t > back and 0 <= ack.offset < cut[ack.partition]]
         assert late == []
@@ -132,7 +132,7 @@ class Rounds:
         return str(document["operation"])
 
     def forced(self, does: Does, behind: bool) -> None:
-        """As `fails`; the loss is reported, record by record, and the failed one becomes the standby."""
+        """Like `fails`; then the loss is reported, record by record, and the failed cluster becomes the standby."""
         operation, here = self.fails(does, behind), OTHER[self.active]
         lost = self.lost_by(operation, here, self.reconciled(here))
         if behind:
@@ -141,7 +141,7 @@ class Rounds:
         self.verified()
 
     def lost_by(self, operation: str, cluster: str, found: Mapping[str, Any]) -> Loss:
-        """What the tails that were found hold, which is as many records as they say."""
+        """Records of the tails that were found, whose number matches the report."""
         tails = {one["partition"]: one for one in found["tails"] if one["operation"] == operation}
         assert set(tails) == set(range(MIRRORED_PARTITIONS))
         dumps = {dump.partition: dump for dump in self.run.dumps(self.name) if dump.cluster == cluster}
@@ -168,7 +168,7 @@ class Rounds:
             time.sleep(1.0)
 
     def resume_all(self) -> None:
-        """Whatever a test that failed has left paused."""
+        """Resume parts that a failed test has left paused."""
         for part in ("mirror", "cluster/east", "cluster/west"):
             with suppress(StackError):
                 if any(one["part"].startswith(part) and one["state"] == "paused" for one in self.stack.status()):
@@ -179,7 +179,7 @@ class Rounds:
         return [event for events in known for event in events if isinstance(event, Acked)]
 
     def judged(self) -> None:
-        """What the map leads to is what was acknowledged, less the loss, and that is what everybody was given."""
+        """The map serves all acknowledged records, less the loss, and all readers get these."""
         self.mirrored()
         for producer in self.producers:
             producer.stop()
@@ -189,7 +189,7 @@ class Rounds:
         logs = in_client_offsets(topic, dumps)
         there = {value: (log.partition, at) for log in logs for at, value in log.records.items()}
         lost = {value for loss in self.lost for value in loss.records.values()}
-        # What is in no extent any more was reported, and nothing that was acknowledged there is in both
+        # Records in no extent were reported, and no acknowledged one is both lost and served
         acked = {ack.value: ack for ack in self.acknowledged()}
         missing = acked.keys() - there.keys()
         assert missing <= lost, sorted(missing - lost)[:20]
@@ -199,7 +199,7 @@ class Rounds:
             if (ack := acked[value]).offset >= 0 and (ack.partition, ack.offset) not in places(logs, value)
         ]
         assert twice == [], "acknowledged by the one that failed, counted as lost, and delivered nevertheless"
-        # And a reader from the beginning gets exactly that, as the members did
+        # And a reader from the beginning gets exactly these, like the members
         reader = self.run.start("confluent-consumer", "r-all", self.name, seek="beginning")
         wanted = {(log.partition, at): value for log in logs for at, value in log.records.items()}
         reader.wait_for(len(wanted), "delivered", PATIENCE_S)
@@ -238,8 +238,8 @@ class Rounds:
         assert beside == known
 
     def follows_from_a_loss(self, found: Violation, lost: Collection[str]) -> bool:
-        """A record that was lost was given, and comes again where nobody had been told that it was written; and a group
-        goes on where it was last seen."""
+        """A lost record was delivered, and comes again if its producer had no acknowledgement; and a group resumes at
+        its last seen offset."""
         return found.value in lost or found.kind == "redelivered"
 
 
@@ -248,7 +248,7 @@ def places(logs: Collection[LogDump], value: str) -> set[tuple[int, int]]:
 
 
 def in_client_offsets(topic: Topic, dumps: Collection[LogDump]) -> tuple[LogDump, ...]:
-    """What the map leads to, of all clusters. :raises AssertionError: an offset leads to two."""
+    """Records that the map serves, from all clusters. :raises AssertionError: an offset has two."""
     found: list[LogDump] = []
     for partition, extents in topic.partitions.items():
         records: dict[int, str] = {}

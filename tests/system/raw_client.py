@@ -18,7 +18,7 @@ PATIENCE_S = 30.0
 
 
 class ClosedError(Exception):
-    """The gateway has ended the connection."""
+    """The gateway has closed the connection."""
 
 
 class RawClient:

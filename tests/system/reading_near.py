@@ -1,4 +1,4 @@
-"""A reader of one topic behind one gateway, and what that gateway has served it from copies."""
+"""A reader of one topic through one gateway, and the bytes that this gateway has served from copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reader:
     """Reads all partitions from their beginning, through its gateway, and keeps the offsets and numbers."""
 
     def __init__(self, gateway: dict[str, Any], topic: str, partitions: int, client_id: str = "reads") -> None:
-        """:param gateway: one of the stack's; where there are several, `client_id` is one that it serves."""
+        """:param gateway: one of the stack's; if there are several, `client_id` must lead to it."""
         self.gateway, self.topic, self.partitions = gateway, topic, partitions
         self._consumer = Consumer(
             {
@@ -49,7 +49,7 @@ class Reader:
                 self.found[partition].append((offset, value_of(message)))
 
     def read(self, wanted: int, seconds: float = 180) -> None:
-        """Reads until there are so many records."""
+        """Reads until it has this many records."""
         until = time.monotonic() + seconds
         while self.count < wanted:
             assert time.monotonic() < until, (self.count, wanted)
@@ -60,11 +60,11 @@ class Reader:
         return served_from_copy(self.gateway, cluster)
 
     def near_from_copy(self, cluster: str) -> float:
-        """The same, of what crossed no line between zones."""
+        """Those of them that crossed no zone boundary."""
         return served_from_copy(self.gateway, cluster, "mirror_fetch_near_bytes")
 
     def goes_over_to_the_copy(self, store: Store, cluster: str) -> None:
-        """Reads until something comes from there."""
+        """Reads until the gateway serves it from there."""
         before, begun = self.from_copy(cluster), time.monotonic()
 
         def served() -> bool:
@@ -78,7 +78,7 @@ class Reader:
         print(f"at the copy in {cluster} after {time.monotonic() - begun:.1f} s")
 
     def assert_all_once(self) -> None:
-        """No record is missing, comes twice, or lies at another offset than in the source."""
+        """No record is missing or duplicated, and all have their offsets in the source."""
         for partition, found in self.found.items():
             numbers = range(partition, self.partitions * len(found), self.partitions)
             assert found == [(at, b"%d" % number) for at, number in enumerate(numbers)]

@@ -1,4 +1,4 @@
-"""Executors that are killed or stand still behind their fence: clients go on within seconds."""
+"""Executors that die or hang under their fence: clients go on within seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 def test_clients_continue_within_seconds_when_a_command_dies_under_its_fence(
     stack: Stack, run: Run, name: str, number: signal.Signals
 ) -> None:
-    # Given a producer and a reader, and a gateway that stands still, so that a move waits behind its fence
+    # Given a producer and a reader, and a stopped gateway, so that a move waits under its fence
     reader = run.start("confluent-consumer", "r1", name, group=name)
     producer = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
     producer.wait_for(50, "acknowledged")
@@ -39,16 +39,16 @@ def test_clients_continue_within_seconds_when_a_command_dies_under_its_fence(
         gone_at.append(time.monotonic())
 
     with looking(stack, name, on_fence=end_it) as onlooker:
-        # When the command is gone as soon as the fence stands
+        # When the command dies as soon as the topic is fenced
         command.append(Command(stack, name, "east", "west"))
         assert onlooker.fenced.wait(60)
         until(lambda: not fenced(onlooker, name), "the fence was lifted", 60)
         lifted_s = time.monotonic() - gone_at[0]
-    # Then the fence is lifted by the gateways' caretaker
+    # Then the gateways' orphan recovery lifts the fence
     print(f"{number.name}: the fence stood for {lifted_s:.1f} s after the command was gone")
     assert lifted_s < AT_MOST_S + SLOW_MACHINE_S
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
-    # And the command, come back, changes nothing any more
+    # And the resumed command changes nothing
     command[0].signal(signal.SIGCONT if number == signal.SIGSTOP else signal.SIGKILL)
     command[0].process.communicate(timeout=60)
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")

@@ -1,4 +1,4 @@
-"""What real producers are told: of every record the offset at which it is read, also where the answer was lost."""
+"""Acknowledgements of real producers: the offset at which each record is read, even after a lost answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRESSING = {
     "linger_ms": 0,
     "settings": ("batch.num.messages=7", "queue.buffering.max.messages=300", "reconnect.backoff.max.ms=500"),
 }
-"""Small batches, five of them on their way all the time: some are appended and not answered, whenever it ends."""
+"""Small batches, five in flight all the time: some are appended but not answered when the gateway dies."""
 
 stack = pytest.fixture(two_clusters, scope="module")
 
@@ -39,7 +39,7 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
         for n in range(2)
     ]
     for origin, target in (("east", "west"), ("west", "east")):
-        # Given producers whose batches are on their way through a gateway
+        # Given producers with batches in flight through a gateway
         for producer in producers:
             producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
         # When it dies, and their topic has moved before they find another gateway
@@ -51,7 +51,7 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
         stack.restart("gateway/1")
     for producer in producers:
         producer.stop()
-    # Then nobody was told an offset that another record has, and of nearly all the right one
+    # Then no acknowledged offset belongs to another record, and nearly all are known
     run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
     history = run.history(name)
     result = run.verdict(name, complete=["reader"], redelivery="never")

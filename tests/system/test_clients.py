@@ -1,6 +1,6 @@
 """Every client and compression, without gateways and through them: groups, commits, takeovers, transactions, seeks.
 
-The runs without gateways show that the kit tells the truth; the others that a gateway changes nothing.
+The runs without gateways validate the kit; the others show that a gateway changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
 
 @pytest.fixture(params=["directly", "through-gateways"])
 def run(request: pytest.FixtureRequest, stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """Clients of a user of their own, and a topic in cluster east that has the test's name."""
+    """Clients of their own user, and a topic in cluster east named after the test."""
     create_topic(bootstrap(stack, "east"), name)
     return make_run(stack, cluster="east" if request.param == "directly" else None, user=name)
 
@@ -68,8 +68,8 @@ def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, 
     assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
 
 
-def test_gateways_know_what_software_the_members_of_a_group_are(stack: Stack, make_run: MakeRun, name: str) -> None:
-    # Given a member of a group that has said what it is (KIP-511)
+def test_gateways_know_the_software_of_group_members(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given a group member that reports its software (KIP-511)
     create_topic(bootstrap(stack, "east"), name)
     run = make_run(stack, user=name)
     writer = run.start("confluent-producer", "w", name, count=10, rate=100)
@@ -77,7 +77,7 @@ def test_gateways_know_what_software_the_members_of_a_group_are(stack: Stack, ma
     # When it has read something
     reader.wait_for(10, "delivered")
     run.finish([writer], [reader])
-    # Then its name and version stand in what its user uses
+    # Then its name and version are in its user's usage
     with connect(EnvironmentSettings(stack.zookeeper, ZOOKEEPER_ROOT), by="test:operator") as environment:
         used = environment.store.usage()[name]
     for use in (*used.groups[name], *used.topics[name]):
@@ -95,7 +95,7 @@ def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(
     writer.wait(60)
     dirty.wait_for(200, "delivered")
     run.finish([writer], [*clean, dirty])
-    # Then those of the one have what was committed, the other everything
+    # Then read_committed readers have the committed records, the others all
     ended = [event for event in writer.history().clients["w"] if isinstance(event, TransactionEnded)]
     committed = 10 * sum(event.outcome == "committed" for event in ended)
     assert 0 < committed < 200
@@ -115,14 +115,14 @@ def test_a_consumer_seeks_to_the_beginning_to_a_time_to_an_offset_and_to_the_end
     time.sleep(0.05)
     middle_ms = int(time.time() * 1000)
     run.start("confluent-producer", "after", name, count=30).wait(60)
-    # When a consumer seeks to each kind of place
+    # When a consumer seeks to each kind of position
     readers = {
         seek: run.start(kind, f"r-{seek.partition(':')[0]}", name, seek=seek, to_end=True)
         for seek in ("beginning", f"timestamp:{middle_ms}", "offset:0", "end")
     }
     for reader in readers.values():
         reader.wait(60)
-    # Then it gets what lies there
+    # Then it gets the records there
     found = {
         seek.partition(":")[0]: [e.value for e in next(iter(r.history().clients.values())) if isinstance(e, Delivered)]
         for seek, r in readers.items()

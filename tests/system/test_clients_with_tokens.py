@@ -1,4 +1,4 @@
-"""Unmodified clients of every library log in by a bearer token, and no other one's."""
+"""Unmodified clients of every library log in with a bearer token, and not with another issuer's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gateway(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 class Token(AbstractTokenProvider):  # type: ignore[misc]
-    """Of kafka-python."""
+    """Token provider of kafka-python."""
 
     def __init__(self, said: str) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Token(AbstractTokenProvider):  # type: ignore[misc]
 
 
 class LaterToken(AioToken):  # type: ignore[misc]
-    """Of aiokafka."""
+    """Token provider of aiokafka."""
 
     def __init__(self, said: str) -> None:
         self._said = said
@@ -168,7 +168,7 @@ def test_a_client_with_a_token_writes_and_reads(gateway: OwnGateway, library: st
 def test_a_client_of_kafkas_own_reads_with_a_token(
     gateway: OwnGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, option: str
 ) -> None:
-    # Given records, and a token in a file, as Java's clients take it
+    # Given records, and a token in a file, for Java's clients
     by_librdkafka(gateway.bootstrap, token(sub="writer"))
     (tmp_path / "token").write_text(token(sub=f"java-{version}"))
     url = (tmp_path / "token").as_uri()

@@ -1,4 +1,4 @@
-"""A cluster dies: its consumers keep their partitions, and all of them read on where their groups are moved."""
+"""A cluster dies: its consumers keep their partitions, and all resume where their groups are moved."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytestmark = [
 ]
 KINDS = ("kafka-python", "java", "confluent")
 OUTAGE_S = 6.0
-"""Long enough for consumers to ask for metadata, to commit and to send heartbeats, all in vain."""
+"""Long enough for consumers to request metadata, commit and send heartbeats, all without success."""
 
 stack = pytest.fixture(two_clusters, scope="module")
 
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there; east lives again afterwards."""
+    """A user bound to east, with a topic there; east is restarted afterwards."""
     create_topic(bootstrap(stack, "east"), name)
     bind(stack, name, "east")
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
@@ -41,7 +41,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 
 
 class Told:
-    """What each gateway tells of a topic: its error and the numbers of its partitions."""
+    """Each gateway's METADATA of a topic: error and partitions."""
 
     def __init__(self, stack: Stack, topic: str) -> None:
         self._topic = topic
@@ -75,7 +75,7 @@ def revoked(member: ClientProcess, since: float, before: float) -> list[Revoked]
 def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_their_groups_are_moved(
     run: Run, stack: Stack, name: str
 ) -> None:
-    # Given a member of a group of each kind, which commits while it reads, and a record of their cluster
+    # Given a member of a group of each kind, which commits while it reads, and recorded facts of their cluster
     writer = run.start("confluent-producer", "w", name, rate=50)
     members = [run.start(f"{kind}-consumer", kind, name, group=f"{name}-{kind}") for kind in KINDS]
     for member in members:
@@ -96,10 +96,10 @@ def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_the
     for _ in range(50):
         told.ask()
     told.close()
-    # Then the topic has had its partitions all the time: a leader of a group would give them away
+    # Then METADATA has had the partitions all the time: otherwise a group leader would revoke them
     assert told.all == {(0, (0, 1, 2))}
     assert {member.name: revoked(member, died, moved) for member in members} == {kind: [] for kind in KINDS}
-    # And everybody goes on
+    # And all clients go on
     wanted = [(writer, writer.count("acknowledged") + 100, "acknowledged")]
     wanted += [(member, member.count("delivered") + 100, "delivered") for member in members]
     for client, count, what in wanted:

@@ -36,7 +36,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def topic(stack: Stack, environment: Environment, name: str) -> str:
-    """A topic of a user at east, mirrored to west, where the first records of the copy were deleted."""
+    """A topic of a user at east, mirrored to west, with the first records of the copy deleted."""
     create_topic(bootstrap(stack, "east"), name, 1)
     bind(stack, name, "east")
     produce({"bootstrap.servers": bootstrap(stack, "east")}, name, RECORDS)
@@ -59,7 +59,7 @@ def delete(stack: Stack, cluster: str, topic: str, before: int) -> None:
 
 
 def read_all(stack: Stack, user: str, topic: str) -> list[int]:
-    """The offsets that a new reader gets from the beginning to the end."""
+    """Offsets that a new reader gets from the beginning to the end."""
     found = list[int]()
     reader = Consumer(
         {

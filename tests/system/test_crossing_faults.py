@@ -25,14 +25,14 @@ PRODUCERS = 2
 RATE = 80
 PREPARATION_S = 2.0
 BACK_SOON = "reconnect.backoff.max.ms=500"
-"""10 s by default, in which nothing would be tested."""
+"""10 s by default, which would rarely hit a crossing."""
 SMALL = ("batch.num.messages=8", BACK_SOON)
 PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": SMALL}
-"""Small batches: several are on their way at any time."""
+"""Small batches: several are in flight at any time."""
 ONE_AT_A_TIME = {**PIPELINED, "settings": (*SMALL, "max.in.flight.requests.per.connection=1")}
-"""For a partition without replicas whose broker is killed: a broker that comes back knows the last batch of each
-producer only (its recovery writes a snapshot, which holds no more, and loads that; seen with 3.9.2 and 4.3.1). What was
-pipelined before it is answered OUT_OF_ORDER_SEQUENCE_NUMBER when it is sent again, and librdkafka ends, with a gateway
+"""For a partition without replicas whose broker is killed. After its restart it knows the last batch of each
+producer only (its recovery writes a snapshot, which holds no more, and loads that; seen with 3.9.2 and 4.3.1). Batches
+pipelined before get OUT_OF_ORDER_SEQUENCE_NUMBER when they are sent again, and librdkafka ends, with a gateway
 between or without.
 """
 
@@ -48,7 +48,7 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
 
 
 class Load:
-    """Producers and a group, at work on a topic of their own."""
+    """Producers and a group, at work on their own topic."""
 
     def __init__(self, run: Run, topic: str, sending: Mapping[str, Any]) -> None:
         self.run, self.topic = run, topic
@@ -64,14 +64,14 @@ class Load:
         self.goes_on()
 
     def goes_on(self) -> None:
-        """Everybody is served."""
+        """All clients are served."""
         given = self.consumer.count("delivered")
         for producer in self.producers:
             producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
         self.consumer.wait_for(given + 50, "delivered")
 
     def assert_sound(self) -> None:
-        """The end: nothing lost, doubled, disordered or renumbered, and nobody was told of an error."""
+        """The end: no record lost, duplicated, reordered or renumbered, and no client got an error."""
         self.run.finish(self.producers, [self.consumer])
         result = self.run.verdict(self.topic, complete=[self.topic])
         print(result)
@@ -80,7 +80,7 @@ class Load:
 
 
 def crosses_over(load: Load, fault: str, chance: random.Random, folder: Path) -> None:
-    """One migration with one fault; afterwards everybody is served again, and the operation has ended."""
+    """One migration with one fault; after it all clients are served again, and the operation has ended."""
     route = (load.at, "west" if load.at == "east" else "east")
     migration = Migration(load.run.stack, load.topic, route, RATE * PRODUCERS / PARTITIONS, PREPARATION_S, folder)
     delay_s = chance.uniform(0, PREPARATION_S + 1.5)
@@ -100,7 +100,7 @@ def crosses_over(load: Load, fault: str, chance: random.Random, folder: Path) ->
 
 
 def _strike(load: Load, migration: Migration, fault: str, route: tuple[str, str], chance: random.Random) -> None:
-    """Kill it, and bring it back after a while. A killed command is brought back by who asks for its end."""
+    """Kill the part, and restart it after a while. A killed command is resumed by the caller that waits for its end."""
     if fault == "command":
         migration.process.kill()
         return

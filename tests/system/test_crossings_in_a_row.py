@@ -80,6 +80,6 @@ def _cross(stack: Stack, topic: str, route: tuple[str, str], folder: Path) -> No
 
 
 def _caught_up(reader: ClientProcess, producers: list[ClientProcess]) -> None:
-    """What is acknowledged by now is read: it has come from the beginning through all clusters."""
+    """Everything acknowledged so far is read: the reader has come from the beginning through all clusters."""
     promised = {ack.value for producer in producers for ack in acked(producer)}
     until(lambda: {record.value for record in given(reader)} >= promised, f"{reader} has read what there is")

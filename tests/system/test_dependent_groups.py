@@ -1,4 +1,4 @@
-"""Live groups that come along with their topics, while producers and consumers work through the gateways."""
+"""Live groups that move with their topics, while producers and consumers work through the gateways."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(
         (bound,) = switchyard(stack, "bindings", "list", name)["bindings"].values()
         assert bound["groups"] == {f"{name}-pair": target, f"{name}-batch": target}
         produce_more(producers)
-    # Then nobody was given a new assignment, and every record came once, in order
+    # Then no member got a new assignment, and every record came once, in order
     time.sleep(HEARTBEAT_S)  # by then each member would know of a rebalance; the first to stop makes one
     assert {reader.name: assignments(run, name, reader.name) for reader in readers} == before
     run.finish(producers, readers)

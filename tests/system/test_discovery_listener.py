@@ -1,4 +1,4 @@
-"""Unmodified clients find the brokers at the listener for discovery, and go on to them by themselves."""
+"""Unmodified clients find the brokers at the discovery listener, and connect to them directly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def settings(port: int, user: str = "app", **more: Any) -> dict[str, Any]:
 def test_a_client_bootstraps_there_and_works_with_the_real_brokers(stack: Stack, tmp_path: Path) -> None:
     port = free_port()
     with OwnGateway(stack, tmp_path, listen_discovery={"port": port}) as gateway:
-        # Given a client that knows nothing but that listener
+        # Given a client that only knows that listener
         found = AdminClient(settings(port)).list_topics(timeout=20)
         addresses = {f"{broker.host}:{broker.port}" for broker in found.brokers.values()}
         assert addresses == set(bootstrap(stack, "east").split(","))
@@ -64,16 +64,16 @@ def test_a_client_bootstraps_there_and_works_with_the_real_brokers(stack: Stack,
             assert message.error() is None
             read.append(message.value())
         consumer.close()
-        # Then the records went past the gateway, which has forwarded no byte of them
+        # Then the records did not pass the gateway, which has forwarded no byte of them
         assert read == [str(n).encode() for n in range(10)]
         assert gateway.metric("bytes", side="broker", direction="out") == 0
         assert gateway.metric("requests", api="produce") == 0
-        # And a user of another cluster is led there
+        # And a user of another cluster is routed there
         other = AdminClient(settings(port, "western")).list_topics("in-west", timeout=20)
         assert {f"{b.host}:{b.port}" for b in other.brokers.values()} == set(bootstrap(stack, "west").split(","))
         assert other.topics["in-west"].error is None
-        # And what is elsewhere is refused there by an error that says so. (A client may ask a real broker, as soon as
-        # it knows one: that has never heard of the topic.)
+        # And requests for topics elsewhere are refused there with a clear error. (A client may ask a real broker, as
+        # soon as it knows one: that has never heard of the topic.)
         connection = BlockingConnection("gw", "127.0.0.1", port, SecurityProfile(), Deadline.after(30))
         asked = {"topics": [{"name": "in-west"}], "allow_auto_topic_creation": False}
         (refused,) = connection.call(ApiKey.METADATA, asked)["topics"]
@@ -81,7 +81,7 @@ def test_a_client_bootstraps_there_and_works_with_the_real_brokers(stack: Stack,
         assert refused["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_what_is_no_discovery_is_refused_there_and_named_in_the_log(stack: Stack, tmp_path: Path) -> None:
+def test_other_requests_than_discovery_are_refused_there_and_logged(stack: Stack, tmp_path: Path) -> None:
     port = free_port()
     with OwnGateway(stack, tmp_path, listen_discovery={"port": port}) as gateway:
         connection = BlockingConnection("gw", "127.0.0.1", port, SecurityProfile(), Deadline.after(30))
@@ -92,7 +92,7 @@ def test_what_is_no_discovery_is_refused_there_and_named_in_the_log(stack: Stack
         assert gateway.metric("refusals", cause="discovery_only") == 1
 
 
-def test_while_the_cluster_hangs_its_brokers_are_named_as_last_known(stack: Stack, tmp_path: Path) -> None:
+def test_the_last_known_brokers_of_a_hanging_cluster_are_returned(stack: Stack, tmp_path: Path) -> None:
     port = free_port()
     with OwnGateway(stack, tmp_path, listen_discovery={"port": port}) as gateway:
         stack.pause("cluster/east")

@@ -1,4 +1,4 @@
-"""Unmodified clients that ask for more than they may are answered later, by settings that change while they run."""
+"""Unmodified clients above their request rate are answered later, by settings that change while they run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def settings(gateway: OwnGateway, user: str) -> dict[str, str | int | float | bo
 
 
 def asks(admin: AdminClient, times: int) -> float:
-    """How long it takes to ask so often, one after the other."""
+    """Seconds for this many successive requests."""
     since = time.monotonic()
     for _ in range(times):
         assert admin.list_topics(timeout=20).topics is not None
@@ -50,7 +50,7 @@ def asks(admin: AdminClient, times: int) -> float:
 def test_a_user_in_a_loop_waits_while_another_one_writes_and_new_settings_count_at_once(
     stack: Stack, tmp_path: Path
 ) -> None:
-    # Given a gateway whose users may ask five times a second, and a topic
+    # Given a gateway whose users may send five requests per second, and a topic
     create_topic(bootstrap(stack, "east"), "orders")
     limits = tmp_path / "discovery.yaml"
     limits.write_text(yaml.safe_dump({"user_rate": {"*": 5}}))
@@ -62,9 +62,9 @@ def test_a_user_in_a_loop_waits_while_another_one_writes_and_new_settings_count_
     with OwnGateway(stack, tmp_path, **sections) as gateway:
         busy = AdminClient(settings(gateway, "busy"))
         asks(busy, 1)
-        # When one of them asks again and again
+        # When one of them sends requests in a loop
         took_s = asks(busy, 25)
-        # Then it gets what it may have, each time an answer, and no connection was closed for it
+        # Then it gets its rate, every request is answered, and no connection was closed for it
         assert 3.0 < took_s < 12.0
         assert gateway.metric("discovery_delayed", limit="user") > 10
         assert "requests answered later, limit=user: user=busy address=127.0.0.1 asks more than 5" in gateway.said()
@@ -76,7 +76,7 @@ def test_a_user_in_a_loop_waits_while_another_one_writes_and_new_settings_count_
         # When the settings are changed
         limits.write_text(yaml.safe_dump({"user_rate": {"*": 5, "busy": 5000}}))
         until(lambda: "new discovery settings are in force" in gateway.said(), "the file is followed", 10)
-        # Then the next requests go by them
+        # Then they apply to the next requests
         assert asks(busy, 25) < 3.0
         # And a file that cannot be read changes nothing
         limits.write_text("user_rate: {busy: none}")

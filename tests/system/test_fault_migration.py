@@ -1,4 +1,4 @@
-"""A cluster dies under load, its topics get a new home, and it returns: with more than was known, less, or never."""
+"""A cluster dies under load, its topics move, and it returns: with more records than known, fewer, or never."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there and nowhere else; east lives again afterwards, whatever happened."""
+    """A user bound to east, with a topic only there; east is restarted afterwards in any case."""
     create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "86400000"})
     bind(stack, name, "east")
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
@@ -48,7 +48,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 
 
 def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess, ClientProcess]:
-    """A producer, a group of one and a reader from the beginning. East is looked at, and then gets more records."""
+    """A producer, a group of one and a reader from the beginning. Facts of east are recorded before its end."""
     producer = run.start("confluent-producer", f"w-{name[-20:]}", name, rate=RATE, idempotence="on")
     member = run.start("confluent-consumer", f"m-{name[-20:]}", name, group=name, commit="batch")
     reader = run.start("confluent-consumer", f"r-{name[-20:]}", name, seek="beginning")
@@ -88,11 +88,11 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     assert document["result"] == "succeeded"
     producer.wait_for(producer.count("acknowledged") + 300, "acknowledged")
 
-    # While east is away, nobody who is below the cut gets anything, and nobody jumps over it
+    # While east is away, readers below the cut get nothing, and none jumps over it
     cut = cuts(run, name)
     assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))
 
-    # When it is back, its extents are closed where it truly ends, and no cut moves
+    # When it is back, its extents are closed at their real ends, and no cut moves
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
     assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
@@ -111,7 +111,7 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     assert_one_record_per_offset(member)
     places = {ack.value: (ack.partition, ack.offset) for ack in acked(producer) if ack.offset >= 0}
     read = {record.value: (record.partition, record.offset) for record in given(reader)}
-    # What east had appended when it died and west was sent again has two places: nobody had been told of the first
+    # Records that east had appended at its death and west got again have two offsets: the first was never acknowledged
     doubled = east & held_by(run, name, "west")
     assert all(read[value] == place for value, place in places.items() if value not in doubled)
     found_ends = {returned["partition"]: returned["found_end"] for returned in checked["returned"]}
@@ -120,7 +120,7 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
 
 
 def assert_one_record_per_offset(member: ClientProcess) -> None:
-    """It joins the new cluster where its group was last seen, so it reads some of it again: the same, in its place."""
+    """It joins the new cluster at its group's last seen offset, so it reads some records again, at their offsets."""
     seen: dict[tuple[int, int], str] = {}
     for record in given(member):
         assert seen.setdefault((record.partition, record.offset), record.value) == record.value
@@ -166,7 +166,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
 ) -> None:
     # Given clients at work
     producer, member, reader = at_work(run, name)
-    # When their cluster dies, and their topic moves on without what is unread
+    # When their cluster dies, and their topic moves on without unread records
     stack.kill("cluster/east")
     migrate_from_fault(run, name, "skip")
     # Then readers go on in the new cluster
@@ -185,8 +185,8 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
-    # And what was skipped is served when that is asked for
-    # What was skipped is served to whoever reads from the beginning, when that is asked for
+    # And skipped records are served on request
+    # After the request, readers from the beginning get the skipped records
     switchyard(stack, "origins", "check", name, "--serve-skipped")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
     whole.wait_for(1, "delivered")
@@ -208,7 +208,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     # When it is checked
     with pytest.raises(CommandFailedError) as lost:
         switchyard(stack, "origins", "check", name)
-    # Then the loss is counted, and no reader jumps over it
+    # Then the loss is counted, and no reader skips it
     assert lost.value.code == ATTENTION
     assert lost.value.document["result"] == "less"
     assert sum(partition["missing"] for partition in lost.value.document["returned"]) >= 200
@@ -245,13 +245,13 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     counted = switchyard(stack, *words, "--dry-run")
     given_up = switchyard(stack, *words, "--yes")
     # Then the loss is what was counted before
-    # What is lost was counted before: all that was known of it, and what nobody knows up to the cut
+    # The loss was counted before: the known records, and the unknown ones up to the cut
     assert {extent["partition"]: extent["end"] for extent in counted["extents"]} == cut
     assert counted["known_lost"] == sum(extent["known_end"] for extent in counted["extents"]) >= 200
     assert counted["most_lost"] == sum(cut.values())
     assert {group["group"] for group in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
-    # Readers go on at the target's start, and miss nothing of what is there
+    # Readers resume at the target's start, and miss none of its records
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
@@ -263,10 +263,10 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     assert_ascending(reader)
     assert_one_record_per_offset(member)
 
-    # When nothing refers to it any more, it can be removed; if it comes back all the same, nothing of it is served
+    # When nothing refers to it any more, it can be removed; even if it comes back, it is not served
     with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
-        registered.remove_cluster(environment, "east", force=True)  # whatever other tests have made there
+        registered.remove_cluster(environment, "east", force=True)  # other tests may have left topics there
         registered.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
         stack.restart("cluster/east")
         assert check_origins(environment, [name]).found == ()

@@ -83,14 +83,14 @@ class Work:
         return sum(consumer.count("delivered") for consumer in self.consumers)
 
     def goes_on(self) -> None:
-        """Everybody is served again."""
+        """All clients are served again."""
         before = self.delivered()
         for producer in self.producers:
             producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
         until(lambda: self.delivered() > before + 50, "the group was given more")
 
     def assert_sound(self, stack: Stack) -> None:
-        """The end: nothing lost, doubled, disordered or renumbered; no error shown; nothing left standing."""
+        """The end: no record lost, duplicated, reordered or renumbered; no error shown; no lock or fence left."""
         self.run.finish(self.producers, self.consumers)
         result = self.run.verdict(self.topic, complete=[self.topic])
         assert result.sound, str(result)
@@ -122,7 +122,7 @@ def assert_nothing_stands(stack: Stack, user: str) -> None:
 
 
 def repeated(stack: Stack, arguments: tuple[str, ...]) -> str:
-    """Run a command until it is not refused any more because of the operation that stands in its way; its result."""
+    """Repeat a command until it is not refused any more because of an unfinished operation; returns its result."""
     result = "refused"
 
     def is_settled() -> bool:
@@ -140,7 +140,7 @@ def repeated(stack: Stack, arguments: tuple[str, ...]) -> str:
 
 
 def refusals(stack: Stack, gateway: int, cause: str) -> float:
-    """How many requests a gateway has refused for that cause."""
+    """Number of requests that a gateway has refused for that cause."""
     url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:
@@ -149,7 +149,7 @@ def refusals(stack: Stack, gateway: int, cause: str) -> float:
 
 
 def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
-    """Log ends, asked of the cluster itself."""
+    """Log ends, from the cluster itself."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap(stack, cluster), "group.id": "ends", "log_level": 3})
@@ -204,7 +204,7 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
         command.append(Command(stack, name, "east", "west"))
         assert (onlooker.fenced if instant == "fence" else onlooker.cut).wait(60)
         assert command[0].result() == "killed"
-        # Then the gateways bring the operation to its end
+        # Then the gateways finish the operation
         until(lambda: not onlooker.store.locks(), "the operation was brought to its end")
         (operation,) = [
             operation
@@ -237,7 +237,7 @@ def test_a_switch_command_killed_at_any_instant_can_be_resumed(
     killed = command.result()
     result = repeated(stack, ("resume", operation))
     print(f"killed {delay_s:.3f} s after the move began: {killed}; resumed: {result}")
-    # Then it is at its end, and clients have lost nothing
+    # Then it has ended, and clients have lost nothing
     assert result in {"succeeded", "undone"}
     if result == "undone":
         assert_nothing_stands(stack, name)
@@ -256,13 +256,13 @@ def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_
     refused_before = refusals(stack, 1, "lease")
 
     with run.fault("gateway/1 asleep"):
-        # When a gateway stands still while they are moved, and for longer than its session
+        # When a gateway is stopped while they are moved, and for longer than its session
         stack.pause("gateway/1")
         assert run.switch("east", "west", drain_timeout="30")["result"] == "succeeded"
         at_the_cut = ends(stack, "east", name)
         stack.resume("gateway/1")
         work.goes_on()
-    # Then it has refused what it had, and written nothing
+    # Then it has refused its requests, and written nothing
     assert refusals(stack, 1, "lease") > refused_before
     assert ends(stack, "east", name) == at_the_cut
     work.assert_sound(stack)
@@ -278,20 +278,20 @@ def test_a_gateway_paused_while_the_cut_is_published_follows_it_when_it_wakes(
 
     for number, (origin, target) in enumerate((("east", "west"), ("west", "east")) * 3):
         gateway = number % 2 + 1
-        # When they are moved, and a gateway stands still while the cut is published
+        # When they are moved, and a gateway is stopped while the cut is published
         late += _asleep_at_the_cut(stack, run, work, (origin, target), gateway)
         work.goes_on()
         if late == 2:
             break
-    # Then it has followed when it went on, and clients have lost nothing
+    # Then it has followed after its resume, and clients have lost nothing
     assert late == 2, "no gateway was ever at the revision of the fence while the cut was published"
     work.assert_sound(stack)
 
 
 def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str], gateway: int) -> bool:
-    """One move; the command is held in its fence until every gateway has drained and one sleeps.
+    """One move; the command is held under its fence until every gateway has drained and one is stopped.
 
-    Whether that gateway was at the older revision when the cut was published (the command may have been too quick).
+    Returns whether that gateway had the older revision when the cut was published (the command may have been faster).
     """
     commands: list[Command] = []
     with looking(stack, work.topic, on_fence=lambda: commands[0].signal(signal.SIGSTOP)) as onlooker:
@@ -311,9 +311,9 @@ def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str
 
 
 def test_a_switch_during_a_rebalance_does_not_wait_for_the_rebalance(stack: Stack, run: Run, name: str) -> None:
-    # Given a group of which one member waits to be let in
+    # Given a group with a member that waits to join
     producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
-    # It hears of a rebalance by its heartbeats only: until then the other one waits to be let in.
+    # The other member learns of the rebalance by its heartbeats only: until then the new one waits.
     settings = ("heartbeat.interval.ms=12000",)
     consumers = [run.start("confluent-consumer", "r1", name, group=name, settings=settings)]
     consumers[0].wait_for(30, "delivered")
@@ -357,10 +357,10 @@ def test_without_zookeeper_gateways_refuse_writes_hold_reads_and_recover_by_them
         direct.wait()
         written = [producer.count("acknowledged") for producer in work.producers]
         until(lambda: time.monotonic() > asleep_since + LONGER_THAN_A_SESSION_S, "sessions are over")
-        # Then nothing was written through the gateways, nor read that somebody may have passed a cut for
+        # Then no record was written through gateways, and none read across a possible cut
         assert [producer.count("acknowledged") for producer in work.producers] == written
         assert given_of(work.consumers, "direct-") == 0
-        # And all goes on when it does
+        # And everything resumes when ZooKeeper does
         stack.resume("zookeeper")
         until(lambda: given_of(work.consumers, "direct-") == 100, "what was written past the gateways is read")
         work.goes_on()
@@ -371,6 +371,6 @@ def test_without_zookeeper_gateways_refuse_writes_hold_reads_and_recover_by_them
 
 
 def given_of(consumers: list[ClientProcess], prefix: str) -> int:
-    """How many different records of a producer were given to consumers."""
+    """Number of different records of a producer that consumers got."""
     events = (event for known in history_of(consumers).clients.values() for event in known)
     return len({event.value for event in events if isinstance(event, Delivered) and event.value.startswith(prefix)})

@@ -1,4 +1,4 @@
-"""Users and rules of the platform are enforced by every gateway, soon, and taken back as soon."""
+"""Every gateway enforces users and rules of the platform soon, and their deletion as soon."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def settings(stack: Stack, user: str, password: str) -> dict[str, object]:
 
 
 def produced(stack: Stack, user: str, topic: str) -> KafkaError | None:
-    """What became of one record."""
+    """Result of one record."""
     producer = Producer({**settings(stack, user, "secret-of-the-test"), "message.timeout.ms": 20_000})
     became: list[KafkaError | None] = []
     producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
@@ -55,8 +55,8 @@ def produced(stack: Stack, user: str, topic: str) -> KafkaError | None:
 PASSWORD = "secret-of-the-test"
 
 
-def test_a_user_who_is_created_logs_in_at_every_gateway_soon(stack: Stack, platform: RunningPlatform) -> None:
-    # Given nobody of that name
+def test_a_new_user_can_soon_log_in_at_every_gateway(stack: Stack, platform: RunningPlatform) -> None:
+    # Given no user of that name
     assert not any(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS)
 
     platform.create_user("fresh", PASSWORD)
@@ -96,7 +96,7 @@ def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
 def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
     stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
-    # Given a consumer that reads a topic to which somebody writes
+    # Given a consumer that reads a topic with a producer
     platform.create_user("reader", PASSWORD)
     rule = platform.grant("reader", "read", topic)
     platform.grant("reader", "read", "reader-", "group", pattern="prefixed")
@@ -114,10 +114,10 @@ def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
 
     soon(read, "a record is read", 60)
 
-    # When its right is taken back
+    # When its right is revoked
     platform.revoke(rule)
 
-    # Then it is told so, and reads nothing any more
+    # Then it gets the error, and no further record
     codes = []
 
     def refused() -> bool:
@@ -137,7 +137,7 @@ def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
     consumer.close()
 
 
-def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack, platform: RunningPlatform) -> None:
+def test_connections_of_a_deleted_user_end_and_it_cannot_log_in(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection to each gateway
     platform.create_user("leaver", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS), "the user logs in")
@@ -159,7 +159,7 @@ def test_connections_of_a_deleted_user_end_and_he_comes_in_no_more(stack: Stack,
     assert not any(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS)
 
 
-def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platform: RunningPlatform) -> None:
+def test_a_new_password_is_required_and_ends_no_connection(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection
     platform.create_user("changer", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS), "the user logs in")
@@ -173,7 +173,7 @@ def test_a_new_password_is_asked_for_and_ends_no_connection(stack: Stack, platfo
     connection.close()
 
 
-def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack, platform: RunningPlatform) -> None:
+def test_changes_that_bypass_the_service_are_enforced_soon(stack: Stack, platform: RunningPlatform) -> None:
     from ha_core.platform.changing import put
     from ha_core.platform.kinds.users import UserEntry
     from ha_core.platform.platform import Platform
@@ -187,7 +187,7 @@ def test_what_the_command_writes_past_the_service_is_enforced_soon(stack: Stack,
     soon(lambda: all(logs_in(stack, number, "by-command", PASSWORD) for number in GATEWAYS), "the user logs in")
 
 
-def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: RunningPlatform) -> None:
+def test_a_command_reports_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: RunningPlatform) -> None:
     assert stack.platform is not None
     database = ("--database", stack.platform["database"], "--reason", "test")
     platform.create_user("told", PASSWORD)
@@ -200,10 +200,10 @@ def test_a_command_says_at_how_many_gateways_its_change_is_in_force(stack: Stack
     soon(lambda: in_force(f"try-{next(tries)}"), "the command has waited for all gateways", 60)
 
 
-def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_deleted(
+def test_a_setting_of_the_platform_limits_a_users_request_rate_until_it_is_deleted(
     stack: Stack, platform: RunningPlatform
 ) -> None:
-    # Given a user who asks as often as he likes
+    # Given a user without a request rate
     platform.create_user("impatient", PASSWORD)
     soon(lambda: all(logs_in(stack, number, "impatient", PASSWORD) for number in GATEWAYS), "the user logs in")
     account: dict[str, Any] = settings(stack, "impatient", PASSWORD)
@@ -215,10 +215,10 @@ def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_d
         return counted(stack, "discovery_delayed", limit="named_user")
 
     assert delayed() == 0
-    # When the platform has a setting for him
+    # When the platform has a setting for it
     setting = {"type": "user_rate", "name": "impatient", "value": 4}
     made = platform.call("POST", "/v1/settings", {"value": setting, "reason": "test"})
-    # Then his requests are answered later
+    # Then its requests are answered later
     soon(lambda: delayed() > 0, "he waits", 60)
     # When it is deleted
     platform.call("DELETE", f"/v1/settings/{quote(made['key'], safe='')}", version=made["version"], reason="test")
@@ -229,7 +229,7 @@ def test_a_setting_of_the_platform_limits_how_often_a_user_may_ask_until_it_is_d
 def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowhere_else(
     stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
-    # Given a user who writes to two topics, and may write little to one of them
+    # Given a user who writes to two topics, with a small quota for one of them
     create_topic(stack, f"{topic}-free")
     platform.create_user("limited", PASSWORD)
     platform.grant("limited", "write", topic, pattern="prefixed")
@@ -245,7 +245,7 @@ def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowher
             assert producer.flush(60) == 0
         return counted(stack, "throttled_requests", cause="produce")
 
-    # When he writes as much to each, then he waits for the one that has a quota only
+    # When it writes as much to each, then it only waits for the one with the quota
     assert throttled(f"{topic}-free") == 0
     assert throttled(topic) > 0
 

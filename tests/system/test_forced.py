@@ -1,4 +1,4 @@
-"""A cluster dies under load, and its users are forced into the other one: they go on; what is given up is counted."""
+"""A cluster dies under load, and its users are forced into the other one: they go on, and lost records are counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic in both clusters; east lives again afterwards, whatever happened."""
+    """A user bound to east, with a topic in both clusters; east is restarted afterwards in any case."""
     for cluster in ("east", "west"):
         create_topic(bootstrap(stack, cluster), name)
     bind(stack, name, "east")
@@ -82,7 +82,7 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     until(lambda: promised <= {record.value for record in given(consumer)}, "all that west acknowledged is read")
     consumer.stop()
     stack.restart("cluster/east")
-    # Then they lack what the dead cluster held and nobody had read, and nothing else
+    # Then they lack the unread records of the dead cluster, and nothing else
     history, given_up = without_what_was_given_up(run, name, consumer)
     kept_by_east = {ack.value for ack in acked(producer) if 0 <= ack.offset < cut[ack.partition]}
     result = check(history, complete_readers=[name])
@@ -90,7 +90,7 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
         violation
         for violation in result.violations
         if not (violation.kind == "lost" and violation.value in given_up)
-        # Appended, read, and not answered before the end: the producer sent it again, and west knows nothing of it.
+        # Appended and read, but not acknowledged before the end: the producer sent it again, and west does not know it.
         and not (violation.kind == "doubled" and violation.about == "log" and violation.value not in kept_by_east)
     ]
     print(f"{len(given_up)} records of east were given up; {result}")
@@ -110,7 +110,7 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     producer.stop()
     cut = {cut.partition: cut.cut for cut in run.cuts([name])}
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
-    # Then west has what was written since, and no reader has got any of it
+    # Then west has the records since, and no reader has got any of them
     assert promised
     assert read_from(run, name, cut, len(promised)) == promised
     assert given(reader) == before
@@ -140,7 +140,7 @@ def test_a_topic_that_never_moved_is_read_after_its_leader_has_changed(stack: St
 
 
 def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[str]:
-    """The values from these offsets on, through the gateways, until there are `count`."""
+    """Values from these offsets on, through the gateways, until there are `count`."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": run.bootstrap, "client.id": f"HA#{name}#{name}", "group.id": f"{name}-beyond"}
@@ -161,7 +161,7 @@ def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[s
 
 
 def without_what_was_given_up(run: Run, name: str, consumer: ClientProcess) -> tuple[History, set[str]]:
-    """The history as if east had ended where it was read last, and what it held beyond."""
+    """The history as if east had ended at its last read offset, and its records above that."""
     logs, cuts = run.dumps(name), run.cuts([name])
     ends = dict.fromkeys((cut.partition for cut in cuts), 0)
     for record in given(consumer):

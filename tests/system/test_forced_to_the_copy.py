@@ -1,5 +1,5 @@
-"""The active cluster is killed, or hangs, under load and its topic goes on at its copy: what was mirrored is read, the
-rest is counted when the cluster is back."""
+"""The active cluster is killed, or hangs, under load, and its topic goes on at its copy: copied records are read, the
+lost tail is counted when the cluster is back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 ]
 RATE = 50
 COMMAND_S = 25.0
-"""Of which a cluster that hangs takes a few, since each look at it has to wait for its patience."""
+"""Seconds; a hanging cluster takes some of them, since each check waits for its timeout."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there that is mirrored to west; east lives again afterwards."""
+    """A user bound to east, with a topic there, mirrored to west; east is restarted afterwards."""
     made = mirrored_run(stack, make_run, name)
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
     yield made
@@ -54,7 +54,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 
 @dataclass
 class AtWork:
-    """What writes and reads all the time."""
+    """Clients that write and read all the time."""
 
     idempotent: ClientProcess
     plain: ClientProcess
@@ -65,7 +65,7 @@ class AtWork:
         return self.idempotent, self.plain
 
     def go_on(self, records: int) -> None:
-        """Until each has done so much more."""
+        """Wait until each has made this much progress."""
         wanted = [(one, one.count("acknowledged") + records, "acknowledged") for one in self.producers]
         wanted.append((self.member, self.member.count("delivered") + records, "delivered"))
         for client, count, what in wanted:
@@ -89,7 +89,7 @@ def reports(store: Store, name: str) -> list[PartitionReport]:
 
 
 def copied(store: Store, name: str) -> bool:
-    """Whether all partitions are copied, and hardly lag."""
+    """Whether all partitions are copied with hardly any lag."""
     found = reports(store, name)
     return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.within(2 * RATE) for one in found)
 
@@ -109,7 +109,7 @@ def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> ClientProce
 
 
 @pytest.mark.parametrize("does", [Does.KILL, Does.PAUSE])
-def test_clients_go_on_at_the_copy_within_seconds_and_what_is_missing_is_what_is_reported(
+def test_clients_go_on_at_the_copy_within_seconds_and_missing_records_are_reported(
     run: Run, stack: Stack, store: Store, name: str, does: Does
 ) -> None:
     # Given clients at work on a mirrored topic, and a mirror that stands still for a moment
@@ -117,7 +117,7 @@ def test_clients_go_on_at_the_copy_within_seconds_and_what_is_missing_is_what_is
     until(lambda: copied(store, name), "it is mirrored", 120)
     stack.pause("mirror")
     work.go_on(100)
-    # When its cluster is killed, or takes requests and answers none, and the topic is forced to its copy
+    # When its cluster is killed, or accepts requests without answering, and the topic is forced to its copy
     (stack.pause if does is Does.PAUSE else stack.kill)("cluster/east")
     if does is Does.PAUSE:
         time.sleep(1.0)  # requests are in flight to it from both producers
@@ -133,21 +133,21 @@ def test_clients_go_on_at_the_copy_within_seconds_and_what_is_missing_is_what_is
     behind = [ack.t for one in work.producers for ack in acked(one) if ack.offset >= cut[ack.partition]]
     print(f"the command took {ended - begun:.2f} s, the first answer of west came after {min(behind) - begun:.2f} s")
     assert ended - begun < COMMAND_S
-    # And the map names nothing but the copy, although the job goes on, and the dead cluster comes back
+    # And the map names only the copy, although the job goes on, and the dead cluster comes back
     assert topic.clusters == {"west"}
     assert f"{name}@west" not in store.load().mirrors
     back = time.time()
     (stack.resume if does is Does.PAUSE else stack.restart)("cluster/east")
     work.go_on(100)
     assert stored(store, name).clusters == {"west"}
-    # And nobody is told of a success by it, whatever it does now with what it was sent before
+    # And no client gets a success from it, whatever it does with older requests
     late = [
         ack for one in work.producers for ack in acked(one) if ack.t > back and 0 <= ack.offset < cut[ack.partition]
     ]
     assert late == []
     for one in work.producers:
         one.stop()
-    # Then all that was acknowledged is read, but for what lies beyond the copy in east
+    # Then all acknowledged records are read, except for the tail in east
     tail = lost_tail(store, name)
     east = {dump.partition: dump for dump in run.dumps(name) if dump.cluster == "east"}
     beyond = {
@@ -171,7 +171,7 @@ def test_clients_go_on_at_the_copy_within_seconds_and_what_is_missing_is_what_is
     work.member.stop()
     # When the dead cluster is reconciled
     found = switchyard(stack, "mirror", "reconcile", "east", "--reason", "it is back", "--yes")
-    # Then exactly what lies beyond the copy is reported
+    # Then exactly the tail is reported
     tails = {one["partition"]: one for one in found["tails"] if one["topic"] == name}
     held = {p: sum(offset >= tail.partitions[p].mirrored for offset in dump.records) for p, dump in east.items()}
     assert {partition: one["records"] for partition, one in tails.items()} == held
@@ -188,10 +188,10 @@ def stored(store: Store, name: str) -> Topic:
     return found[0]
 
 
-def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirrored_goes_on(
+def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(
     run: Run, stack: Stack, store: Store, name: str
 ) -> None:
-    # Given a batch that was mirrored, and one that was not, of a producer that got no answer to either
+    # Given a mirrored batch, and one that was not mirrored, both without an answer for their producer
     producer = ByHand(stack, name, name)
     mirrored, beyond = producer.batch(0, "w-mirrored"), producer.batch(1, "w-beyond")
     error, first = producer.send(mirrored)
@@ -206,7 +206,7 @@ def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirro
     again = producer.send(mirrored)
     went_on = producer.send(beyond)
     producer.close()
-    # Then the first is a duplicate, and the second is written where clients go on
+    # Then the first is a duplicate, and the second is written at the copy
     assert again in {(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -(1 << 31)), (0, first)}
     assert went_on == (0, cut)
     reader = read_all(run, stack, name, {"w-mirrored", "w-beyond"})
@@ -215,7 +215,7 @@ def test_a_mirrored_batch_is_the_duplicate_that_it_is_and_one_that_was_not_mirro
 
 
 def east_end(run: Run, name: str) -> int:
-    """The log end of partition 0; -1 while a broker that stood still has not taken its leadership back."""
+    """Log end of partition 0; -1 while a resumed broker has not regained its leadership."""
     try:
         (dump,) = [one for one in run.dumps(name) if one.cluster == "east" and one.partition == 0]
     except KafkaException:
@@ -223,10 +223,10 @@ def east_end(run: Run, name: str) -> int:
     return dump.end
 
 
-def test_a_commit_behind_a_forced_cut_is_answered_by_what_is_read_there(
+def test_a_commit_after_a_forced_cut_is_answered_by_the_records_that_readers_get(
     run: Run, stack: Stack, store: Store, name: str
 ) -> None:
-    # Given a transaction that was committed and mirrored, whose client never got the answer, and one that is open
+    # Given a committed and mirrored transaction without an answer for its client, and an open one
     done, open_one = Transactional(stack, name, "-done"), Transactional(stack, name, "-open")
     for producer, value in ((done, "done"), (open_one, "open")):
         assert again(lambda producer=producer: producer.take_in(0)) == ErrorCode.NONE  # type: ignore[misc]
@@ -242,10 +242,10 @@ def test_a_commit_behind_a_forced_cut_is_answered_by_what_is_read_there(
     # When their cluster hangs, and the topic goes on at its copy
     stack.pause("cluster/east")
     assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
-    # Then while it is away both are told what became of them
+    # Then while it is away both clients get their outcomes
     assert done.ends_anew(commits=True) == ErrorCode.NONE
     assert open_one.ends_anew(commits=True) == ErrorCode.UNKNOWN_PRODUCER_ID
-    # And when it is back what nobody would read is not committed there
+    # And when it is back, records that would not be read are not committed there
     stack.resume("cluster/east")
     assert open_one.ends_anew(commits=True) == ErrorCode.UNKNOWN_PRODUCER_ID
     until(

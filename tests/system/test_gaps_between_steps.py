@@ -56,7 +56,7 @@ def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
     assert environment.store.load().topics[name].writer == "west"
 
 
-def test_no_client_is_led_to_the_deleted_copy_after_an_undo(
+def test_no_client_is_routed_to_the_deleted_copy_after_an_undo(
     stack: Stack, run: Run, name: str, environment: Environment
 ) -> None:
     # Given a user bound to west who writes to a topic of east, of which a move has made a copy

@@ -1,7 +1,7 @@
-"""Many gateways whose producers write to few partitions as fast as they can while the logs run over their cuts.
+"""Many gateways whose producers write to few partitions at full speed while the logs pass their cuts.
 
-Whichever gateway a batch came through, the origin's leader says on which side of the cut each of its records lies; and
-what a gateway that dies there has left half done is completed by another one.
+Through any gateway, the origin's leader decides on which side of the cut each record of a batch is; and another
+gateway completes the work of one that dies there.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ KILLED = 2
 SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "6"))
 PREPARATION_S = 2.0
 READING_S = 400.0
-"""Half a million records, each of which the reader writes down: minutes beside another load."""
+"""Half a million records, which the reader records: minutes beside other load."""
 AT_FULL_SPEED = {
     "idempotence": "on",
     "rate": 0,
     "linger_ms": 0,
     "settings": ("batch.num.messages=5", "queue.buffering.max.messages=200", "reconnect.backoff.max.ms=500"),
 }
-"""Small batches, five of them on their way all the time."""
+"""Small batches, five in flight all the time."""
 
 
 @pytest.fixture(scope="module")
 def many() -> Iterator[Stack]:
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as stack:
-        # One that knows of some of the others only sends clients elsewhere.
+        # A gateway that only knows some of the others would send clients elsewhere.
         until(
             lambda: all(gateways_known_to(gateway["bootstrap"]) == GATEWAYS for gateway in stack.gateways),
             "all are known",
@@ -54,7 +54,7 @@ def many() -> Iterator[Stack]:
 
 
 def gateways_known_to(gateway: str) -> int:
-    """How many gateways a gateway's METADATA lists, besides the brokers of both clusters."""
+    """Number of gateways in a gateway's METADATA, besides the brokers of both clusters."""
     from confluent_kafka.admin import AdminClient
 
     return len(AdminClient({"bootstrap.servers": gateway, "log_level": 3}).list_topics(timeout=20).brokers) - 2
@@ -81,7 +81,7 @@ def client_ids() -> list[str]:
 
 
 def produced_through(stack: Stack, gateway: int) -> float:
-    """How many PRODUCE requests a gateway was sent."""
+    """Number of PRODUCE requests that a gateway got."""
     url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:
@@ -90,14 +90,14 @@ def produced_through(stack: Stack, gateway: int) -> float:
 
 
 def revive(stack: Stack) -> None:
-    """Start the gateways that were killed."""
+    """Restart the killed gateways."""
     for entry in stack.status():
         if entry["part"].startswith("gateway/") and entry["state"] != "ready":
             stack.restart(entry["part"])
 
 
 class Race:
-    """A producer on each gateway, and the topic that all of them write to."""
+    """A producer on each gateway, and their topic."""
 
     def __init__(self, run: Run, topic: str) -> None:
         self.run, self.stack, self.topic, self.at = run, run.stack, topic, "east"
@@ -112,19 +112,19 @@ class Race:
         return sum(producer.count("acknowledged") for producer in self.producers)
 
     def goes_on(self) -> None:
-        """Everybody is served."""
+        """All clients are served."""
         before = {producer: producer.count("acknowledged") for producer in self.producers}
         for producer, count in before.items():
             producer.wait_for(count + 100, "acknowledged")
 
     def rate(self) -> float:
-        """Records per second of a partition, now."""
+        """Current records per second of a partition."""
         begun, before = time.monotonic(), self.acknowledged()
         time.sleep(1.0)
         return (self.acknowledged() - before) / (time.monotonic() - begun) / PARTITIONS
 
     def cross(self, chance: random.Random, folder: Path) -> None:
-        """To the other cluster; some gateways are killed when the first log has reached its cut, or soon after."""
+        """Cross to the other cluster; some gateways are killed when the first log reaches its cut, or soon after."""
         route = (self.at, "west" if self.at == "east" else "east")
         migration = Migration(self.stack, self.topic, route, self.rate(), PREPARATION_S, folder)
         killed = chance.sample(range(1, GATEWAYS + 1), KILLED)
@@ -144,7 +144,7 @@ class Race:
             migration.end()
 
     def _wait_for_a_cut(self, migration: Migration) -> int:
-        """Until a log has reached its open cut; how many others have not."""
+        """Wait until a log has reached its open cut; returns how many others have not."""
         from confluent_kafka import Consumer, TopicPartition
 
         looking = Consumer({"bootstrap.servers": self.stack.bootstrap, "group.id": "looking", "log_level": 0})
@@ -166,7 +166,7 @@ class Race:
             looking.close()
 
     def assert_sound(self) -> None:
-        """The end: nothing lost, doubled, disordered or renumbered, and nobody was told of an error."""
+        """The end: no record lost, duplicated, reordered or renumbered, and no client got an error."""
         for producer in self.producers:
             producer.stop()
         reader: ClientProcess = self.run.start(

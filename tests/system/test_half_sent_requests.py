@@ -1,4 +1,4 @@
-"""Clients that stop in the middle of a request, or guess logins, neither hold up others nor gain anything."""
+"""Clients that stop in the middle of a request, or guess logins, neither delay others nor gain anything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PASSWORD = "p-secret"
 TRICKLE_S = 0.4
 """Pause between two bytes."""
 MOST_S = 6.0
-"""Longest time that a move may hold up a writer. An operation that waits for half a request in vain takes 10 s."""
+"""Maximum time that a move may block a writer. An operation that waits for half a request in vain takes 10 s."""
 BORNE = 20
 """Allowed failures of an address (`failures_per_address`)."""
 
@@ -51,7 +51,7 @@ def rules(*users: str) -> str:
 
 @pytest.fixture(scope="module")
 def gateway(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnGateway]:
-    """A gateway that requires logins. No client of the stack is led to it, because none runs."""
+    """A gateway that requires logins. No client of the stack is routed to it, because none runs."""
     folder = tmp_path_factory.mktemp("gateway")
     (folder / "keys.json").write_bytes(key_set())
     (folder / "phantoms").write_text("nobody-is-to-see-this-secret")
@@ -79,7 +79,7 @@ def topic(stack: Stack, name: str) -> str:
 
 
 class Way:
-    """The way to the leader of a topic's one partition, through this gateway."""
+    """The route to the leader of a topic's one partition, through this gateway."""
 
     def __init__(self, gateway: OwnGateway, store: Store, topic: str) -> None:
         self._gateway, self._store, self.topic = gateway, store, topic
@@ -119,7 +119,7 @@ def ended(gateway: OwnGateway, cause: str) -> int:
 
 
 class Neighbour(threading.Thread):
-    """Writes one record after the other, and notes when each is acknowledged."""
+    """Writes one record after the other, and records the times of their acknowledgements."""
 
     def __init__(self, way: Way) -> None:
         super().__init__(daemon=True)

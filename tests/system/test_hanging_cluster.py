@@ -1,4 +1,4 @@
-"""A cluster that hangs harms nobody else, and what was known of it is served, also by a gateway that starts then."""
+"""A hanging cluster harms no client of others, and its last known state is served, also by a new gateway."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def metadata(connection: BlockingConnection, topic: str) -> dict[str, Any]:
 
 
 def latencies_s(connection: BlockingConnection, for_s: float) -> list[float]:
-    """Of metadata of a topic in east."""
+    """Latencies of METADATA for a topic in east."""
     found, end = list[float](), time.monotonic() + for_s
     while (since := time.monotonic()) < end:
         assert metadata(connection, "in-east")["error_code"] == 0
@@ -72,7 +72,7 @@ def test_clients_of_another_cluster_notice_nothing_and_the_hanging_ones_topics_s
         good = connected(running)
         assert len(metadata(good, "in-west")["partitions"]) == 3
         calm = latencies_s(good, 3)
-        # Given forty clients that ask again and again for a topic of west
+        # Given forty clients that request METADATA of a topic of west in a loop
         going = threading.Event()
         going.set()
 
@@ -91,7 +91,7 @@ def test_clients_of_another_cluster_notice_nothing_and_the_hanging_ones_topics_s
         stack.pause("cluster/west")
         try:
             hanging = latencies_s(good, 8)
-            # Then clients of east are served as before, and a client of west that comes now is told of its partitions
+            # Then clients of east are served as before, and a new client of west gets its partitions
             assert p99_s(hanging) < 3 * max(p99_s(calm), p99_s(busy)) + 0.02
             assert running.metric("questions_waiting", cluster="west") <= QUEUED
             until(lambda: running.metric("cluster_reachable", cluster="west") == 0, "west is out of reach")
@@ -102,7 +102,7 @@ def test_clients_of_another_cluster_notice_nothing_and_the_hanging_ones_topics_s
             producer = Producer({"bootstrap.servers": running.bootstrap, "message.timeout.ms": 20_000})
             producer.produce("in-east", b"x")
             assert producer.flush(20) == 0
-            # And it is said to be old: by metrics, by the log, by the status
+            # And metrics, log and status report that it is outdated
             assert running.metric("cluster_out_of_date_seconds", cluster="west") > 0
             assert "cluster west is out of reach" in running.said()
             assert "its last known state, of" in running.said()
@@ -112,15 +112,13 @@ def test_clients_of_another_cluster_notice_nothing_and_the_hanging_ones_topics_s
             going.clear()
             for one in crowd:
                 one.join(60)
-        # And all is as it was when west goes on
+        # And everything is as before when west goes on
         until(lambda: metadata(good, "in-west")["partitions"][0]["error_code"] == 0, "west is served again")
         assert running.metric("cluster_out_of_date_seconds", cluster="west") == 0
         good.close()
 
 
-def test_a_gateway_that_starts_while_a_cluster_hangs_serves_what_was_recorded_of_it(
-    stack: Stack, tmp_path: Path
-) -> None:
+def test_a_gateway_that_starts_while_a_cluster_hangs_serves_its_recorded_facts(stack: Stack, tmp_path: Path) -> None:
     # Given a record of west, which hangs
     switchyard(stack, "facts", "record")
     stack.pause("cluster/west")
@@ -129,7 +127,7 @@ def test_a_gateway_that_starts_while_a_cluster_hangs_serves_what_was_recorded_of
         with gateway(stack, tmp_path, name="gw-late") as running:
             admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
             found = admin.list_topics(timeout=20).topics
-            # Then an unmodified client is told of its topics, and how many partitions they have
+            # Then an unmodified client gets its topics, with their numbers of partitions
             assert len(found["in-west"].partitions) == 3
             assert found["in-east"].partitions[0].leader >= 0
             assert "cluster west: 1 topics are served as they were known at" in running.said()
@@ -139,5 +137,5 @@ def test_a_gateway_that_starts_while_a_cluster_hangs_serves_what_was_recorded_of
             until(lambda: metadata(connection, "in-west")["partitions"][0]["error_code"] == 0, "west is served")
             connection.close()
     finally:
-        with contextlib.suppress(StackError):  # where all went well it goes on already
+        with contextlib.suppress(StackError):  # after a success it has already been resumed
             stack.resume("cluster/west")

@@ -1,4 +1,4 @@
-"""Kafka's own tools change rules and quotas of the platform through one gateway, and all gateways enforce them."""
+"""Kafka's tools change rules and quotas of the platform through one gateway, and all gateways enforce them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def topic(stack: Stack, name: str) -> str:
 
 
 def settings(stack: Stack, number: int, user: str, password: str) -> dict[str, str | int | float | bool]:
-    """Of a client that knows of the gateway of that number first."""
+    """Settings of a client that knows the gateway of that number first."""
     account = client_settings(SecurityProfile("PLAIN", user, password))
     return {"bootstrap.servers": stack.gateways[number]["bootstrap"], "log_level": 0, **account}
 
@@ -59,7 +59,7 @@ def administrator(stack: Stack, number: int) -> AdminClient:
 
 
 def written(stack: Stack, number: int, user: str, topic: str) -> KafkaError | None:
-    """What became of one record."""
+    """Result of one record."""
     producer = Producer({**settings(stack, number, user, PASSWORD), "message.timeout.ms": 20_000})
     became: list[KafkaError | None] = []
     producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
@@ -81,7 +81,7 @@ def writes(user: str, topic: str) -> AclBinding:
 
 
 def of(user: str) -> AclBindingFilter:
-    # Null is whatever it is there, which its types do not know.
+    # Null means any here, which the library's types do not allow.
     return AclBindingFilter(
         ResourceType.ANY,
         None,  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_an_admin_client_grants_at_one_gateway_and_revokes_at_the_other(
     (stored,) = platform.call("GET", "/v1/rules", user="granted")["items"]
     assert (stored["by"], stored["value"]["name"]) == ("admin", topic)
     soon(lambda: second.describe_acls(of("granted")).result(30) == [rule], "the other gateway tells it")
-    # And when it is taken back
+    # And when it is revoked
     (gone,) = second.delete_acls([of("granted")]).values()
     assert gone.result(30) == [rule]
     for number in GATEWAYS:
@@ -125,8 +125,8 @@ def denied(error: KafkaError | None) -> bool:
     return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_rule_for_nobody_is_refused_with_the_platforms_words(stack: Stack, topic: str) -> None:
-    admin = administrator(stack, 0)  # it ends, and its answers with it, when nobody has it any more
+def test_a_rule_for_an_unknown_user_is_refused_with_the_platforms_text(stack: Stack, topic: str) -> None:
+    admin = administrator(stack, 0)  # keep a reference: its answers end with it
     (future,) = admin.create_acls([writes("nobody-at-all", topic)]).values()
 
     with pytest.raises(KafkaException) as refused:
@@ -137,7 +137,7 @@ def test_a_rule_for_nobody_is_refused_with_the_platforms_words(stack: Stack, top
 
 
 def properties(stack: Stack, folder: Path) -> str:
-    """The file by which tools log in as an administrator."""
+    """The properties file with which tools log in as an administrator."""
     login = f'username="admin" password="{stack.users["admin"]}";'
     config = folder / "admin.properties"
     config.write_text(
@@ -164,13 +164,13 @@ def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
     assert added.exit_code == 0, added
     assert len(platform.call("GET", "/v1/rules", user="tooled")["items"]) == 1
     assert f"name={topic}" in acls("--list", "--principal", "User:tooled").out
-    # And when it is taken back
+    # And when it is revoked
     removed = acls("--remove", "--force", *what)
     assert removed.exit_code == 0, removed
     assert platform.call("GET", "/v1/rules", user="tooled")["items"] == []
 
 
-def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_frees_him(
+def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_removes_the_limit(
     stack: Stack, platform: RunningPlatform, tmp_path: Path
 ) -> None:
     # Given
@@ -195,7 +195,7 @@ def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_frees_h
     (stored,) = platform.call("GET", "/v1/quotas", user="limited")["items"]
     assert (stored["by"], stored["value"]["topic"]) == ("admin", "orders")
     soon(lambda: in_force().get(orders) == {QuotaKind.PRODUCE: 1000.0}, "it is published")
-    # And when he is limited no more
+    # And when the user's limit is removed
     removed = configs("--delete-config", "producer_byte_rate")
     assert removed.exit_code == 0, removed
     soon(lambda: orders not in in_force(), "it is published that he is not limited")

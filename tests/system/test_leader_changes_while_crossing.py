@@ -1,4 +1,4 @@
-"""The origin's partitions change their leaders while a topic crosses over: its cuts stay, and nothing is taken back."""
+"""The origin's partitions change their leaders while a topic is crossing: its cuts stay, and nothing is undone."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PRODUCERS: dict[str, dict[str, Any]] = {
     "w1": {"idempotence": "on"},
     "hasty": {"idempotence": "off", "acks": "1"},
 }
-"""`hasty` would lose what a new leader does not have yet; while a cut lies ahead gateways ask for all replicas."""
+"""`hasty` would lose records that a new leader lacks; while a cut is ahead gateways require all replicas."""
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """Clusters of three brokers: three replicas, two of which have to be in sync."""
+    """Clusters of three brokers: three replicas, two of which must be in sync."""
     with Stack.up({"east": "3.9.2x3", "west": "4.3.1x3"}, gateways=2) as stack:
         yield stack
 
@@ -53,10 +53,10 @@ class Elections:
         self._next = itertools.cycle(BROKERS)
         self._known = leaders(stack, cluster, topic)
         self.changes = 0
-        """Partitions that were seen with another leader than before."""
+        """Partitions seen with a new leader."""
 
     def hold(self) -> None:
-        """A preferred election in every partition, for another broker than at the last one."""
+        """A preferred election in every partition, for another broker than the last one."""
         first = next(self._next)
         order = [first, *(broker for broker in BROKERS if broker != first)]
         spots = [TopicPartition(self._topic, partition) for partition in range(PARTITIONS)]
@@ -67,7 +67,7 @@ class Elections:
         self.changes += len(before.items() - self._known.items())
 
     def hold_until_changed(self) -> None:
-        """Until every partition has had another leader."""
+        """Repeat until every partition has had another leader."""
         wanted = self.changes + PARTITIONS
         while self.changes < wanted:
             self.hold()
@@ -79,7 +79,7 @@ class Elections:
 def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
-    # Given producers at work, one of which wants the leader's acknowledgement only, and an open crossing
+    # Given producers at work, one of which uses acks=1, and an open crossing
     consumer = run.start("confluent-consumer", "r", name, group=name)
     producers = [run.start("confluent-producer", client, name, rate=RATE, **how) for client, how in PRODUCERS.items()]
     for producer in producers:
@@ -91,7 +91,7 @@ def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
         until(lambda: migration.stage == "open", "the crossing is open")
         cuts = migration.cuts
         with run.fault("leaders change"):
-            # When leaders are elected, one is killed and comes back, and elections go on until all has crossed over
+            # When leaders are elected, one is killed and restarted, and elections go on until the topic has crossed
             for _ in range(3):
                 elections.hold_until_changed()
                 time.sleep(0.3)
@@ -113,7 +113,7 @@ def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
     run.finish(producers, [consumer])
-    # Then the cuts are where they were proposed, and every record is there once
+    # Then the cuts are at their proposed offsets, and every record is there once
     assert {cut.partition: cut.cut for cut in run.cuts([name])} == cuts
     result = run.verdict(name, complete=[name])
     print(result)

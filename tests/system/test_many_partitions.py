@@ -1,6 +1,6 @@
 """A run over thousands of partitions of real brokers: in batches, with a client at work all the time.
 
-`MANY_TOPICS=1000 MANY_BROKERS=x3 _JAVA_OPTIONS=-Xmx2g` makes it fifty thousand on three brokers each: a broker wants a
+`MANY_TOPICS=1000 MANY_BROKERS=x3 _JAVA_OPTIONS=-Xmx2g` makes it fifty thousand on three brokers each: a broker needs a
 file (`ulimit -n`) and two memory maps (`vm.max_map_count`) for each of them, and more heap.
 """
 
@@ -56,16 +56,16 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     consumer = run.start("confluent-consumer", "r", names[0], group=f"{user}-r")
     producer = run.start("confluent-producer", "w", names[0], rate=100, idempotence="on")
     producer.wait_for(50, "acknowledged")
-    # When all of them migrate without a fence, and what nobody writes to is ended behind one
+    # When all of them migrate without a fence, and idle ones are ended under one
     route = ("--from", "east", "--to", "west", "--reason", "test", "--yes")
     how = ("--cut", "predicted", "--preparation", "2", "--finish-after", "1", "--batch-topics", str(A_BATCH), "--wait")
     done = switchyard(stack, "migrate", f"{name[:40]}-*", *route, *how, timeout_s=600 + PATIENCE_S)
-    # Then each batch (of 3,500 partitions at most) was an operation of its own, and every map is settled
+    # Then each batch (of at most 3,500 partitions) was its own operation, and every map is settled
     assert {batch["result"] for batch in done["batches"]} == {"succeeded"}, done
     assert len(done["batches"]) >= TOPICS // A_BATCH
     shown = [migration for migration in switchyard(stack, "migrations")["migrations"] if migration["topic"] in names]
     status = {migration["topic"]: (migration["status"], len(migration["partitions"])) for migration in shown}
-    # A topic that never held a record leaves nothing in its origin.
+    # A topic without records leaves nothing in its origin.
     assert status == {name: ("Migrated" if name == names[0] else "Aged", PARTITIONS) for name in names}
     # And the clients have noticed nothing
     producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")

@@ -1,4 +1,4 @@
-"""A masked cluster fails fast for what lies there, and everything else goes on."""
+"""Requests for a masked cluster fail fast, and everything else goes on."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     bind(stack, other, "west")
     elsewhere = make_run(stack, user=other).start("confluent-producer", "o", other, rate=50)
     elsewhere.wait_for(20, "acknowledged")
-    # When masking one is tried
+    # When masking one is tried without force
     shown = switchyard(stack, "mask", "east", "--reason", "maintenance", "--dry-run")
-    # Then what depends on it is named, and it is refused without force
+    # Then its dependents are named, and it is refused
     assert name in shown["depends"]["written"]
     assert other not in shown["depends"]["written"]
     assert name in shown["depends"]["users"]
@@ -49,7 +49,7 @@ def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     writer, reader = clients(run, name)
     switchyard(stack, "mask", "east", "--reason", "maintenance", "--force")
     before = elsewhere.count("acknowledged")
-    # Then its clients are told at once that they cannot write, and the others go on
+    # Then its clients get write errors at once, and the others go on
     assert answered_at_once(writer, name)
     assert written(writer, name) is not None, "a write to a masked cluster is acknowledged"
     assert reader.poll(1.0) is None
@@ -78,7 +78,7 @@ def clients(run: Run, name: str) -> tuple[Producer, Consumer]:
 
 
 def answered_at_once(writer: Producer, name: str) -> bool:
-    """A question about the topic does not hang: it has no leader now."""
+    """METADATA of the topic is answered at once: it has no leader now."""
     begun = time.monotonic()
     topic = writer.list_topics(name, timeout=10).topics[name]
     assert all(partition.leader == -1 for partition in topic.partitions.values())

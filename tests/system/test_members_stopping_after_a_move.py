@@ -34,7 +34,7 @@ def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
     run.switch("east", "west")
     so_far = {consumer: consumer.count("delivered") for consumer in consumers}
     for consumer, count in so_far.items():
-        consumer.wait_for(count + 400, "delivered")  # longer than between two heartbeats
+        consumer.wait_for(count + 400, "delivered")  # longer than a heartbeat interval
     producer.stop()
 
     # When they are moved back and stop at once
@@ -42,7 +42,7 @@ def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
     for consumer in consumers:
         consumer.stop(timeout_s=20)
 
-    # Then what they had read is committed where their groups are now, and nobody waits for the end of their sessions
+    # Then their read records are committed in their groups' new cluster, and no session has to expire
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
     for consumer in consumers:
         group = consumer.options.group

@@ -32,8 +32,8 @@ def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[
 
 
 def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str) -> None:
-    # Given producers and consumers of every kind at work, of which half the consumers are at a gateway that hears of
-    # no write to the topic
+    # Given producers and consumers of every kind at work, with half of the consumers at a gateway that
+    # gets no produce for the topic
     lonely, busy = (gateway["id"] for gateway in stack.gateways)
     at = {gateway: run.client_id_at(gateway, name) for gateway in (lonely, busy)}
     consumers = [
@@ -47,14 +47,14 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
     ]
     for producer in producers:
         producer.wait_for(20, "acknowledged")
-    # When the topic migrates to west and back, each time with a cut that lies ahead
+    # When the topic migrates to west and back, each time with a predicted cut
     for origin, target in (("east", "west"), ("west", "east")):
         batch = migrate(run, name, origin, target, "--preparation", "4", "--wait")
         assert batch["result"] == "succeeded", batch
         for producer in producers:
             producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
     run.finish(producers, consumers)
-    # Then every record is there once, where it was said to be, in order, no reader has stood still in any partition,
+    # Then every record is there once, at its acknowledged offset, in order, no reader has stood still in any partition,
     # and no client has failed
     result = run.verdict(name, complete=[str(consumer.options.group) for consumer in consumers])
     assert result.sound, str(result)
@@ -63,7 +63,7 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
         e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
     ]
     assert fatal == []
-    # And the map shows three stays, whose status is derived
+    # And the map has three extents, with derived statuses
     (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == name)
     assert (shown["topic"], shown["status"], shown["cut"]) == (name, "Migrated", "predicted")
     assert {part["originClusterId"] for part in shown["partitions"]} == {"west"}
@@ -82,7 +82,7 @@ def test_clients_notice_neither_a_rollback_nor_a_crossing_ended_by_a_barrier(run
     assert switchyard(stack, "rollback", batch["operation"])["result"] == "undone"
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
-    # When another one, which nobody waits for, is ended by a barrier
+    # When another one, which the command does not wait for, is ended by a barrier
     batch = migrate(run, name, "east", "west", "--preparation", "600")
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")

@@ -44,7 +44,7 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
             for producer, count in before.items():
                 producer.wait_for(count + 20, "acknowledged")
     run.finish(producers, consumers)
-    # Then every record is there once, where it was said to be, and no client has failed
+    # Then every record is there once, at its acknowledged offset, and no client has failed
     result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2 * ROUNDS

@@ -1,4 +1,4 @@
-"""The origin dies while a crossing is open: the crossing ends without it, and nothing that was acknowledged is lost."""
+"""The origin dies while a crossing is open: the crossing ends without it, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 
 @pytest.fixture
 def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there; east lives again afterwards, whatever happened."""
+    """A user bound to east, with a topic there; east is restarted afterwards in any case."""
     create_topic(bootstrap(stack, "east"), name, PARTITIONS)
     bind(stack, name, "east")
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
@@ -52,7 +52,7 @@ def at_work(run: Run, name: str) -> tuple[list[ClientProcess], ClientProcess]:
 
 
 def opened(run: Run, name: str, folder: Path, preparation_s: float) -> Migration:
-    """A crossing that is open, and that nobody looks after."""
+    """An open crossing without an executor."""
     migration = Migration(run.stack, name, ("east", "west"), 2 * RATE / PARTITIONS, preparation_s, folder)
     until(lambda: migration.stage == "open", "the crossing is open")
     migration.process.kill()
@@ -73,8 +73,8 @@ def known_ends(stack: Stack, name: str) -> dict[int, tuple[int | None, int]]:
 
 
 def assert_all_is_read(run: Run, name: str, producers: list[ClientProcess], reader: ClientProcess) -> None:
-    """East is back: everything that was acknowledged is read, where it was said to be. Of the idempotent producer only
-    what east had appended and told nobody is there twice; the plain one sends again whatever lost its answer."""
+    """East is back: all acknowledged records are read, at their offsets. For the idempotent producer only records
+    that east appended without an acknowledgement are duplicated; the plain one repeats records without an answer."""
     promised = {ack.value for producer in producers for ack in acked(producer)}
     until(lambda: {record.value for record in given(reader)} >= promised, "all is read", timeout_s=60)
     reader.stop()
@@ -97,7 +97,7 @@ def assert_all_is_read(run: Run, name: str, producers: list[ClientProcess], read
 def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_without_loss(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
-    # Given a crossing in which every partition is written to both clusters already
+    # Given a crossing in which every partition is already written to both clusters
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 2.0)
     cuts = migration.cuts
@@ -115,7 +115,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     proposed = switchyard(stack, "migrate-from-fault", name, *words, "--dry-run")
     document = switchyard(stack, "migrate-from-fault", name, *words, "--yes")
 
-    # Then producers continue at once, at the same cuts, below which east is known to have held everything
+    # Then producers continue at once, at unchanged cuts, below which east is known to have every record
     assert proposed["crossings"] == {name: migration.operation}
     assert document["result"] == "succeeded"
     assert migration.state == "succeeded"
@@ -134,7 +134,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
 def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_known_ends(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
-    # Given an open crossing below its cuts, which cannot be ended without its origin while that answers
+    # Given an open crossing below its cuts, which cannot be ended without its origin while the origin answers
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 60.0)
     cuts = migration.cuts
@@ -146,7 +146,7 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     stack.kill("cluster/east")
 
     document = switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
-    # Then producers go on at the same cuts, and the history has what was known of the origin
+    # Then producers go on at unchanged cuts, and the history has the known ends of the origin
     assert document["result"] == "succeeded"
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
@@ -162,7 +162,7 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     # When it returns
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
-    # Then it has more than was known, and all of it is read
+    # Then it has more records than known, and all of them are read
     assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
     assert sum(partition["beyond"] for partition in checked["returned"]) > 0
     for producer in producers:

@@ -1,4 +1,4 @@
-"""Brokers of a living cluster are lost: a partition has no leader, or one that lacks acknowledged records."""
+"""Brokers of a live cluster are lost: a partition has no leader, or one that lacks acknowledged records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def east_is_whole_again(stack: Stack) -> Iterator[None]:
 
 
 def place(stack: Stack, topic: str, brokers: list[list[int]], **config: str) -> None:
-    """Creates a topic in east whose partitions have these replicas, the preferred leader first."""
+    """Creates a topic in east with these replicas, the preferred leader first."""
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
     admin.create_topics([NewTopic(topic, len(brokers), replica_assignment=brokers, config=config)])[topic].result(60)
     until(
@@ -63,7 +63,7 @@ def refused(match: str, *command: str) -> Callable[[Stack], None]:
 
 
 def checked(stack: Stack, name: str) -> list[dict[str, Any]]:
-    """Checks partitions that came back, once a leader answers for them."""
+    """Checks returned partitions, once a leader answers for them."""
     found: list[dict[str, Any]] = []
 
     def answered() -> bool:
@@ -105,7 +105,7 @@ def test_a_partition_whose_only_broker_is_dead_moves_by_force_and_the_others_sta
     (cut,) = run.cuts([name])
     assert cut.partition == LOST
 
-    # And producers go on in all three partitions, and readers in those that can be read
+    # And producers go on in all three partitions, and readers in the readable ones
     def written(partition: int) -> int:
         return sum(
             ack.partition == partition and (partition != LOST or ack.offset >= cut.cut) for ack in acked(producer)

@@ -1,13 +1,13 @@
-"""Idempotent producers with many batches under way, over hundreds of partitions, while a topic moves to and fro and
-gateways stand still: what is sent again afterwards is in the log once.
+"""Idempotent producers with many batches in flight, over hundreds of partitions, while a topic moves back and forth and
+gateways stop: batches that are sent again afterwards are in the log once.
 
-They were twice where a gateway that goes on had refused what an old connection left in its sockets: what the client
-sent there later waited for that in vain, and when it was forgotten, after five seconds, one batch overtook the one
-before it. Its broker called it out of order, librdkafka raised its epoch, and what had no answer on other partitions
-was sent again. A raised epoch doubles nothing by itself, and comes more often than a doubled record: none is allowed.
+They used to be duplicated if a resumed gateway had rejected a batch left in an old connection's socket: the client's
+later batches waited for it in vain, and when it was forgotten, after five seconds, one batch overtook the one
+before it. Its broker answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka bumped its epoch, and repeated unanswered
+batches on other partitions. An epoch bump alone duplicates nothing, and is more frequent: none is allowed.
 
-A failure says what both clusters hold of the partition, and what the gateways knew of its producers; the clients log
-what they do about their epochs (`debug=eos`).
+A failure reports both clusters' batches of the partition, and the gateways' state of its producers; the clients log
+their epoch handling (`debug=eos`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_lo
 ) -> None:
     # Given producers that pipeline, and a reader
     chance, name = random.Random(SEED), f"pipelines-{SEED}"
-    for cluster in ("west", "east"):  # the west's too: no move has to wait until so many are there
+    for cluster in ("west", "east"):  # in west too: so no move waits for their creation
         create_topic(bootstrap(stack, cluster), name, PARTITIONS)
     bind(stack, name, "east")
     run = make_run(stack, user=name)
@@ -69,7 +69,7 @@ def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_lo
     ]
     for producer in producers:
         producer.wait_for(10, "acknowledged", 90)
-    # When their topic moves to and fro, and two gateways stand still meanwhile, for longer than their lease at times
+    # When their topic moves back and forth, and two gateways stop meanwhile, sometimes for longer than their lease
     for number in range(MOVES):
         origin, target = ("east", "west") if number % 2 == 0 else ("west", "east")
         still = chance.sample(range(1, GATEWAYS + 1), 2)
@@ -81,11 +81,11 @@ def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_lo
         finally:
             thread.join()
         _go_on(producers, reader)
-    # Then everything acknowledged is there once
+    # Then all acknowledged records are there once
     run.finish(producers, [reader])
     result = run.verdict(name, complete=[name])
     assert result.sound, f"seed {SEED}: {result}\n{_held(stack, name, result)}"
-    # And no producer had a reason to raise its epoch, which doubles what has no answer yet
+    # And no producer had to bump its epoch, which would duplicate unanswered batches
     assert not (raised := _raised(run, producers)), f"seed {SEED}: {raised}"
 
 
@@ -107,13 +107,13 @@ def _go_on(producers: list[ClientProcess], reader: ClientProcess) -> None:
 
 
 def _raised(run: Run, producers: list[ClientProcess]) -> list[str]:
-    """What the clients say of their epochs, once they have begun one."""
+    """Log lines of the clients about epoch bumps."""
     logs = (run.directory / f"{producer.name}.log" for producer in producers)
     return [line for log in logs for line in log.read_text(errors="replace").splitlines() if "epoch bump" in line]
 
 
 def _held(stack: Stack, name: str, result: Result) -> str:
-    """What is known of the partitions with a fault: their map, their producers' last sequences, and every batch."""
+    """State of the partitions with a fault: map, last sequences of producers, and every batch."""
     store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
     try:
         view = store.load()

@@ -1,4 +1,4 @@
-"""What the platform has said stays in force while it, its database or ZooKeeper is away; then all is caught up."""
+"""The platform's state stays in force while it, its database or ZooKeeper is away; after that everything catches up."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
     platform.grant("keeper", "write", name)
     soon(lambda: everywhere(stack, "keeper") and written(stack, "keeper", name), "the user writes")
     soon(lambda: metric(stack, 0, "platform_members", cache="rules") == len(GATEWAYS), "both take part")
-    # When the platform dies, and a gateway is started anew without it
+    # When the platform dies, and a gateway is restarted without it
     stack.kill("platform")
     stack.restart("gateway/1")
     # Then
@@ -67,7 +67,7 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
     soon(lambda: metric(stack, 0, "platform_unreadable", cache="users") == 1, "it is told")
     old_s = metric(stack, 0, "platform_age_seconds", cache="users")
     soon(lambda: metric(stack, 0, "platform_age_seconds", cache="users") > old_s, "it grows older")
-    # And what was changed in the database meanwhile holds when the platform is back
+    # And changes made in the database meanwhile are in force when the platform is back
     assert stack.platform is not None
     with Platform.open(stack.platform["database"]) as registry:
         registry.delete_user("keeper", registry.read.get("users", "keeper").version, "somebody", "test")
@@ -76,7 +76,7 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
     soon(lambda: metric(stack, 0, "platform_unreadable", cache="users") == 0, "it is told")
 
 
-def test_a_locked_database_refuses_a_change_and_takes_nothing_from_who_is_known(
+def test_a_locked_database_refuses_a_change_and_known_users_keep_their_access(
     stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given
@@ -114,7 +114,7 @@ def test_without_zookeeper_users_stay_known_and_changes_are_enforced_when_it_is_
     assert len(commits) == 1
 
 
-def test_a_second_gateway_with_an_id_that_is_taken_ends_and_the_first_goes_on(
+def test_a_second_gateway_with_a_used_id_ends_and_the_first_goes_on(
     stack: Stack, platform: RunningPlatform, tmp_path: Path
 ) -> None:
     # Given the first gateway's configuration, with other ports

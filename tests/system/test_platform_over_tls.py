@@ -37,7 +37,7 @@ def logs_in(stack: Stack, number: int, user: str) -> bool:
     return True
 
 
-def test_a_user_who_is_created_over_tls_logs_in_at_every_gateway_soon(stack: Stack) -> None:
+def test_a_user_created_over_tls_can_soon_log_in_at_every_gateway(stack: Stack) -> None:
     # Given
     platform = RunningPlatform(stack)
     assert not any(logs_in(stack, number, "fresh") for number in GATEWAYS)
@@ -49,7 +49,7 @@ def test_a_user_who_is_created_over_tls_logs_in_at_every_gateway_soon(stack: Sta
     platform.close()
 
 
-def test_the_platform_shows_nothing_to_who_does_not_trust_it(stack: Stack) -> None:
+def test_the_platform_shows_nothing_to_a_client_that_does_not_trust_it(stack: Stack) -> None:
     assert stack.platform is not None
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{stack.platform['url']}/openapi.json", trust_env=False, verify=True)

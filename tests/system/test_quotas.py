@@ -1,4 +1,4 @@
-"""Quotas that gateways keep, beside those of a real broker."""
+"""Quotas of gateways, compared with those of a real broker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def side_by_side(*works: Callable[[], Used]) -> list[Used]:
 
 
 def limit_both(stack: Stack, store: Store, user: str, **limits: float) -> tuple[str, str]:
-    """The client ids that have the same quota: through gateways, by user, and at the broker. It sees the former too."""
+    """Client ids with equal quotas: through gateways, by user, and at the broker, which sees the former, too."""
     direct = f"direct-{user}"
     assert limit(brokers_place(stack), {"client-id": direct}, **limits)[0]["error_code"] == 0
     store.change_quota(QuotaEntity(user=user), {QuotaKind(key): value for key, value in limits.items()})
@@ -64,9 +64,9 @@ def alike(ours: Any, theirs: Any) -> bool:
 
 
 @pytest.mark.soak  # it compares times, which a busy machine stretches for one side only
-def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, store: Store, topic: str) -> None:
-    # Given the same quotas at a broker and at the gateways; of writers that know that they have to wait, of such that
-    # do not, and of readers
+def test_clients_are_throttled_like_by_a_broker_with_an_equal_quota(stack: Stack, store: Store, topic: str) -> None:
+    # Given equal quotas at a broker and at the gateways, for writers that throttle themselves, for writers that do not,
+    # and for readers
     broker, gateway = brokers_place(stack), gateways_places(stack, store, topic)[0]
     write(broker, "filler", topic, SIZE, 0.2)
     pace_s = 1.1 * SIZE / RATE
@@ -76,10 +76,10 @@ def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, 
             works.append(partial(write, place, who, topic, SIZE, 9.0, pace_s, version))
     for place, who in zip((gateway, broker), limit_both(stack, store, "reader", consumer_byte_rate=RATE), strict=True):
         works.append(partial(read, place, who, topic, SIZE, 9.0, pace_s))
-    # When clients write and read as fast as they are let, here and there
+    # When clients write and read at full speed on both sides
     used = side_by_side(*works)
-    # Then they are told the same, and have used as much. (A broker gives nothing with the answer that throttles a
-    # fetch, and is asked for the same again, or has the reader wait a second time for it: the sum is the same.)
+    # Then they get equal throttle times, and equal throughput. (A broker returns no records with a throttled fetch, and
+    # is asked again, or makes the reader wait a second time for them: the sum is equal.)
     for ours, theirs in zip(used[::2], used[1::2], strict=True):
         assert len(theirs.throttled) > 10
         assert alike(ours.waited_ms, theirs.waited_ms), (ours, theirs)
@@ -88,36 +88,36 @@ def test_clients_are_throttled_as_by_a_broker_with_the_same_quota(stack: Stack, 
         assert alike(mean(ours.throttled), mean(theirs.throttled)), (ours, theirs)
 
 
-@pytest.mark.soak  # the same
+@pytest.mark.soak  # compares times, too
 def test_a_quota_holds_over_three_gateways_as_at_one_broker(stack: Stack, store: Store, topic: str) -> None:
     # Given a quota, and a writer at each of three gateways; beside them three at the broker
     places = gateways_places(stack, store, topic)
     through, direct = limit_both(stack, store, "spread", producer_byte_rate=RATE)
     works = [(place, through) for place in places] + [(brokers_place(stack), direct)] * len(places)
     size = 50_000
-    # When all write as fast as they are let
+    # When all write at full speed
     used = side_by_side(
         *(partial(write, place, who, topic, size, 20.0, 1.1 * len(places) * size / RATE) for place, who in works)
     )
     ours, theirs = used[: len(places)], used[len(places) :]
-    # Then they have written as much
+    # Then they have written equal amounts
     said = [(one.size, one.throttle_ms) for one in used]
     assert alike(*(sum(one.size for one in side) for side in (ours, theirs))), said
-    # and are told to wait for as long
+    # and get equal throttle times
     assert alike(*(mean(ms for one in side for ms in one.throttle_ms) for side in (ours, theirs))), said
     # and none of them has written much more than the others
     assert max(one.size for one in ours) < 1.3 * min(one.size for one in ours), said
 
 
 def test_a_gateway_that_starts_again_lets_no_second_burst_through(stack: Stack, store: Store, topic: str) -> None:
-    # Given writers at two gateways who have used up what may be used at once
+    # Given writers at two gateways that have used up their burst
     places = gateways_places(stack, store, topic)
     store.change_quota(QuotaEntity(user="restarted"), {QuotaKind.PRODUCE: RATE})
     who, size = f"HA#restarted#{topic}", 50_000
     with ThreadPoolExecutor(2) as pool:
         writing = [pool.submit(write, place, who, topic, size, 30.0) for place in places[:2]]
         time.sleep(12.0)
-        # When the third one starts again, and a writer comes there at once
+        # When the third gateway restarts, and a writer connects there at once
         stack.restart("gateway/3")
         used = write(places[2], who, topic, size, 3.0)
         elsewhere = [one.result() for one in writing]
@@ -150,7 +150,7 @@ def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store
         else:
             wrong.append(error)
 
-    # When it writes as fast as it is let, for many times its burst
+    # When it writes at full speed, many times its burst
     began = time.monotonic()
     while time.monotonic() - began < 30:
         with suppress(BufferError):
@@ -159,11 +159,11 @@ def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store
         for message in reader.consume(500, 0.02):
             assert message.error() is None, message.error()
             read += 1
-    # Then nothing has gone wrong
+    # Then no request has failed
     assert not wrong, wrong
     assert 300 < read <= written
     assert written * 10_000 < 300_000 * (10 + 30) * 1.1
-    # When nobody limits it any more
+    # When the limit is removed
     store.change_quota(user, dict.fromkeys(QuotaKind))
     # Then the rest goes at once
     assert producer.flush(20) == 0
@@ -172,7 +172,7 @@ def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store
 
 
 class Pair:
-    """A producer and a consumer of one user that go as fast as quotas allow."""
+    """A producer and a consumer of one user at full speed within their quotas."""
 
     def __init__(self, stack: Stack, topic: str, user: str) -> None:
         self.topic, self.wrong, self.told, self.waits_s = topic, list[Any](), list[Any](), list[float]()
@@ -243,7 +243,7 @@ def test_a_brokers_quota_for_the_gateways_account_caps_all_clients_together_with
 
 
 def test_a_change_takes_effect_within_a_second_while_clients_write(stack: Stack, store: Store, topic: str) -> None:
-    # Given a writer that nobody limits
+    # Given a writer without a quota
     gateway = gateways_places(stack, store, topic)[0]
     user, client_id = QuotaEntity(user="changing"), f"HA#changing#{topic}"
     with ThreadPoolExecutor(1) as pool:
@@ -252,7 +252,7 @@ def test_a_change_takes_effect_within_a_second_while_clients_write(stack: Stack,
         # When a quota is set
         store.change_quota(user, {QuotaKind.PRODUCE: 100_000})
         time.sleep(2.0)
-        # and taken away
+        # and removed
         store.change_quota(user, {QuotaKind.PRODUCE: None})
         used = writing.result()
     # Then it was throttled in between, and not in the last second
@@ -264,7 +264,7 @@ def test_a_change_takes_effect_within_a_second_while_clients_write(stack: Stack,
 
 
 @pytest.mark.parametrize("place", ["one gateway", "the broker"])
-def test_kafkas_own_tool_changes_what_is_limited(stack: Stack, store: Store, topic: str, place: str) -> None:
+def test_kafkas_own_tool_changes_quotas(stack: Stack, store: Store, topic: str, place: str) -> None:
     at: Place = gateways_places(stack, store, topic)[0] if place == "one gateway" else brokers_place(stack)
     for entity, limits, code in (
         ({"user": "tool"}, {"producer_byte_rate": 1000.0}, 0),

@@ -66,7 +66,7 @@ def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: s
     readers = [run.start(kind, reader, name, seek=seek, to_end=True) for reader, seek in seeks.items()]
     for reader in readers:
         reader.wait()
-    # Then they get what lies there, of every stay
+    # Then they get the records there, of every extent
     every = {f"stay{number}": PER_STAY for number in range(3)}
     assert stays_seen(run, "beginning") == every
     assert stays_seen(run, "end") == {}
@@ -114,7 +114,7 @@ def test_records_aborted_before_a_cut_stay_hidden_from_read_committed_readers(ru
     clean.wait_for(committed + 30, "delivered")
     for reader in (clean, dirty):
         reader.stop()
-    # Then those of the one have what was committed, the other everything
+    # Then read_committed readers have the committed records, the others all
     assert 0 < committed < 120
     assert clean.count("delivered") == committed + 30
     result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")

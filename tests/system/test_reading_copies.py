@@ -1,4 +1,4 @@
-"""A reader in the zone of the standby reads there, whatever becomes of the copy's job and of the source."""
+"""A reader in the zone of the standby reads there, even if the copy's job or the source fails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 
 @pytest.mark.timeout(600)
-def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_nobody_copies(
+def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_no_job_copies(
     stack: Stack, environment: Environment
 ) -> None:
     # Given a mirrored topic, and a reader behind a gateway in the zone of its copy
@@ -54,7 +54,7 @@ def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_nobody_
             # When it reads while the source is written
             reader.goes_over_to_the_copy(environment.store, "west")
             reader.read(reader.count + 500)
-            # And what copies is killed
+            # And the copying job is killed
             stack.kill("mirror")
             wait_until(lambda: not environment.store.mirror_reports(), environment.store.mirror_reports)
             time.sleep(2)
@@ -67,11 +67,11 @@ def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_nobody_
             reader.goes_over_to_the_copy(environment.store, "west")
         reader.read(writer.written)
         reader.assert_all_once()
-        # When the source stands still
+        # When the source is stopped
         goes_on(stack, environment.store, TOPIC, PARTITIONS)
         time.sleep(2)
         stack.pause("cluster/east/1")
-        # Then all that is copied is read once more, as nothing of it came from there
+        # Then all copied records are read once more, none of them from the source
         try:
             before, begun = reader.from_copy("west"), time.monotonic()
             reader.begin()

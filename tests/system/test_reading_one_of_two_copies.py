@@ -43,8 +43,8 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 @pytest.fixture
 def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader]]:
-    """Cluster → a reader in its zone, of a topic that is mirrored to all of them; bound to read at the nearest. The
-    user has the topic's name."""
+    """Cluster → a reader in its zone, of a topic that is mirrored to all of them, bound to read from the nearest. The
+    user is named like the topic."""
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
     for cluster, zone in NEAR.items():
         registered.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
@@ -52,7 +52,7 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
         assert engine.resume(environment, link.id).result == "succeeded"
     declared = bindings.with_read(environment.store.load(), f"user:{TOPIC}", "nearest")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
-    # Whatever their ids, clients stay in the zone of the gateway that they begin at.
+    # With any client id, clients stay in the zone of their bootstrap gateway.
     client_id = f"HA#{TOPIC}#{TOPIC}"
     gateways = zip(NEAR, stack.gateways, strict=True)
     made = {cluster: Reader(one, TOPIC, PARTITIONS, client_id) for cluster, one in gateways}
@@ -62,7 +62,7 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
 
 
 def await_all_copied(environment: Environment, written: int) -> None:
-    """Until both copies have all that was written."""
+    """Wait until both copies have all written records."""
     ends = {n: len(range(n, written, PARTITIONS)) for n in range(PARTITIONS)}
 
     def copied() -> bool:
@@ -86,7 +86,7 @@ def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
     for reader in readers.values():
         reader.read(writer.written)
         reader.assert_all_once()
-    # When the source stands still, then each reads all of it from the copy that is near, and nothing from the other
+    # When the source is stopped, then each reads everything from the near copy, and nothing from the other
     await_all_copied(environment, writer.written)
     time.sleep(4)  # until the gateways know of it
     stack.pause("cluster/east/1")
@@ -98,7 +98,7 @@ def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
             reader.assert_all_once()
             assert reader.from_copy(cluster) > before
             assert [reader.from_copy(other) for other in NEAR if other != cluster] == [0.0]
-            # And all of that is known to have crossed no line between zones
+            # And none of it has crossed a zone boundary
             assert reader.near_from_copy(cluster) == reader.from_copy(cluster)
     finally:
         stack.resume("cluster/east/1")

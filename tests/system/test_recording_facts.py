@@ -1,4 +1,4 @@
-"""The gateways keep what is known of clusters fresh: one of them does, and another when that one is gone."""
+"""The gateways keep recorded facts of clusters fresh: one gateway records, and another one when the first is gone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def create_topic(stack: Stack, topic: str) -> None:
 
 
 def those_that_record(stack: Stack) -> list[str]:
-    """Ids of gateways that say so to Prometheus."""
+    """Ids of gateways that report to Prometheus that they record."""
     found = []
     for gateway in stack.gateways:
         try:
@@ -65,7 +65,7 @@ def those_that_record(stack: Stack) -> list[str]:
 
 
 def recorders(stack: Stack) -> list[int]:
-    """The processes that record, whoever has started them."""
+    """All recording processes."""
     found = []
     for gateway in stack.gateways:
         for pid in descendants(gateway["pid"]):
@@ -76,7 +76,7 @@ def recorders(stack: Stack) -> list[int]:
 
 
 def test_one_gateway_records_facts_and_another_takes_over_while_it_is_down(stack: Stack, store: Store) -> None:
-    # Given two gateways, of which one records
+    # Given two gateways, one of which records
     create_topic(stack, "early")
     until(lambda: "early" in store.known(KnownTopic, "east"), "a topic is known", STARTING_S)
     until(lambda: those_that_record(stack) == ["gw-1"], "one gateway records", STARTING_S)
@@ -89,13 +89,13 @@ def test_one_gateway_records_facts_and_another_takes_over_while_it_is_down(stack
     until(lambda: those_that_record(stack) == ["gw-2"], "the other one records", SESSION_S + STARTING_S)
     print(f"taken over after {time.monotonic() - killed_at:.1f} s")
 
-    # Then what is known goes on getting fresh, of new topics too
+    # Then facts stay fresh, of new topics too
     create_topic(stack, "late")
     until(lambda: "late" in store.known(KnownTopic, "east"), "a new topic is known", STARTING_S)
     at = store.known(KnownTopic, "east")["early"].at
     until(lambda: store.known(KnownTopic, "east")["early"].at > at, "the next look", STARTING_S)
 
-    # And when the first one is back, there is one again
+    # And when the first one is back, one process records again
     stack.restart("gateway/1")
     until(lambda: those_that_record(stack) == ["gw-1"], "the first one records again", STARTING_S)
     until(lambda: len(recorders(stack)) == 1, "there is one process")

@@ -1,5 +1,5 @@
-"""A compacted topic goes to its copy and back under load: of each key the newest record that was acknowledged is there,
-but for a tail that was lost; and a cluster with such a tail becomes no standby until somebody has taken the way out."""
+"""A compacted topic goes to its copy and back under load: the newest acknowledged record of each key is there, except
+for a lost tail; and a cluster with such a tail becomes no standby until an operator has removed the obstacle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "3"))
 KEYS = 40
 COMPACTED_SOON = {"segment.ms": "3000", "min.cleanable.dirty.ratio": "0.01"}
 JUST_BEFORE_S = 15.0
-"""So long before a mirror stood still its copy may have lagged."""
+"""Seconds before a mirror's stop in which its copy may have lagged."""
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +38,13 @@ def stack() -> Iterator[Stack]:
 
 @dataclass(frozen=True)
 class Hole:
-    """Client offsets of a partition that only the cluster which failed had."""
+    """Client offsets of a partition that only the failed cluster had."""
 
     partition: int
     start: int
     end: int
     since: float
-    """Nothing was lost that was acknowledged before."""
+    """No record acknowledged before this time was lost."""
 
     def has(self, ack: Acked) -> bool:
         return ack.partition == self.partition and self.start <= ack.offset < self.end
@@ -52,19 +52,19 @@ class Hole:
 
 @dataclass
 class Compacted(Rounds):
-    """The rounds of a topic whose records are taken away for later ones of their keys."""
+    """The rounds of a topic whose records are compacted."""
 
     holes: list[Hole] = field(default_factory=list)
 
     def refused(self, does: Does) -> None:
-        """The active one fails with a tail. When it is back it does not become the standby; linked anew it does."""
+        """The active cluster fails with a tail. When it is back it becomes the standby only after a new link."""
         self.mirrored()
         since = time.time() - JUST_BEFORE_S
         operation, here = self.fails(does, behind=True), OTHER[self.active]
         for partition, (*copied, last) in self.topic().partitions.items():
             end = max((extent.end or 0 for extent in copied), default=0)
             self.holes.append(Hole(partition, end, last.start, since))
-        # What it has more is counted, and why it is no standby is said, with the way out
+        # The tail is counted, and the reason why it is no standby is reported, with the remedy
         found = self.reconciled(here)
         tails = [one for one in found["tails"] if one["operation"] == operation]
         assert {one["outcome"] for one in tails} == {"counted"}
@@ -74,7 +74,7 @@ class Compacted(Rounds):
         assert "the topic is compacted" in why
         assert "delete the topic there, and link it anew" in why
         assert f"{self.name}@{here}" not in self.store.load().mirrors
-        # And that way leads out
+        # And that remedy works
         admin = AdminClient({"bootstrap.servers": bootstrap(self.stack, here), "log_level": 3})
         admin.delete_topics([self.name])[self.name].result(60)
         route = ("--from", self.active, "--to", here, "--reason", "anew", "--yes")
@@ -82,7 +82,7 @@ class Compacted(Rounds):
         self.verified()
 
     def reconciled(self, cluster: str) -> dict[str, Any]:
-        """The document of the command that says why this topic is not mirrored back; leaders may not answer at once."""
+        """Document of the command with the reason why the topic is not mirrored back; leaders may answer late."""
         deadline = time.monotonic() + PATIENCE_S
         command = ("mirror", "reconcile", cluster, self.name, "--reason", "it is back", "--yes")
         while True:
@@ -98,7 +98,7 @@ class Compacted(Rounds):
             time.sleep(1.0)
 
     def judged(self) -> None:
-        """Of each key the newest that was acknowledged is there, at its offset, and read from the beginning."""
+        """The newest acknowledged record of each key is there, at its offset, and is read from the beginning."""
         self.mirrored()
         for producer in self.producers:
             producer.stop()
@@ -151,17 +151,17 @@ def test_rounds_of_a_compacted_topic_keep_the_newest_of_each_key_and_refuse_a_st
     rounds.begin()
     try:
         for _ in range(ROUNDS):
-            # When it is switched to its copy and back, with so much written between that some is taken away
+            # When it is switched to its copy and back, with so many writes in between that some are compacted
             for _ in range(2):
                 rounds.go_on(20 * KEYS)
                 rounds.planned()
                 rounds.verified()
-        # And its cluster fails with records that nobody has copied
+        # And its cluster fails with uncopied records
         rounds.refused(Does.KILL)
-        # And it goes back to that one when it is the standby again
+        # And it goes back to that cluster when that is the standby again
         rounds.planned()
         rounds.verified()
-        # Then of each key the newest is there
+        # Then the newest record of each key is there
         rounds.judged()
     finally:
         rounds.resume_all()

@@ -1,5 +1,5 @@
-"""A mirrored topic goes to its copy and back under load, planned and by force, again and again: what was acknowledged
-is what is delivered, but for the loss that was reported, record by record."""
+"""A mirrored topic goes to its copy and back under load, planned and forced, repeatedly: all acknowledged records are
+delivered, except for the reported loss, record by record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEED = os.environ.get("NEMESIS_SEED")
 SEEDS = [int(SEED)] if SEED else [1, 2]
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "5"))
 FAILS = (Does.KILL, Does.PAUSE)
-"""How clusters fail, one way after the other."""
+"""Kinds of cluster failures, used in turn."""
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def test_rounds_of_planned_and_forced_switches_lose_what_they_report_and_nothing
                 rounds.planned()
             # And its cluster fails
             rounds.forced(FAILS[(number + seed) % len(FAILS)], behind=chance.random() < 0.6)
-            # And it goes back to that one when it is the standby
+            # And it goes back to that cluster when that is the standby
             rounds.planned()
             rounds.verified()
-        # Then all that was acknowledged, less what was reported as lost, is delivered
+        # Then all acknowledged records, less the reported losses, are delivered
         rounds.judged()
     finally:
         rounds.resume_all()

@@ -1,6 +1,6 @@
-"""After a run in which everybody has logged in, rightly and wrongly, no secret lies where it does not belong.
+"""After a run with valid and invalid logins, no secret is found where it does not belong.
 
-A secret is a canary: whatever the run leaves behind is searched for it, as it is and as programs write such things.
+Each secret is a canary: all remains of the run are searched for it, as it is and in usual encodings.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
 
 
 def forms(secret: str) -> set[bytes]:
-    """As it is, in URLs, in hexadecimal digits, and in base64 at each of its three places, also as a part of more."""
+    """Plain, in URLs, in hexadecimal digits, and in base64 at all three alignments, also inside of longer text."""
     raw = secret.encode()
     found = {raw, quote(secret, safe="").encode(), quote_plus(secret).encode(), raw.hex().encode()}
     for ahead in range(3):
         encoded = base64.b64encode(b"\0" * ahead + raw)
-        # What of it depends on the bytes before and after says nothing.
+        # Base64 characters that depend on neighbouring bytes are left out.
         inner = encoded[4 if ahead else 0 : len(encoded) // 4 * 4 - 4]
         found |= {inner, inner.replace(b"+", b"-").replace(b"/", b"_")}
     return found
@@ -74,7 +74,7 @@ def log_in(stack: Stack, number: int, mechanism: str, password: str) -> bool:
 
 
 def pages(stack: Stack) -> Iterator[tuple[str, bytes]]:
-    """What the gateways and the platform show to whoever asks, also one with a token that is none."""
+    """Pages of the gateways and the platform for any caller, also one with an invalid token."""
     assert stack.platform is not None
     places = [
         f"{gateway['http']}/{page}" for gateway in stack.gateways for page in ("metrics", "readyz", "connections")
@@ -87,7 +87,7 @@ def pages(stack: Stack) -> Iterator[tuple[str, bytes]]:
 
 
 def command_lines(stack: Stack) -> Iterator[tuple[str, bytes]]:
-    """Of the processes of the stack: every user of the machine reads them."""
+    """Command lines of the stack's processes, which every user of the machine can read."""
     for process in Path("/proc").iterdir():
         try:
             line = (process / "cmdline").read_bytes() if process.name.isdigit() else b""
@@ -108,7 +108,7 @@ def named(content: bytes, secrets: Mapping[str, set[bytes]]) -> list[str]:
 
 
 @pytest.mark.parametrize("around", [b"%s", b"x%s", b"xy%s", b"user\0%s\0", b'{"password": "%s"}'])
-def test_a_secret_is_found_however_it_is_written(around: bytes) -> None:
+def test_a_secret_is_found_in_any_encoding(around: bytes) -> None:
     written = {"the secret": forms(RIGHT)}
     plain = around % RIGHT.encode()
     for content in (plain, base64.b64encode(plain), base64.urlsafe_b64encode(plain), plain.hex().encode()):
@@ -117,9 +117,9 @@ def test_a_secret_is_found_however_it_is_written(around: bytes) -> None:
     assert named(base64.b64encode(around % WRONG.encode()), written) == []
 
 
-def test_no_secret_of_a_run_lies_where_others_read_it(stack: Stack) -> None:
-    # Given users who log in by every mechanism at every gateway, with the right password and a wrong one, and whoever
-    # comes with a token that is none; and an operator's commands
+def test_no_secret_of_a_run_is_readable_by_others(stack: Stack) -> None:
+    # Given users who log in by every mechanism at every gateway, with the right password and a wrong one, a caller
+    # with an invalid token, and an operator's commands
     assert stack.platform is not None
     assert stack.service is not None
     mechanisms = MECHANISMS[stack.security]
@@ -136,7 +136,7 @@ def test_no_secret_of_a_run_lies_where_others_read_it(stack: Stack) -> None:
     said = [("a command", json.dumps(switchyard(stack, *words)).encode()) for words in (("status",), ("history",))]
     shown = [*pages(stack), *command_lines(stack), *said]
     assert len(shown) > 10
-    # When it is over
+    # When the run is over
     stack.restart("gateway/1")
     secrets = {
         "the user's password": RIGHT,
@@ -148,9 +148,9 @@ def test_no_secret_of_a_run_lies_where_others_read_it(stack: Stack) -> None:
         **{f"the password of {user}": password for user, password in stack.users.items()},
     }
     written = {name: forms(secret) for name, secret in secrets.items()} | {"a private key": {PRIVATE_KEY}}
-    # Then nobody was shown one
+    # Then no page has shown a secret
     assert {place: found for place, content in shown if (found := named(content, written))} == {}
-    # and what has one is a file that is made to have it, which its owner alone may read
+    # and files with secrets are those that are meant to have them, readable by their owner only
     holding = {
         path.relative_to(stack.dir): found for path, content in files(stack.dir) if (found := named(content, written))
     }

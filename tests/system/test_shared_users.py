@@ -1,4 +1,4 @@
-"""Users that several applications share: an instance, topic or group moves, and the others are not disturbed."""
+"""Users shared by several applications: an instance, topic or group moves, and the others are not disturbed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def bindings(stack: Stack, user: str = USER) -> dict[str, Any]:
 def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given two applications with the same user, each with an id and a topic of its own
+    # Given two applications with one user, each with its own client id and topic
     moves, stays = f"{name}-moves", f"{name}-stays"
     create(stack, "east", moves, stays)
     run = make_run(stack)
@@ -183,7 +183,7 @@ def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: Ma
 
 
 def clusters_led_to(stack: Stack, group: str, kind: str) -> str:
-    """The cluster to which gateways lead the members of a group."""
+    """The cluster to which gateways route the members of a group."""
     asked = ("explain", USER, f"{group}-members", f"group:{group}-{kind}")
     until(lambda: bool(switchyard(stack, *asked)["agree"]), "all gateways lead there")
     return str(switchyard(stack, *asked)["explanations"][0]["leading"]["cluster"])
@@ -258,7 +258,7 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
 def test_a_binding_of_an_application_holds_for_client_ids_that_its_library_makes_at_each_start(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given an application with client ids as Kafka Streams and Connect make them
+    # Given an application with client ids in the form of Kafka Streams and Connect
     user = "payments-app"
     create(stack, "east", name)
     forms = ("--client-ids", "streams", "--client-ids", "connect")

@@ -22,7 +22,7 @@ def migrate(stack: Stack, what: str, origin: str, target: str, *more: str) -> di
 
 
 def writers(stack: Stack, topic: str) -> dict[int, str]:
-    """Partition → the cluster that its newest migration led to."""
+    """Partition → the target of its newest migration."""
     (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == topic)
     return {part["partition"]: part["targetClusterId"] for part in shown["partitions"]}
 
@@ -41,17 +41,17 @@ def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run,
         for producer in producers:
             producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
 
-    # When one migrates without a fence, and another behind one
+    # When one migrates without a fence, and another one under a fence
     migrate(stack, f"{name}:1", "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")
     more()
     assert writers(stack, name) == {1: "west"}
     assert led_from(stack, name) == {"east", "west"}
     migrate(stack, f"{name}:2", "east", "west", "--cut", "barrier")
     more()
-    # And what is named but is not there any more is refused by its place
+    # And a partition that has already moved is refused by its cluster
     with pytest.raises(CommandFailedError, match="partition 1 is written in west, not in east"):
         migrate(stack, f"{name}:0-1", "east", "west", "--cut", "barrier")
-    # And the topic as a whole takes the last of them
+    # And moving the topic as a whole takes the last of them
     migrate(stack, name, "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")
     more()
     assert led_from(stack, name) == {"west"}
@@ -59,7 +59,7 @@ def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run,
     migrate(stack, f"{name}:0", "west", "east", "--cut", "barrier")
     more()
     assert writers(stack, name) == {0: "east", 1: "west", 2: "west"}
-    # Then every record is there once, where it was said to be, in order
+    # Then every record is there once, at its acknowledged offset, in order
     run.finish(producers, consumers)
     result = run.verdict(name, complete=[f"{name}-confluent-consumer"])
     assert result.sound, str(result)

@@ -1,4 +1,4 @@
-"""Consumers that come to a cut with little: less than a batch at a time, or from before what is gone behind it."""
+"""Consumers with small fetches at a cut: less than a batch at a time, or below records deleted above the cut."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str, kind: str) -> None:
-    # Given a consumer that fetches little at a time, and lags behind two cuts
+    # Given a consumer with small fetches, two cuts behind
     slow = {
         "confluent-consumer": (
             "fetch.message.max.bytes=2000",
             "queued.min.messages=1",
             "queued.max.messages.kbytes=2",
-            # By default it takes one batch a second of a partition, of whatever broker: 40 small batches are 40 s.
+            # By default it fetches one batch per second and partition from any broker: 40 small batches take 40 s.
             "fetch.queue.backoff.ms=10",
         ),
         "kafka-python-consumer": ("max_partition_fetch_bytes=2000", "max_poll_records=5"),
@@ -50,7 +50,7 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
     # When it has read everything
     reader.wait_for(2000 + 2 * PER_STAY, "delivered")
     reader.stop()
-    # Then that was in order
+    # Then it got all in order
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
 
@@ -58,8 +58,8 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
 def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
     stack: Stack, make_run: MakeRun, name: str
 ) -> None:
-    # Given a topic whose first records behind its cut are gone, while the old log has all of its own, as retention by
-    # size leaves them
+    # Given a topic whose first records above its cut are deleted, while the old log has all of its own, like after
+    # retention by size
     create_topic(bootstrap(stack, "east"), name, partitions=1)
     bind(stack, name, "east")
     run = make_run(stack, user=name)
@@ -78,13 +78,13 @@ def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
         reader.stop()
 
     for reader in readers:
-        # Then each gets what there is, at its offset
+        # Then each gets the remaining records, at their offsets
         found = [event for event in reader.history().clients[reader.name] if isinstance(event, Delivered)]
         assert [event.offset for event in found] == [*range(50), *range(80, 101)], str(reader)
 
 
 def forget(address: str, until: TopicPartition) -> None:
-    """Delete records in a cluster, past the gateways."""
+    """Delete records in a cluster, without gateways."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
     for done in admin.delete_records([until]).values():
         done.result(30)

@@ -1,4 +1,4 @@
-"""Gateways that stand still in the middle of a request, and gateways that end, while clients write."""
+"""Gateways that stop in the middle of a request, and gateways that end, while clients write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 
 class Sender:
-    """A client by hand: one connection, requests in pieces."""
+    """A hand-made client: one connection, requests in pieces."""
 
     def __init__(self, address: str, user: str, instance: str | None = None) -> None:
         host, port = address.rsplit(":", 1)
@@ -43,7 +43,7 @@ class Sender:
         return bytes(encode_request(api_key, version, 1, self.client_id, encoded))
 
     def answer(self, api_key: int, version: int) -> dict[str, Any] | None:
-        """None: the connection ended without one."""
+        """None: the connection closed without an answer."""
         try:
             head = self.sock.recv(4, socket.MSG_WAITALL)
             frame = head + self.sock.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
@@ -55,7 +55,7 @@ class Sender:
 
 
 def leader(stack: Stack, name: str, instance: str | None = None, asked: int = 0) -> str:
-    """Where a client of the user's writes, as one of the gateways says; empty: it does not know yet."""
+    """Address to which the user's client writes, from one of the gateways; empty: not known yet."""
     sender = Sender(stack.bootstrap.split(",")[asked], name, instance)
     with sender.sock:
         sender.sock.sendall(sender.request(ApiKey.METADATA, METADATA, {"topics": [{"name": name}]}))
@@ -67,7 +67,7 @@ def leader(stack: Stack, name: str, instance: str | None = None, asked: int = 0)
 
 
 def agreed(stack: Stack, name: str, instance: str) -> bool:
-    """Whether all gateways name the same address to a client: none has just come, or just gone."""
+    """Whether all gateways name one address to a client: none has just started or ended."""
     named = {leader(stack, name, instance, asked) for asked in range(len(stack.gateways))}
     return len(named) == 1 and "" not in named
 
@@ -80,7 +80,7 @@ def produce(sender: Sender, name: str, value: bytes) -> bytes:
 
 
 def require_acknowledged(answer: dict[str, Any] | None) -> None:
-    """:raises AssertionError: it is no answer to a produce request of one partition, or a refusal."""
+    """:raises AssertionError: it is not a successful answer to a produce request of one partition."""
     assert answer is not None
     (topic,) = answer["responses"]
     (partition,) = topic["partition_responses"]
@@ -98,7 +98,7 @@ def test_half_a_request_in_a_gateway_paused_during_a_switch_is_not_acknowledged(
     sender.sock.sendall(request[:300_000])
     time.sleep(0.5)
 
-    # When the gateways stand still while the topic moves, and the rest comes the instant they go on
+    # When the gateways stop while the topic moves, and the rest comes the instant they resume
     for gateway in ("gateway/1", "gateway/2"):
         stack.pause(gateway)
     switch(stack, f"user:{name}", f"topic:{name}", origin="east", target="west")
@@ -106,7 +106,7 @@ def test_half_a_request_in_a_gateway_paused_during_a_switch_is_not_acknowledged(
     for gateway in ("gateway/1", "gateway/2"):
         stack.resume(gateway)
 
-    # Then nobody says that it was taken, and it is in no log
+    # Then it is not acknowledged, and in no log
     assert sender.answer(ApiKey.PRODUCE, PRODUCE) is None
     time.sleep(2.0)
     assert [(cut.origin, cut.target) for cut in run.cuts([name])] == [("east", "west")]
@@ -135,8 +135,8 @@ def test_an_orderly_gateway_stop_doubles_no_record_of_a_plain_producer(
     for producer in producers:
         producer.wait_for(200, "acknowledged")
 
-    # When one gateway is stopped in order, and stays away while they write: when it is back its clients are named it
-    # again, and librdkafka then closes its connection to the other one, whatever is in flight there
+    # When one gateway is stopped gracefully, and stays away while they write: when it is back its clients are sent
+    # there again, and librdkafka then closes its connection to the other one, with everything in flight
     stack.stop(gateway)
     try:
         counts = [producer.count("acknowledged") for producer in producers]

@@ -1,4 +1,4 @@
-"""Batches through which an open cut runs, of every size and codec, by a real producer on real brokers."""
+"""Batches across an open cut, of every size and codec, by a real producer on real brokers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.system.watching import assert_no_client_has_failed
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "ha_core/wire")]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNTS = (1, 2, 100, 5000)
-"""Records of a batch; each has a partition of its own."""
+"""Records per batch; each size has its own partition."""
 BEFORE = 3
-"""Records that each partition holds when its cut is chosen."""
+"""Records in each partition when its cut is chosen."""
 Log = list[tuple[int, str]]
 """(offset, value)."""
 
@@ -42,12 +42,12 @@ class Place(NamedTuple):
 
     @property
     def cut(self) -> int:
-        """Inside of the first batch, or behind it where it is a single record."""
+        """Inside of the first batch, or after it if it is a single record."""
         return BEFORE + max(1, 2 * self.records // 5)
 
 
 class Writer:
-    """A producer that sends batches of `place.records` records, no more and no less."""
+    """A producer that sends batches of exactly `place.records` records."""
 
     def __init__(self, stack: Stack, place: Place, codec: str, idempotent: bool) -> None:
         self.place = place
@@ -67,11 +67,11 @@ class Writer:
     def write(self, name: str) -> None:
         """One batch; returns when it is acknowledged."""
         for number in range(self.place.records):
-            value = f"{name}-{number}-" + "x" * 80  # what does not shrink would be sent as it is
+            value = f"{name}-{number}-" + "x" * 80  # a value that does not compress would be sent uncompressed
             self._producer.produce(self.place.topic, value, partition=self.place.partition, on_delivery=self._answer)
         self._written += self.place.records
         deadline = time.monotonic() + 60
-        while len(self.answered) < self._written:  # `flush` would send what there is of a batch
+        while len(self.answered) < self._written:  # `flush` would send an incomplete batch
             assert time.monotonic() < deadline, f"{self.place}: {len(self.answered)} of {self._written} are answered"
             self._producer.poll(0.1)
 
@@ -93,7 +93,7 @@ def write_all(pool: ThreadPoolExecutor, writers: list[Writer], name: str) -> Non
 
 
 def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
-    """Everything from the beginning, until there are as many records as expected and nothing follows."""
+    """Everything from the beginning, until all expected records have come and nothing follows."""
     consumer = Consumer({"bootstrap.servers": stack.bootstrap, "group.id": "reader", "enable.auto.commit": False})
     found: dict[Place, Log] = {place: [] for place in expected}
     missing = sum(map(len, expected.values()))
@@ -114,7 +114,7 @@ def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
 def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_were_written(
     stack: Stack, pool: ThreadPoolExecutor
 ) -> None:
-    # Given topics whose partitions hold a few records, and cuts that lie inside of what comes next
+    # Given topics whose partitions have a few records, and cuts inside of the next batches
     kinds = {f"{codec}-{on}": (codec, on == "idempotent") for codec in CODECS for on in ("plain", "idempotent")}
     places = [Place(topic, partition) for topic in kinds for partition in range(len(COUNTS))]
     before = Producer({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 0})
@@ -129,7 +129,7 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
     route = ("--from", "east", "--to", "west", "--cut", "predicted", "--reason", "test", "--yes")
     (batch,) = switchyard(stack, "migrate", *kinds, *route, *cuts)["batches"]
     assert batch["result"] == "crossing"
-    # When each log runs over its cut in the middle of a batch, goes on behind it, and then in the target alone
+    # When each log passes its cut in the middle of a batch, goes on above it, and then in the target alone
     write_all(pool, writers, "straddling")
     write_all(pool, writers, "behind")
     expected = {w.place: [(n, f"before-{n}") for n in range(BEFORE)] + w.answered for w in writers}
@@ -137,8 +137,8 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
     switchyard(stack, "settle", "--wait", "--timeout", "60", batch["operation"])
     write_all(pool, writers, "after")
     settled = read_all(stack, {w.place: expected[w.place][:BEFORE] + w.answered for w in writers})
-    # Then every record is read once, in the order in which it was written, at the offset that was answered: a batch
-    # through which the cut runs begins there
+    # Then every record is read once, in the order of writing, at its acknowledged offset: a batch across the cut begins
+    # at the cut
     for writer in writers:
         place = writer.place
         written = [
@@ -150,7 +150,7 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
         assert settled[place] == list(zip(offsets, values, strict=True)), place
         assert writer.answered == settled[place][BEFORE:], place
         assert crossing[place] == settled[place][: -place.records], place
-    # And the cuts did run through the batches, which the codec had made
+    # And the cuts were inside of batches that the codec had made
     brokers = Brokers(Cluster(name="east", bootstrap=bootstrap(stack, "east")), NO_SECURITY, 20)
     for place in places:
         codec = CODECS.index(kinds[place.topic][0])
@@ -164,14 +164,14 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
 def test_plain_producers_write_every_record_once_when_logs_outrun_the_proposed_cuts(
     stack: Stack, make_run: MakeRun, name: str, tmp_path: Path
 ) -> None:
-    # Given producers that would send again what they are refused
+    # Given producers that send rejected records again
     create_topic(bootstrap(stack, "east"), name, PARTITIONS)
     run = make_run(stack)
     kinds = {"confluent-producer": {"idempotence": "off", "linger_ms": 1}, "kafka-python-producer": {}}
     producers = [run.start(kind, f"w-{kind}", name, rate=300, **options) for kind, options in kinds.items()]
     for producer in producers:
         producer.wait_for(100, "acknowledged")
-    # When the cuts lie so near that the logs have passed them before every gateway knows them, and higher ones follow
+    # When the cuts are so near that the logs pass them before every gateway knows them, and higher ones follow
     migration = Migration(stack, name, ("east", "west"), rate=1.0, preparation_s=0.01, folder=tmp_path)
     try:
         migration.wait()
@@ -183,7 +183,7 @@ def test_plain_producers_write_every_record_once_when_logs_outrun_the_proposed_c
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
         producer.stop()
-    # Then nothing is doubled, and nobody was told of an error
+    # Then no record is duplicated, and no client got an error
     run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
     result = run.verdict(name, complete=["reader"], redelivery="never")
     assert result.sound, str(result)

@@ -1,4 +1,4 @@
-"""Kafka Streams and Kafka Connect, as Apache ships them, while the instances that they are move under load."""
+"""Kafka Streams and Kafka Connect, as Apache ships them, while their instances move under load."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def create(stack: Stack, cluster: str, *topics: str) -> None:
 
 
 def java_login(stack: Stack, *prefixes: str) -> dict[str, str]:
-    """For a file of properties, once for each prefix."""
+    """Properties, once per prefix."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -87,7 +87,7 @@ def python_settings(stack: Stack, client_id: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def repeating(act: Callable[[int], None]) -> Iterator[list[int]]:
-    """Calls it in a thread with 0, 1, 2 …; gives the numbers it was called with."""
+    """Calls it in a thread with 0, 1, 2 …; yields the numbers so far."""
     done: list[int] = []
     ends = threading.Event()
 
@@ -112,7 +112,7 @@ def client_ids(stack: Stack, instance: str) -> set[str]:
 
 
 def users_of(stack: Stack, topic: str) -> set[str]:
-    """The instances that gateways have seen at the topic."""
+    """Instances that gateways have seen at the topic."""
     return {use["instance"] for use in switchyard(stack, "usage", "list", USER)["usage"][USER]["topics"][topic]}
 
 
@@ -122,7 +122,7 @@ def bound(stack: Stack, *instances: str) -> set[str]:
 
 
 class Counts:
-    """Reads the output of the word count: for each word of one application, its counts in the order of the log."""
+    """Reads the output of the word count: for each word of one application, its counts in log order."""
 
     def __init__(self, stack: Stack, app: str) -> None:
         self.of: dict[str, list[int]] = defaultdict(list)
@@ -183,7 +183,7 @@ def test_kafka_streams_counts_every_word_once_while_its_instance_moves_there_and
             assert client_ids(stack, app) == {f"{app}-UUID-{role}" for role in roles}
             for kind in ("changelog", "repartition"):
                 assert users_of(stack, f"{app}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-{kind}") == {app}
-            # When that instance moves to west and back, with the topics that it shares with the others
+            # When that instance moves to west and back, with its shared topics
             for origin, target in (CLUSTERS, CLUSTERS[::-1]):
                 scope = f"user:{USER}+{app}"
                 moved = switch(stack, scope, origin=origin, target=target, include_other_users="")
@@ -200,7 +200,7 @@ def test_kafka_streams_counts_every_word_once_while_its_instance_moves_there_and
         stops = application.lines("StreamThread: .*State transition from RUNNING to ")
         if guarantee == "at_least_once":
             assert application.lines(" (ERROR|FATAL) ") == stops == []
-        else:  # it takes up its tasks anew after a move has ended its transaction
+        else:  # it restarts its tasks after a move has ended its transaction
             assert len(stops) <= len(CLUSTERS), stops
             assert all("UnknownProducerId" in said for said in application.exceptions("TaskMigratedException"))
 
@@ -255,7 +255,7 @@ def test_kafka_connect_copies_every_line_once_while_its_connectors_move_there_an
                 until(lambda more=more: count() > more, "lines are copied after the move", MOVED_S)  # type: ignore[misc]
             states = [ask_connect(port, f"connectors/{one}/status") for one in (source, sink)]
         until(lambda: count() >= len(written), "all lines are copied", MOVED_S)
-    # Then the copy has every line once (the worker has written what it had by its orderly end)
+    # Then the copy has every line once (the worker has flushed at its graceful end)
     assert Counter(copied.read_text("utf-8").splitlines()) == Counter(f"line {number}" for number in written)
     # And no task has ended, and the sink has kept its partitions
     assert {task["state"] for state in states for task in state["tasks"]} == {"RUNNING"}

@@ -32,14 +32,14 @@ run = pytest.fixture(mirrored_run)
 
 
 def copied(store: Store, name: str, target: str) -> bool:
-    """Whether the job copies all partitions there, and none lags much."""
+    """Whether the job copies all partitions there, with little lag."""
     reports = [one for report in store.mirror_reports().values() for one in report.partitions]
     found = [one for one in reports if one.mirror == f"{name}@{target}"]
     return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.within(500) for one in found)
 
 
 def in_client_offsets(topic: Topic, dump: LogDump) -> LogDump:
-    """The writer's log as clients see it. :raises AssertionError: it holds a record that is in no extent."""
+    """The writer's log in client offsets. :raises AssertionError: it has a record in no extent."""
     extents = topic.partitions[dump.partition]
     records: dict[int, str] = {}
     for physical, value in dump.records.items():
@@ -60,7 +60,7 @@ def there_and_back(run: Run, stack: Stack, store: Store, name: str, rounds: int)
     ]
     for client, what in [*((one, "acknowledged") for one in writers), *((one, "delivered") for one in readers)]:
         client.wait_for(20, what, timeout_s=60)
-    # When the topic is switched to its copy and back, again and again
+    # When the topic is switched to its copy and back, repeatedly
     for here, there in [("east", "west"), ("west", "east")] * rounds:
         until(lambda there=there: copied(store, name, there), f"it is mirrored to {there}", 240)  # type: ignore[misc]
         document = run.switch(here, there)
@@ -68,13 +68,13 @@ def there_and_back(run: Run, stack: Stack, store: Store, name: str, rounds: int)
         entries = switchyard(stack, "history", document["operation"])["history"]
         (fenced_ms,) = (one["detail"]["fenced_ms"] for one in entries if "fenced_ms" in one["detail"])
         print(f"{here} to {there}: clients waited {fenced_ms} ms")
-        # Then all of it is read there, and the mirror goes the other way
+        # Then everything is read there, and the mirror is reversed
         view = store.load()
         assert view.topics[name].clusters == {there}
         assert [one.source for one in view.mirrors.values() if one.topic == name] == [there]
         for writer in writers:
             writer.wait_for(writer.count("acknowledged") + 30, "acknowledged", timeout_s=60)
-    # Then every record that was acknowledged was delivered, once, and nobody has failed
+    # Then every acknowledged record was delivered once, and no client has failed
     run.finish(writers, readers)
     reader = run.start("confluent-consumer", "r-all", name, seek="beginning")
     topic = store.load().topics[name]
@@ -84,7 +84,7 @@ def there_and_back(run: Run, stack: Stack, store: Store, name: str, rounds: int)
     result = check(replace(run.history(name), logs=logs, cuts=()), complete_readers=[f"{name}-c", f"{name}-p"])
     assert result.sound, str(result)
     assert_no_client_has_failed([*writers, *readers, reader])
-    # And the copy has what the writer has
+    # And the copy equals the writer's log
     until(lambda: copied(store, name, here), "it is mirrored", 60)
     assert switchyard(stack, "mirror", "verify", name, "--to", here)["equal"]
 

@@ -54,7 +54,7 @@ def tls(stack: Stack) -> dict[str, Any]:
 
 
 def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[ClientProcess], records: int) -> None:
-    """The user's topics, while he writes at least so many records with each producer after each move."""
+    """Move the user's topics, while each producer writes at least this many records after each move."""
     for origin, target in (CLUSTERS, CLUSTERS[::-1]):
         begun = time.time()
         assert switch(stack, f"user:{USER}", origin=origin, target=target)["result"] == "succeeded"
@@ -65,7 +65,7 @@ def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[ClientProce
 
 
 def lost_and_doubled_nothing(run: Run, name: str, groups: Collection[str]) -> None:
-    """Every record is there once, where it was said to be, and no client has failed."""
+    """Every record is there once, at its acknowledged offset, and no client has failed."""
     result = run.verdict(name, complete=groups)
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2
@@ -76,7 +76,7 @@ def lost_and_doubled_nothing(run: Run, name: str, groups: Collection[str]) -> No
 
 
 def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
-    # Given clients of every kind that log in over TLS, and one that shows a certificate in place of a login
+    # Given clients of every kind that log in over TLS, and one with a client certificate instead
     create_topic(stack, name)
     switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
     run = make_run(stack)
@@ -98,14 +98,14 @@ def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, mak
 
 
 def waited_s(http: str) -> float:
-    """For how long a gateway has held its clients up because of what they had written."""
+    """Seconds for which a gateway has throttled its writers."""
     name = 'switchyard_gateway_throttled_seconds_total{cause="produce"}'
     lines = httpx.get(f"{http}/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
 
 
 def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
-    # Given a user who writes and reads twice as much as he may, by each mechanism that the gateways offer
+    # Given a user who writes and reads at twice the quota, with each mechanism of the gateways
     create_topic(stack, name)
     switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
     switchyard(
@@ -122,12 +122,12 @@ def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_ru
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for _, kind, login in kinds]
     for client in producers:
         client.wait_for(300, "acknowledged")
-    # When he is moved there and back
+    # When the user is moved there and back
     moved_there_and_back(stack, run, producers, 60)
     throttled_s = sum(waited_s(gateway["http"]) for gateway in stack.gateways)
     switchyard(stack, "client-quotas", "remove", "--user", USER)
     run.finish(producers, consumers)
-    # Then he has waited, and
+    # Then it was throttled, and
     assert throttled_s > 10
     lost_and_doubled_nothing(run, name, [f"{name}-{kind}" for kind in CONSUMERS])
 
@@ -143,7 +143,7 @@ def test_brokers_know_the_account_by_scram_too(stack: Stack) -> None:
         assert AdminClient(settings).list_topics(timeout=30).brokers
 
 
-def test_gateways_see_each_other_and_count_who_speaks_no_tls(stack: Stack) -> None:
+def test_gateways_see_each_other_and_count_clients_without_tls(stack: Stack) -> None:
     # Given a client without TLS
     host, _, port = stack.gateways[0]["bootstrap"].partition(":")
     with httpx.Client() as client, pytest.raises(httpx.TransportError):
@@ -175,7 +175,7 @@ def test_zookeeper_is_not_reached_without_a_certificate(stack: Stack) -> None:
     context = ssl.create_default_context(cafile=tls(stack)["ca_file"])
 
     with socket.create_connection((host, int(port)), timeout=30) as sock:
-        client = context.wrap_socket(sock, server_hostname=host)  # in TLS 1.3 the refusal comes behind it
+        client = context.wrap_socket(sock, server_hostname=host)  # in TLS 1.3 the refusal follows the handshake
         with client, pytest.raises(ssl.SSLError):
             client.recv(1)
     assert switchyard(stack, "status")["warnings"] == []

@@ -1,4 +1,4 @@
-"""What administrators and their tools are told through two gateways is what brokers tell them directly."""
+"""Administrators and their tools get the brokers' answers through two gateways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEWER_GROUPS = "4.3.1"
 
 
 def member(cluster: str, topic: str, group: str, protocol: str = "classic") -> Consumer:
-    """A member that has its partitions, straight at a cluster."""
+    """A member with its partitions, directly at a cluster."""
     settings = {"bootstrap.servers": cluster, "group.id": group, "group.protocol": protocol}
     consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
@@ -50,10 +50,10 @@ def groups(stack: Stack) -> Iterator[dict[str, str]]:
 
 
 def test_every_admin_client_sees_each_group_once(stack: Stack, groups: dict[str, str]) -> None:
-    # Given two gateways, and members that go past them
+    # Given two gateways, and members that bypass them
     admin = AdminClient({"bootstrap.servers": stack.bootstrap})
     other = KafkaAdminClient(bootstrap_servers=stack.bootstrap)
-    # When their groups are listed by clients that put the answers of all nodes together
+    # When their groups are listed by clients that merge the answers of all nodes
     seen = {
         "librdkafka": [found.id for found in admin.list_groups(timeout=30)],
         "librdkafka, newer": [listed.group_id for listed in admin.list_consumer_groups().result(30).valid],
@@ -80,10 +80,10 @@ def test_groups_of_both_protocols_are_described_as_by_their_brokers(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_of_another_cluster_is_deleted_where_it_is_listed(
+def test_a_group_of_another_cluster_is_deleted_in_its_cluster(
     stack: Stack, groups: dict[str, str], version: str
 ) -> None:
-    # Given a group that committed past the gateways, in a cluster that the admin client is not bound to
+    # Given a group that committed without gateways, in a cluster that the admin client is not bound to
     name, west = f"tools-left-{version}", bootstrap(stack, "west")
     consumer = Consumer({"bootstrap.servers": west, "group.id": name})
     consumer.commit(offsets=[TopicPartition("tools-in-west", number, 5) for number in (0, 1)], asynchronous=False)
@@ -149,7 +149,7 @@ def test_a_consumer_of_the_newer_group_protocol_fails_and_says_why(
         *("--topic", "tools-in-west", "--group", "tools-refused", "--timeout-ms", "30000"),
         *("--command-config", str(config)),
     )
-    # Then the one ends with a fatal error instead of waiting, and the other names the way out
+    # Then the first ends with a fatal error instead of waiting, and the second names the remedy
     assert error is not None
     assert error.code() == KafkaError._FATAL
     assert "API version not supported" in str(error)
@@ -166,7 +166,7 @@ def test_gateways_report_their_own_cluster_id_and_the_authorized_operations_of_t
     described = {
         place: admin.describe_cluster(include_authorized_operations=True).result(30) for place, admin in admins.items()
     }
-    # Then the id is the gateways' own, and what may be done is the same
+    # Then the id is the gateways' own, and the authorized operations are equal
     assert said.out.split()[-1] == described["through"].cluster_id
     assert len(described["through"].cluster_id) == 22
     assert described["through"].cluster_id != described["directly"].cluster_id

@@ -1,5 +1,5 @@
-"""A mirrored topic gets a partition in its source by Kafka's own tools: nothing of it is lost or led elsewhere, whether
-its copy has grown yet or not."""
+"""A mirrored topic gets a partition in its source by Kafka's tools: none of it is lost or routed elsewhere, before and
+after its copy has grown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.long("ha_core/operations/copies/syncing", "gateway/composed/topics_admin.py"),
 ]
 TOPIC, NEW, RECORDS = "orders", 2, 200
-"""It has two partitions, and gets a third one."""
+"""The topic has two partitions, and gets a third one."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 
 class Writer:
-    """Writes numbers to one partition through the gateway, and knows the offset of each."""
+    """Writes numbers to one partition through the gateway, and records the offset of each."""
 
     def __init__(self, stack: Stack) -> None:
         settings = {"topic.metadata.refresh.interval.ms": 500, "message.timeout.ms": 60_000, "acks": "all"}
@@ -56,7 +56,7 @@ class Writer:
         self.offsets: dict[int, dict[int, bytes]] = {}
 
     def known(self) -> int:
-        """So many partitions the gateway shows to it."""
+        """Number of partitions that the gateway reports."""
         return len(self._producer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
 
     def write(self, partition: int, count: int = RECORDS) -> None:
@@ -94,10 +94,10 @@ def read(reader: Reader, writer: Writer) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_partition_that_somebody_adds_in_the_source_is_written_and_read_there_until_its_copy_has_it(
+def test_a_partition_added_in_the_source_is_written_and_read_there_until_its_copy_has_it(
     stack: Stack, environment: Environment
 ) -> None:
-    # Given a mirrored topic that is written, and a reader who is led to its copy
+    # Given a mirrored topic with a writer, and a reader that is served from its copy
     admin_of(environment, "east").create_topics([TopicSpec(TOPIC, NEW, 1)])
     link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", "west", "a standby")))
     assert engine.resume(environment, link.id).result == "succeeded"
@@ -107,13 +107,13 @@ def test_a_partition_that_somebody_adds_in_the_source_is_written_and_read_there_
     for partition in range(NEW):
         writer.write(partition)
     wait_until(lambda: compare_mirrors(environment, [TOPIC], "west", 1.0, 0).equal, lambda: "it is copied", 120)
-    # When the topic grows in the source, while what copies is away
+    # When the topic grows in the source, while the copying job is away
     stack.pause("mirror")
     try:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
         admin.create_partitions([NewPartitions(TOPIC, NEW + 1)])[TOPIC].result(30)
         wait_until(lambda: writer.known() == NEW + 1, lambda: "the gateway shows it", 30)
-        # Then the new partition is written and read in the source, through the gateway, by whoever is led to the copy
+        # Then the new partition is written and read in the source, also by the reader of the copy
         writer.write(NEW)
         assert partitions(environment, "west") == NEW
         reader = Reader(stack.gateways[0], TOPIC, NEW + 1)
@@ -121,7 +121,7 @@ def test_a_partition_that_somebody_adds_in_the_source_is_written_and_read_there_
             read(reader, writer)
         finally:
             reader.close()
-        # And nobody goes to a copy that lacks it, by a plan or by force
+        # And no client moves to a copy that lacks it, planned or forced
         record(environment, ["east"])
         for mode in ("planned", "forced"):
             refused = {one.code for one in plan(environment, move(mode)).verdicts if one.level == "error"}
@@ -136,7 +136,7 @@ def test_a_partition_that_somebody_adds_in_the_source_is_written_and_read_there_
     # And the topic is switched to it
     report = engine.resume(environment, engine.start(environment, plan(environment, move("planned"))).id)
     assert report.result == "succeeded", report.error
-    # Then all is read there, and each partition goes on where it was
+    # Then everything is read there, and each partition continues at its offset
     for partition in range(NEW + 1):
         writer.write(partition)
         assert [*writer.offsets[partition]] == [*range(2 * RECORDS)]

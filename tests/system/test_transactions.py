@@ -12,7 +12,7 @@ from tests.system.conftest import MakeRun
 
 pytestmark = pytest.mark.stack
 PRODUCERS = ("confluent-transactions", "confluent-transactions", "java-transactions", "java-3-transactions")
-"""Enough of them that some transaction is open at every instant; Java before and since 4.0, which takes more errors for
+"""Enough of them that a transaction is open at every instant; Java before and since 4.0, which treats more errors as
 fatal."""
 
 
@@ -39,7 +39,7 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
         producer.wait_for(30, "acknowledged", timeout_s=60)
     clean.wait_for(30, "delivered")
 
-    # When the user is moved to the west, back, and there once more
+    # When the user is moved to west, back, and to west again
     for origin, target in (("east", "west"), ("west", "east"), ("east", "west")):
         before = [len(outcomes(producer)) for producer in producers]
         document = run.switch(origin, target)
@@ -51,12 +51,12 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
             assert outcomes(producer)[count:].count("committed") >= 3
     run.finish(producers, [clean, dirty])
 
-    # And what was committed was delivered exactly once, what was aborted to nobody who asked for committed records
+    # And committed records were delivered exactly once, and aborted ones to no read_committed reader
     result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")
     assert result.sound, str(result)
     ended = [outcome for producer in producers for outcome in outcomes(producer)]
     assert clean.count("delivered") == 10 * ended.count("committed")
-    # And no producer had to be made anew: each gave up one transaction for each move at most
+    # And no producer had to be replaced: each gave up at most one transaction per move
     assert "unknown" not in ended
     told = [
         e for producer in producers for e in producer.history().clients[producer.name] if isinstance(e, LibraryRemark)

@@ -1,4 +1,4 @@
-"""A transaction goes on by another connection behind a fence, and is aborted there when its client gives it up."""
+"""A transaction continues on another connection under a fence, and is aborted there if its client gives it up."""
 
 from __future__ import annotations
 
@@ -59,39 +59,39 @@ def succeeds(move: subprocess.Popen[str]) -> bool:
     return True
 
 
-def test_a_transaction_whose_connection_broke_takes_one_more_partition_in_and_ends_while_it_is_waited_for(
+def test_a_transaction_whose_connection_broke_adds_one_more_partition_and_ends_while_the_move_waits_for_it(
     stack: Stack, store: Store, producer: Transactional, name: str
 ) -> None:
     # Given
     with quiesced(stack, store, name) as move:
         producer.leave()
-        # When it goes on by another connection
+        # When it continues on another connection
         assert again(lambda: producer.take_in(1)) == ErrorCode.NONE
         assert producer.write(1, "second") == ErrorCode.NONE
         assert again(lambda: producer.end(commits=True)) == ErrorCode.NONE
-        # Then the move is not undone for it, and it was committed as a whole
+        # Then the move is not undone because of it, and it was committed as a whole
         assert succeeds(move)
     assert committed(stack, name) == ["first", "second"]
 
 
-def test_a_transaction_that_is_given_up_when_a_fence_keeps_it_from_going_on_is_aborted(
+def test_a_transaction_given_up_because_of_a_fence_is_aborted(
     stack: Stack, store: Store, producer: Transactional, name: str
 ) -> None:
-    # Given a transaction whose connection broke, which is told to wait
+    # Given a transaction on a broken connection, which gets a retriable refusal
     with quiesced(stack, store, name) as move:
         producer.leave()
         producer.take_in(1)
-        # When its client gives it up, and is told that it is aborted
+        # When its client gives it up, and gets the abort's success
         assert again(lambda: producer.end(commits=False)) == ErrorCode.NONE
-        # Then the move waits for it no longer, and nobody reads what it wrote
+        # Then the move does not wait for it any more, and its records are not read
         assert succeeds(move)
     assert committed(stack, name) == []
 
 
-def test_what_was_given_up_behind_a_fence_is_not_committed_with_what_its_producer_writes_next(
+def test_a_transaction_given_up_under_a_fence_is_not_committed_with_the_next_one(
     stack: Stack, store: Store, producer: Transactional, name: str
 ) -> None:
-    # Given a transaction that was given up behind a fence, by another connection than the one on which it began
+    # Given a transaction that was given up under a fence, on another connection than its first one
     other = Transactional(stack, name, "-other")
     assert again(lambda: other.take_in(0)) == ErrorCode.NONE
     with quiesced(stack, store, name, wait_s=5) as move:
@@ -106,23 +106,23 @@ def test_what_was_given_up_behind_a_fence_is_not_committed_with_what_its_produce
     assert again(lambda: producer.take_in(1)) == ErrorCode.NONE
     assert producer.write(1, "next") == ErrorCode.NONE
     assert again(lambda: producer.end(commits=True)) == ErrorCode.NONE
-    # Then that alone is committed
+    # Then only that one is committed
     assert committed(stack, name) == ["next"]
 
 
-def test_what_was_given_up_while_its_cluster_was_masked_is_not_committed_with_the_next_transaction(
+def test_a_transaction_given_up_while_its_cluster_was_masked_is_not_committed_with_the_next_one(
     stack: Stack, producer: Transactional, name: str
 ) -> None:
-    # Given a transaction that is given up while its coordinator may not be asked
+    # Given a transaction that is given up while its coordinator is masked
     switchyard(stack, "mask", "east", "--reason", "test", "--force")
     try:
         until(lambda: producer.end(commits=False) == ErrorCode.COORDINATOR_NOT_AVAILABLE, "no abort is granted")
     finally:
         switchyard(stack, "unmask", "east")
-    # When the cluster is back within the transaction's time, and the producer asks again and commits the next one
+    # When the cluster is back within the transaction's timeout, and the producer repeats the abort and commits another
     until(lambda: producer.end(commits=False) == ErrorCode.NONE, "it is aborted")
     assert again(lambda: producer.take_in(1)) == ErrorCode.NONE
     assert producer.write(1, "next") == ErrorCode.NONE
     assert again(lambda: producer.end(commits=True)) == ErrorCode.NONE
-    # Then that alone is committed
+    # Then only that one is committed
     assert committed(stack, name) == ["next"]

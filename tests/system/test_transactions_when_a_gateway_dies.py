@@ -1,4 +1,4 @@
-"""Transactional producers go on at another gateway when theirs is killed and does not come back, and can be moved."""
+"""Transactional producers go on at another gateway when theirs is killed for good, and can be moved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [
 stack = pytest.fixture(scope="module")(two_clusters)
 PRODUCERS = 3
 STILL_S = 25.0
-"""Far more than producers take, and less than their coordinator waits before it ends what they have begun (60 s)."""
+"""Far longer than producers take, and shorter than the coordinator's timeout of their transactions (60 s)."""
 OPTIONS = {"rate": 100, "transaction_records": 10, "transaction_open": True, "abort_every": 5, "linger_ms": 2}
 
 
@@ -30,7 +30,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 
 def go_on(producers: list[ClientProcess]) -> None:
-    """Each has three more transactions acknowledged."""
+    """Wait until each has three more transactions acknowledged."""
     before = {producer: producer.count("acknowledged") for producer in producers}
     for producer, count in before.items():
         producer.wait_for(count + 30, "acknowledged", STILL_S)
@@ -39,7 +39,7 @@ def go_on(producers: list[ClientProcess]) -> None:
 def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_killed_and_stays_away(
     stack: Stack, run: Run, name: str
 ) -> None:
-    # Given producers that nearly always have a transaction open, and a reader of what is committed
+    # Given producers that nearly always have an open transaction, and a read_committed reader
     reader = run.start("confluent-consumer", "r", name, group=name, isolation="read_committed")
     producers = [run.start("confluent-transactions", f"w{n}", name, **OPTIONS) for n in range(PRODUCERS)]
     go_on(producers)
@@ -49,13 +49,13 @@ def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_kille
             stack.kill(gateway)
             # Then they go on while it is away
             go_on(producers)
-        # And when they are moved, nothing that was begun through it holds the move up
+        # And when they are moved, no transaction from that gateway delays the move
         assert run.switch(origin, target)["result"] == "succeeded"
         go_on(producers)
         stack.restart(gateway)
         go_on(producers)
     run.finish(producers, [reader])
-    # And what was committed was delivered, what was aborted was not, and no producer had to be made anew
+    # And committed records were delivered, aborted ones were not, and no producer had to be replaced
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
     events = [event for producer in producers for event in producer.history().clients[producer.name]]

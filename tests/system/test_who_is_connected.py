@@ -1,4 +1,4 @@
-"""Operators see who is connected to live gateways, and why a client is served where it is."""
+"""Operators see the clients of live gateways, and why a client is served where it is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = [
 ]
 
 
-def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: str) -> None:
-    # Given a user bound to east, who writes
+def test_a_connected_client_is_listed_and_its_route_explained(stack: Stack, name: str) -> None:
+    # Given a user bound to east, with a producer
     create_topic(bootstrap(stack, "east"), name)
     bind(stack, name, "east")
     producer = Producer({"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{name}#{name}"})
@@ -24,7 +24,7 @@ def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: 
     assert producer.flush(30) == 0
     # When the gateways are asked
     listed = switchyard(stack, "connections", "--client-id", f"HA#{name}#{name}")["connections"]
-    # Then it is there with its software, and by the broker that it writes to
+    # Then the client is listed with its software, at its broker
     assert {row["software"].partition("/")[0] for row in listed} == {"confluent-kafka-python"}
     assert "east" in {row["cluster"] for row in listed}
     # And all gateways give the same reason
@@ -33,13 +33,15 @@ def test_a_connected_client_is_listed_and_its_way_explained(stack: Stack, name: 
     assert {answer["leading"]["by"] for answer in found["explanations"]} == {"user"}
     assert {answer["leading"]["cluster"] for answer in found["explanations"]} == {"east"}
     assert len(found["explanations"]) == 2
-    # And who has gone is listed no more
+    # And a disconnected client is not listed any more
     del producer
     until(lambda: not switchyard(stack, "connections", "--client-id", f"HA#{name}#{name}")["connections"], "gone")
 
 
-def test_a_reader_whose_commits_are_refused_is_told_which_cluster_refuses_them(stack: Stack, name: str) -> None:
-    # Given a topic that lies in west only, and a reader whose groups keep their offsets in east
+def test_a_reader_whose_commits_are_refused_is_shown_with_the_cluster_that_refuses_them(
+    stack: Stack, name: str
+) -> None:
+    # Given a topic only in west, and a reader whose groups keep their offsets in east
     create_topic(bootstrap(stack, "west"), name)
     bind(stack, name, "east")
     until(lambda: switchyard(stack, "explain", name, "", name)["agree"], "all gateways follow the binding")
@@ -49,7 +51,7 @@ def test_a_reader_whose_commits_are_refused_is_told_which_cluster_refuses_them(s
     with pytest.raises(KafkaException) as refused:
         reader.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
     reader.close()
-    # Then that is refused, and operators see by whom
+    # Then that is refused, and operators see by which cluster
     assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def refusing() -> set[str | None]:

@@ -1,4 +1,4 @@
-"""Gateways of several workers on a real stack: one dies, and one sleeps, while topics move under load."""
+"""Gateways with several workers on a real stack: one dies, and one is stopped, while topics move under load."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def page(stack: Stack, path: str) -> str:
 
 
 def metric(stack: Stack, pattern: str) -> float:
-    """The sum over all samples whose name and labels are like that."""
+    """Sum of all samples with a matching name and labels."""
     found = re.findall(rf"^switchyard_gateway_{pattern} (\S+)$", page(stack, "/metrics"), re.MULTILINE)
     return sum(float(value) for value in found)
 
 
 def pid_of(stack: Stack, worker: str) -> int:
-    """The process that it is now; 0: none."""
+    """Pid of its current process; 0: none."""
     ending = f"--worker {worker.rpartition('.')[2]} "
     return next((pid for pid in descendants(stack.gateways[0]["pid"]) if ending in command_line(pid)), 0)
 
@@ -68,7 +68,7 @@ def client_ids(user: str) -> dict[str, str]:
 
 
 def ports_shown(stack: Stack, topic: str, client_id: str) -> set[int]:
-    """Where a client is told that the leaders of a topic are."""
+    """Ports that a client gets for the leaders of a topic."""
     from confluent_kafka.admin import AdminClient
 
     client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
@@ -77,12 +77,12 @@ def ports_shown(stack: Stack, topic: str, client_id: str) -> set[int]:
 
 
 def problems(stack: Stack) -> set[str]:
-    """What they are about."""
+    """Their subjects."""
     return {one["about"] for one in switchyard(stack, "status")["problems"]}
 
 
 class Load:
-    """Idempotent producers at each worker, and a group that reads what they write."""
+    """Idempotent producers at each worker, and a group that reads their records."""
 
     def __init__(self, run: Run, topic: str) -> None:
         self.run, self.topic = run, topic
@@ -115,13 +115,13 @@ class Load:
 def test_each_worker_serves_clients_and_the_gateway_speaks_for_all(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given a producer and a reader at each worker
     load = Load(make_run(stack, user=name), name)
-    # Then they are where all workers say that they should be
+    # Then they are connected where all workers send them
     workers = {one["id"]: one for one in switchyard(stack, "status")["gateways"]}
     assert sorted(workers) == list(WORKERS)
     for worker, client_id in client_ids(name).items():
         ports = {workers[worker]["first_node_port"] + node for node in workers[worker]["nodes"]}
         assert ports_shown(stack, name, client_id) <= ports
-    # And the gateway's pages tell of both together
+    # And the gateway's pages cover both
     connected: list[dict[str, Any]] = json.loads(page(stack, "/connections"))["connections"]
     assert {row["client_id"] for row in connected} >= set(client_ids(name).values())
     assert metric(stack, "connections") > len(load.run.clients)
@@ -142,7 +142,7 @@ def test_a_worker_that_is_killed_while_a_topic_moves_loses_and_doubles_nothing_a
     with run.fault("a worker is killed"):
         os.kill(killed, signal.SIGKILL)
         run.switch("east", "west")
-    # Then its clients go on at the other one
+    # Then its clients go on at the other worker
     load.goes_on()
     # And it comes back
     until(lambda: metric(stack, "workers_answering") == len(WORKERS), "it is back")
@@ -159,7 +159,7 @@ def test_a_worker_that_sleeps_while_a_topic_moves_wakes_to_nothing_lost_or_doubl
     run = make_run(stack, user=name)
     load = Load(run, name)
     asleep = pid_of(stack, WORKERS[1])
-    # When one stands still, longer than its session, and the topic is moved meanwhile
+    # When one is stopped for longer than its session, and the topic is moved meanwhile
     with run.fault("a worker sleeps"):
         os.kill(asleep, signal.SIGSTOP)
         try:
@@ -168,27 +168,27 @@ def test_a_worker_that_sleeps_while_a_topic_moves_wakes_to_nothing_lost_or_doubl
             time.sleep(max(0.0, SLEEP_S - (time.monotonic() - begun)))
         finally:
             os.kill(asleep, signal.SIGCONT)
-    # Then all go on, and it is the same process
+    # Then all go on, and it is still that process
     load.goes_on()
     until(lambda: metric(stack, "ready") == 1, "it is ready again")
     assert pid_of(stack, WORKERS[1]) == asleep
     load.assert_sound()
 
 
-def test_newcomers_are_served_while_a_worker_stands_still(stack: Stack) -> None:
+def test_new_clients_are_served_while_a_worker_is_stopped(stack: Stack) -> None:
     from confluent_kafka.admin import AdminClient
 
     # Given
     asleep = pid_of(stack, WORKERS[1])
     os.kill(asleep, signal.SIGSTOP)
     try:
-        # When clients come that know the bootstrap port only
+        # When clients connect that only know the bootstrap port
         clients = [AdminClient({"bootstrap.servers": stack.bootstrap, "log_level": 3}) for _ in range(20)]
-        # Then none of them waits for it, and a balancer does not turn the others away
+        # Then none of them waits for it, and a balancer does not refuse the others
         assert all(client.list_topics(timeout=5).brokers for client in clients)
         assert json.loads(page(stack, "/readyz"))["ready"]
         assert metric(stack, "workers_answering") == len(WORKERS) - 1
-        # And people are told
+        # And the status reports it
         until(lambda: "gateway gw-1" in problems(stack), "its session has ended, and it is missed")
     finally:
         os.kill(asleep, signal.SIGCONT)
@@ -196,7 +196,7 @@ def test_newcomers_are_served_while_a_worker_stands_still(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_second_gateway_of_the_same_name_is_refused_whether_it_has_workers_or_not(
+def test_a_second_gateway_with_a_used_name_is_refused_with_and_without_workers(
     stack: Stack, tmp_path: Path, workers: int
 ) -> None:
     second = OwnGateway(stack, tmp_path, "gw-1", workers=workers)
@@ -210,7 +210,7 @@ def test_ending_a_gateway_ends_all_its_workers_and_takes_them_out_of_the_state(s
     with OwnGateway(stack, tmp_path, "gw-2", workers=2) as gateway:
         workers = descendants(gateway.pid)
         assert {one["id"] for one in switchyard(stack, "status")["gateways"]} == {*WORKERS, "gw-2.0", "gw-2.1"}
-        # When it is told to end
+        # When it is stopped
         gateway.stop()
     # Then
     assert not any(identity(pid) for pid in workers)

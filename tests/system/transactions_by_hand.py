@@ -1,4 +1,4 @@
-"""A transactional producer whose requests are made by hand, and what readers of committed records are given."""
+"""A hand-made transactional producer, and the records of read_committed readers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.kit.consumed import value_of
 from tests.system.watching import until
 
 RETRIES_S = 5.0
-"""Far less than the move waits for transactions."""
+"""Far shorter than the move waits for transactions."""
 
 
 class Transactional:
-    """A transactional producer by hand. Each request goes by the connection that was opened last."""
+    """A hand-made transactional producer. Each request uses the newest connection."""
 
     def __init__(self, stack: Stack, name: str, own: str = "") -> None:
         self._stack, self._name, self._id = stack, name, f"{name}{own}"
@@ -41,7 +41,7 @@ class Transactional:
         return not given["error_code"]
 
     def leave(self) -> None:
-        """Its connection breaks, and it goes on by another one."""
+        """Break its connection, and open another one."""
         self._connection.close()
         self._connection = self._at_coordinator()
 
@@ -67,7 +67,7 @@ class Transactional:
         return code
 
     def ends_anew(self, *, commits: bool, timeout_s: float = 20.0) -> int:
-        """The end is asked for by new connections until the answer is no other than to ask again."""
+        """Request the end on new connections until the answer is not retriable."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -80,7 +80,7 @@ class Transactional:
             time.sleep(0.2)
 
     def begin_anew(self) -> None:
-        """As libraries do that have given a transaction up (KIP-360)."""
+        """Start a new transaction like libraries that have given one up (KIP-360)."""
         self._sequence = dict.fromkeys(self._sequence, 0)
         until(self._initialised, "its coordinator gives it an id")
 
@@ -92,7 +92,7 @@ class Transactional:
         return self._connection.call(api, {"transactional_id": self._id, **fields}, 7)
 
     def _at_coordinator(self) -> BlockingConnection:
-        """Of the only broker that the user's cluster has, so it leads the partitions as well."""
+        """A connection to the only broker of the user's cluster, which leads the partitions, too."""
         host, port = self._stack.gateways[0]["bootstrap"].rsplit(":", 1)
         first = self._open(host, int(port))
         while (found := first.call(ApiKey.FIND_COORDINATOR, {"key": self._id, "key_type": 1}, 3))["error_code"]:
@@ -105,7 +105,7 @@ class Transactional:
 
 
 def again(ask: Callable[[], int], timeout_s: float = RETRIES_S) -> int:
-    """The answer, when it is no other than to ask again; CONCURRENT_TRANSACTIONS: it was that for so long."""
+    """The first answer that is not retriable; CONCURRENT_TRANSACTIONS: it stayed that."""
     deadline = time.monotonic() + timeout_s
     while (code := ask()) == ErrorCode.CONCURRENT_TRANSACTIONS and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -113,7 +113,7 @@ def again(ask: Callable[[], int], timeout_s: float = RETRIES_S) -> int:
 
 
 def committed(stack: Stack, name: str, partitions: int = 2) -> list[str]:
-    """What readers of committed records are given, through the gateways."""
+    """Records of a read_committed reader, through the gateways."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     settings = {"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{name}#{name}", "group.id": name}

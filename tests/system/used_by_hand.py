@@ -1,4 +1,4 @@
-"""Clients that write and read one request at a time, through a gateway or at a broker, and note what they are told."""
+"""Clients that write and read one request at a time, through a gateway or at a broker, and record the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def brokers_place(stack: Stack) -> Place:
 
 
 def gateways_places(stack: Stack, store: Store, topic: str) -> list[Place]:
-    """At each gateway, by id."""
+    """One per gateway, by id."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         host, port = stack.bootstrap.split(",")[0].rsplit(":", 1)
@@ -57,18 +57,18 @@ def _leader(connection: BlockingConnection, topic: str) -> int:
 
 
 WARM_S = 12.0
-"""So long clients keep to a pace, so that what a quota remembers is spread over its seconds. A burst would be forgotten
-all at once, and let the next one through: what clients are told then depends on how bursts meet, at a broker too."""
+"""Seconds for which clients keep a pace, so that a quota's samples are spread over its seconds. A burst would leave the
+window at once, and let the next one through: throttle times would depend on the bursts' timing, at a broker too."""
 
 
 @dataclass
 class Used:
-    """What one client was told, request by request, when it went as fast as it was let."""
+    """Answers to one client, request by request, at full speed."""
 
     throttle_ms: list[int] = field(default_factory=list)
     size: int = 0
     warm_ms: list[int] = field(default_factory=list)
-    """Before, when it kept to its pace."""
+    """Answers before, while it kept its pace."""
 
     @property
     def waited_ms(self) -> int:
@@ -80,11 +80,11 @@ class Used:
 
 
 Exchange = Callable[[BlockingConnection], tuple[int, int]]
-"""One request: for how long its answer says that the client has to wait, and how many bytes it was about."""
+"""One request: the throttle time of its answer, and its number of bytes."""
 
 
 def use(place: Place, client_id: str, exchange: Exchange, seconds: float, pace_s: float = 0.0) -> Used:
-    """:param pace_s: from request to request, to begin with; 0: at once as fast as possible."""
+    """:param pace_s: initial interval of requests; 0: full speed at once."""
     used = Used()
     connection = connect(place, client_id)
     began, turn = time.monotonic(), 0
@@ -120,7 +120,7 @@ def write(
 
 
 def read(place: Place, client_id: str, topic: str, most_bytes: int, seconds: float, pace_s: float = 0.0) -> Used:
-    """One batch a time from the beginning of the topic, again and again."""
+    """One batch at a time from the beginning of the topic, repeatedly."""
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": most_bytes}
     message: dict[str, Any] = {
         "max_wait_ms": 100,
@@ -140,7 +140,7 @@ def read(place: Place, client_id: str, topic: str, most_bytes: int, seconds: flo
 
 
 def limit(place: Place, entity: dict[str, str | None], **limits: float | None) -> list[dict[str, Any]]:
-    """ALTER_CLIENT_QUOTAS: what was said to it."""
+    """Answer to ALTER_CLIENT_QUOTAS."""
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in limits.items()]
     entry = {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()], "ops": ops}
     connection = connect(place, "limits")

@@ -1,4 +1,4 @@
-"""What tests of faults look at: who leads, what was acknowledged, what was read, whom it cost something."""
+"""Observations of fault tests: leaders, acknowledged and read records, failed clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def led_from(stack: Stack, name: str) -> set[str]:
 
 
 def client_id_at(stack: Stack, user: str, gateway: int) -> str:
-    """A client id of the user whose clients are sent to the ports of that gateway."""
+    """A client id of the user whose clients are sent to that gateway's ports."""
     from confluent_kafka.admin import AdminClient
 
     first_port = next(
@@ -55,11 +55,11 @@ def client_id_at(stack: Stack, user: str, gateway: int) -> str:
 
 
 def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
-    """Partition → the broker that leads it, as the cluster itself says; {} where it has no such topic."""
+    """Partition → leading broker, from the cluster itself; {} if it has no such topic."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
-    found = admin.list_topics(timeout=20).topics.get(topic)  # asked for by its name it might be created
+    found = admin.list_topics(timeout=20).topics.get(topic)  # a request by its name might create it
     return {} if found is None else {partition.id: partition.leader for partition in found.partitions.values()}
 
 
@@ -72,7 +72,7 @@ def given(consumer: ClientProcess) -> list[Delivered]:
 
 
 def assert_ascending(consumer: ClientProcess) -> None:
-    """Offsets never go back, nor mean a second record, whatever the assignments."""
+    """Offsets never go back, nor get a second record, with any assignments."""
     last: dict[int, int] = {}
     for record in given(consumer):
         assert record.offset > last.get(record.partition, -1), f"{record} after offset {last[record.partition]}"
@@ -80,7 +80,7 @@ def assert_ascending(consumer: ClientProcess) -> None:
 
 
 def assert_no_client_has_failed(clients: Collection[ClientProcess]) -> None:
-    """No record was given up, and no library could not go on."""
+    """No record was given up, and no library had a fatal error."""
     events = [event for known in history_of(clients).clients.values() for event in known]
     assert [
         event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)

@@ -1,1 +1,1 @@
-"""The commands, in whatever files here: each is a function with `@command`, and found by that alone."""
+"""The commands. Each is a function with `@command`, found in any module of this package."""

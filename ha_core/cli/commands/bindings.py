@@ -1,4 +1,4 @@
-"""`bindings`, `usage`: which cluster serves whom, and what users use, so that a move takes that along."""
+"""`bindings`, `usage`: the cluster that serves each user, and the topics and groups that a move takes along."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _Known = TypeVar("_Known")
 @command("bindings list", "All bindings, or those of some users.")
 def list_bindings(session: CommandRun, users: _Users = None) -> CommandResult:
     view = session.environment.store.load()
-    chosen = _of(users, view.bindings)
-    return CommandResult({"revision": view.revision, "bindings": chosen}, bindings_page(chosen.values()))
+    listed = _of(users, view.bindings)
+    return CommandResult({"revision": view.revision, "bindings": listed}, bindings_page(listed.values()))
 
 
 @command("bindings set", "Bind a user, instance, topic or group to a cluster; or apply a declared YAML file.")
@@ -54,8 +54,8 @@ def set_bindings(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    said = [what for what in (cluster, read, client_ids, file) if what is not None]
-    if len(said) != 1 or (file is None) != (who is not None):
+    given = [what for what in (cluster, read, client_ids, file) if what is not None]
+    if len(given) != 1 or (file is None) != (who is not None):
         raise BadParameter("give WHO and CLUSTER, or WHO and --read WHERE or --client-ids FORM, or --file FILE")
     if file is not None:
         return _change(session, bindings_file.read(file), reason, dry_run, yes)
@@ -69,13 +69,15 @@ def set_bindings(
     return _change(session, declared, reason, dry_run, yes)
 
 
-@command("bindings delete", "Remove a binding: the next coarser level decides again.")
+@command("bindings delete", "Remove a binding: the next coarser level applies again.")
 def delete(
     session: CommandRun,
     who: _Level,
-    read: Annotated[bool, option("Where mirrored topics are read: again where they are written.", "--read")] = False,
+    read: Annotated[
+        bool, option("Its reading cluster: mirrored topics are read from the writer again.", "--read")
+    ] = False,
     client_ids: Annotated[
-        bool, option("The forms of the user's client ids: each whole client id is an instance again.", "--client-ids")
+        bool, option("The user's client-id forms: each whole client id is an instance again.", "--client-ids")
     ] = False,
     reason: Reason = "deleted by hand",
     dry_run: DryRun = False,
@@ -96,16 +98,16 @@ def list_usage(session: CommandRun, users: _Users = None) -> CommandResult:
     store = session.environment.store
     chosen = _of(users, store.usage())
     churn = tuple(churning(by_instance(chosen, store.load().bindings), session.environment.now()))
-    told = [one._asdict() for one in churn]
-    return CommandResult({"usage": chosen, "ids_made_at_each_start": told}, usage_page(chosen, churn))
+    churn_json = [one._asdict() for one in churn]
+    return CommandResult({"usage": chosen, "ids_made_at_each_start": churn_json}, usage_page(chosen, churn))
 
 
-@command("usage wide", "Users that use much, or that many others share topics with: a switch takes all of that along.")
+@command("usage wide", "Users with many topics, or with topics that many users share: a switch moves them all.")
 def list_wide(session: CommandRun) -> CommandResult:
     store = session.environment.store
-    found = [one for one in widths(store.load(), store.usage()) if one.wide]
-    document = {"users": [{**one._asdict(), "wide": one.wide} for one in found]}
-    return CommandResult(document, wide_users_page(found))
+    wide = [one for one in widths(store.load(), store.usage()) if one.wide]
+    document = {"users": [{**one._asdict(), "wide": one.wide} for one in wide]}
+    return CommandResult(document, wide_users_page(wide))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")
@@ -124,22 +126,24 @@ def declare(
     return CommandResult({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
 
 
-@command("usage forget", "Withdraw uses of a user: all, or of some topics, groups or one instance.")
+@command("usage forget", "Withdraw a user's usage: all of it, or some topics, groups or one instance.")
 def forget(
     session: CommandRun,
     user: Annotated[str, Argument(metavar="USER")],
-    topic: Annotated[list[str] | None, option("Only of this topic. Repeatable.")] = None,
-    group: Annotated[list[str] | None, option("Only of this group. Repeatable.")] = None,
-    instance: Annotated[str | None, option("Only of this client id.")] = None,
+    topic: Annotated[list[str] | None, option("Only this topic. Repeatable.")] = None,
+    group: Annotated[list[str] | None, option("Only this group. Repeatable.")] = None,
+    instance: Annotated[str | None, option("Only this client id.")] = None,
     recent: Annotated[
-        bool, option("Also what was seen within a day: no such client exists, or it has stopped.", "--recent")
+        bool, option("Also usage seen within the last day: the client is gone or has stopped.", "--recent")
     ] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:
-    gone = forget_usage(session.environment, user, topic or (), group or (), instance, recent, dry_run)
-    rows = [(one.what, one.name, one.use.instance) for one in gone]
-    told = [{"what": what, "name": name, "instance": of} for what, name, of in rows]
-    return CommandResult({"user": user, "forgotten": told, "dry_run": dry_run}, forgotten_page(user, rows, dry_run))
+    withdrawn = forget_usage(session.environment, user, topic or (), group or (), instance, recent, dry_run)
+    rows = [(one.what, one.name, one.use.instance) for one in withdrawn]
+    forgotten = [{"what": what, "name": name, "instance": of} for what, name, of in rows]
+    return CommandResult(
+        {"user": user, "forgotten": forgotten, "dry_run": dry_run}, forgotten_page(user, rows, dry_run)
+    )
 
 
 def _of(users: list[str] | None, known: Mapping[str, _Known]) -> dict[str, _Known]:

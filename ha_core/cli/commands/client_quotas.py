@@ -1,4 +1,4 @@
-"""`client-quotas`: what gateways enforce, in ZooKeeper; the same as Kafka's own tool changes through a gateway."""
+"""`client-quotas`: quotas that gateways enforce, in ZooKeeper. Kafka's tools change them through a gateway, too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_ent
 from ha_core.operations.access.publishing_quotas import QuotaPublisher
 from ha_core.present.quotas import QuotaLine, changes_page, quotas_page
 
-_User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
+_User = Annotated[str | None, option("A user; <default>: every user without a quota of its own.")]
 _Topic = Annotated[str | None, option("One topic of the user.")]
-_Instance = Annotated[str | None, option("A client id, of the user or of all; <default> as for users.")]
+_Instance = Annotated[
+    str | None, option("A client id, of the user or of all; <default>: all without a quota of their own.")
+]
 
 
-@command("client-quotas list", "What gateways enforce.")
+@command("client-quotas list", "List the quotas that gateways enforce.")
 def list_quotas(session: CommandRun, user: _User = None) -> CommandResult:
     store = session.environment.store
     found = store.quotas()
@@ -32,36 +34,36 @@ def list_quotas(session: CommandRun, user: _User = None) -> CommandResult:
     return CommandResult(document, quotas_page(shown, found.unreadable))
 
 
-@command("client-quotas set", "Limit a user, a user's topic, or an instance; limits that are not said stay.")
+@command("client-quotas set", "Limit a user, a user's topic, or an instance; omitted limits stay.")
 def set_quota(
     session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
     instance: _Instance = None,
-    producer_byte_rate: Annotated[float | None, option("Bytes a second that are written.")] = None,
-    consumer_byte_rate: Annotated[float | None, option("Bytes a second that are read.")] = None,
-    request_percentage: Annotated[float | None, option("Of one thread's time.")] = None,
+    producer_byte_rate: Annotated[float | None, option("Bytes per second written.")] = None,
+    consumer_byte_rate: Annotated[float | None, option("Bytes per second read.")] = None,
+    request_percentage: Annotated[float | None, option("Percentage of one thread's time.")] = None,
     dry_run: DryRun = False,
 ) -> CommandResult:
-    said = {
+    given = {
         QuotaKind.PRODUCE: producer_byte_rate,
         QuotaKind.FETCH: consumer_byte_rate,
         QuotaKind.REQUEST: request_percentage,
     }
-    limits = {kind: value for kind, value in said.items() if value is not None}
+    limits = {kind: value for kind, value in given.items() if value is not None}
     entity = QuotaEntity(user, instance, topic)
     _check(entity, limits)
     after = limits if dry_run else session.environment.store.change_quota(entity, limits)
     return _changed([(entity, after)], dry_run)
 
 
-@command("client-quotas remove", "Limit it no more, or not in this.")
+@command("client-quotas remove", "Remove a quota, or one of its limits.")
 def remove(
     session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
     instance: _Instance = None,
-    limit: Annotated[list[str] | None, option("Of its limits this one only. Repeatable.")] = None,
+    limit: Annotated[list[str] | None, option("Only this limit. Repeatable.")] = None,
     dry_run: DryRun = False,
 ) -> CommandResult:
     entity = QuotaEntity(user, instance, topic)
@@ -73,10 +75,10 @@ def remove(
     return _changed([(entity, after)], dry_run)
 
 
-@command("client-quotas publish", "What the platform's service does by itself, now; others stay unless --prune.")
+@command("client-quotas publish", "Publish the platform's quotas now; other quotas stay unless --prune.")
 def publish(
     session: CommandRun,
-    prune: Annotated[bool, option("Remove those that the platform does not have.", "--prune")] = False,
+    prune: Annotated[bool, option("Remove quotas that the platform does not have.", "--prune")] = False,
     database: Database = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -91,11 +93,11 @@ def publish(
 
 
 def _check(entity: QuotaEntity, limits: Limits | None) -> None:
-    """:raises BadParameter: no quota can be so."""
+    """:raises BadParameter: the entity or a limit is invalid."""
     try:
         for what, name in (("user", entity.user), ("instance", entity.instance)):
             if name is not None and not name.isprintable():
-                raise ValueError(f"{what} {name!r} has characters that nobody sees; leave them out")  # noqa: TRY301
+                raise ValueError(f"{what} {name!r} has unprintable characters; leave them out")  # noqa: TRY301
         check_entity(entity)
         if limits is not None:
             for kind, value in limits.items():

@@ -11,13 +11,13 @@ from ha_core.present.moves import single_page
 from ha_core.present.state import clusters_page, depends_lines
 
 
-@command("clusters list", "All clusters, and whether they answer.")
+@command("clusters list", "List clusters, and whether they answer.")
 def list_clusters(session: CommandRun) -> CommandResult:
     states = registered.cluster_states(session.environment)
     return CommandResult({"clusters": states}, clusters_page(states))
 
 
-@command("clusters add", "Register a cluster, or change how it is reached.")
+@command("clusters add", "Register a cluster, or change its address or security profile.")
 def add(
     session: CommandRun,
     name: Cluster,
@@ -25,13 +25,11 @@ def add(
     security: Annotated[str, option("Name of a security profile.")] = "none",
     default: Annotated[bool | None, option("Serve identities without a binding.", "--default/--no-default")] = None,
     zone: Annotated[
-        str | None, option("Where it runs, as gateways there are configured; empty: nowhere. Default: as it is.")
+        str | None, option("Its zone, as gateways there are configured; empty: none. Default: unchanged.")
     ] = None,
     super_user: Annotated[
         list[str] | None,
-        option(
-            "User that may do anything there, and never moves; several times for several; empty: none.", metavar="NAME"
-        ),
+        option("User that may do anything there, and never moves; repeatable; empty: none.", metavar="NAME"),
     ] = None,
     unprobed: Annotated[bool, option("Do not probe it: it is not running yet, for example.", "--unprobed")] = False,
     reason: Reason = "registered by hand",
@@ -42,7 +40,7 @@ def add(
     revision, changed = registered.add_cluster(
         session.environment, name, bootstrap, security, default, reason, zone, super_user
     )
-    text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
+    text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is unchanged."
     return CommandResult({"cluster": name, "revision": revision, "changed": changed}, [text])
 
 
@@ -50,19 +48,19 @@ def add(
 def remove(
     session: CommandRun,
     name: Cluster,
-    force: Annotated[bool, option("Even if topics that never moved are written there.", "--force")] = False,
+    force: Annotated[bool, option("Even if it holds topics that never moved.", "--force")] = False,
     reason: Reason = "removed by hand",
 ) -> CommandResult:
     revision = registered.remove_cluster(session.environment, name, reason, force)
     return CommandResult({"cluster": name, "revision": revision}, [f"Cluster {name} is removed (revision {revision})."])
 
 
-@command("mask", "Take a cluster out of service: requests for it fail at once, nothing new moves to it.")
+@command("mask", "Take a cluster out of service: requests for it fail at once, and nothing moves to it.")
 def mask(
     session: CommandRun,
     cluster: Cluster,
     reason: Reason,
-    force: Annotated[bool, option("Even if topics are written there; they stand still.", "--force")] = False,
+    force: Annotated[bool, option("Even if topics are written there; they become unavailable.", "--force")] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:
     if dry_run:
@@ -77,9 +75,9 @@ def unmask(session: CommandRun, cluster: Cluster, reason: Reason = "back in serv
 
 
 def _changed(cluster: str, outcome: MaskOutcome) -> CommandResult:
-    report, words = outcome.report, outcome.words
+    report, text = outcome.report, outcome.words
     if report is None:
-        return CommandResult({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
+        return CommandResult({"operation": None, "result": "succeeded", "changed": False, "words": text}, [text])
     depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
     document = {**report.to_json(), "changed": True, "depends": outcome.depends}
-    return CommandResult(document, [words, *depends, *single_page(report)], code_of(report))
+    return CommandResult(document, [text, *depends, *single_page(report)], code_of(report))

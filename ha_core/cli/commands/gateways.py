@@ -1,4 +1,4 @@
-"""`gateways`: which gateways should be alive."""
+"""`gateways`: gateways that are expected to be alive."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.errors import RefusedError
 
 
-@command("gateways forget", "Expect a gateway no longer that died and does not come back.")
+@command("gateways forget", "Stop expecting a gateway that died and will not come back.")
 def forget(session: CommandRun, gateway: Annotated[str, Argument(metavar="GATEWAY")]) -> CommandResult:
     store = session.environment.store
     if gateway in by_gateway(store.gateways()):
         raise RefusedError(
-            f"Nothing was changed: gateway {gateway} is alive. Stop it by SIGTERM: then it is not expected any more."
+            f"Nothing was changed: gateway {gateway} is alive. Stop it by SIGTERM, which ends the expectation."
         )
     if not store.forget_gateway(gateway):
         expected = ", ".join(sorted(store.expected_gateways())) or "none"

@@ -1,4 +1,4 @@
-"""`instances`: issues client ids, so that each client of a shared user has one of its own."""
+"""`instances`: issues a client id of its own to each client of a shared user."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ UNDECLARED = (
 )
 
 
-@command("instances issue", "A new client id for one client of a user, for one or more topics.")
+@command("instances issue", "Issue a client id to one client of a user, for one or more topics.")
 def issue(
     session: CommandRun,
     user: _User,
-    topic: Annotated[list[str], option("A topic that the client is to use. Repeatable.")],
+    topic: Annotated[list[str], option("A topic that the client will use. Repeatable.")],
     reason: Reason,
-    description: Annotated[str, option("Which client it is for.")] = "",
+    description: Annotated[str, option("The client that it is for.")] = "",
     dry_run: DryRun = False,
     database: Database = None,
 ) -> CommandResult:
@@ -45,13 +45,13 @@ def issue(
     return CommandResult(document, [*answer.page, f"client.id={issued.name}", words], answer.code)
 
 
-@command("instances list", "All client ids that were issued, or those of a user or for a topic.")
+@command("instances list", "List issued client ids: all, or those of a user or topic.")
 def list_instances(
     session: CommandRun,
-    user: Annotated[str | None, option("Only those of this user.")] = None,
-    topic: Annotated[str | None, option("Only those for this topic.")] = None,
+    user: Annotated[str | None, option("Only this user.")] = None,
+    topic: Annotated[str | None, option("Only this topic.")] = None,
     after: Annotated[str, option("Start after this name.")] = "",
-    limit: Annotated[int, option("At most this many, up to 1000.")] = 1000,
+    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
     database: Database = None,
 ) -> CommandResult:
     mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}

@@ -38,7 +38,7 @@ from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page
 
 
-@command("migrate", "Move topics from one cluster to another; clients go on, unrestarted.")
+@command("migrate", "Move topics from one cluster to another; clients go on without a restart.")
 def migrate(
     session: CommandRun,
     topics: Annotated[
@@ -48,10 +48,10 @@ def migrate(
         ),
     ],
     origin: Annotated[str, option("Cluster that holds them now.", "--from")],
-    target: Annotated[str, option("Cluster that is to hold them.", "--to")],
+    target: Annotated[str, option("Cluster that will hold them.", "--to")],
     reason: Reason,
     cut: Annotated[str, option("barrier (a fence of some ms) | predicted (no fence).")] = "barrier",
-    preparation: Annotated[float, option("Predicted: seconds that a cut lies ahead of its log.")] = 300.0,
+    preparation: Annotated[float, option("Predicted: seconds by which the cut is ahead of its log.")] = 300.0,
     cut_at: Annotated[
         list[str] | None, option("Predicted: a cut. Repeatable.", metavar="TOPIC:PARTITION=OFFSET")
     ] = None,
@@ -66,7 +66,7 @@ def migrate(
     yes: Yes = False,
 ) -> CommandResult:
     environment, cuts = session.environment, parse_cuts(cut_at or ())
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "reason": reason,
         "cut": cut,
         "preparation_s": preparation,
@@ -75,17 +75,24 @@ def migrate(
         "groups": groups,
     }
     continued = engine.Continued({})
-    if not (dry_run or cuts):  # cuts are not in the request: which ones an interrupted operation has, is not compared
-        _, _, whole = whole_request(environment, environment.store.load(), topics, origin, target, **asked)
+    if not (dry_run or cuts):  # the request has no cuts, so those of an interrupted operation cannot be compared
+        _, _, whole = whole_request(environment, environment.store.load(), topics, origin, target, **parameters)
         continued = engine.continue_twins(environment, whole)
         topics = [entry.removeprefix("topic:") for entry in continued.left] if continued.reports else topics
     batches: tuple[MigrationBatch, ...] = ()
     if topics:
         with continued.before():
             proposal = plan_migration(
-                environment, topics, origin, target, **asked, cut_at=cuts, rates=rates, topics_per_batch=batch_topics
+                environment,
+                topics,
+                origin,
+                target,
+                **parameters,
+                cut_at=cuts,
+                rates=rates,
+                topics_per_batch=batch_topics,
             )
-            if continued.reports and proposal.nothing_to_do:  # batches before the one that was interrupted
+            if continued.reports and proposal.nothing_to_do:  # the interrupted operation was the last batch
                 return carry_out_batches(session, (), wait, pause, recheck=not yes, continued=continued.reports)
             if answer := session.judge(proposal, migration_page(proposal), "Migrate them now?", dry_run, yes):
                 return answer
@@ -93,7 +100,7 @@ def migrate(
     return carry_out_batches(session, batches, wait, pause, recheck=not yes, continued=continued.reports)
 
 
-@command("rollback", "Take a migration back, as long as nothing was written to the target.")
+@command("rollback", "Undo a migration, as long as nothing was written to the target.")
 def rollback(session: CommandRun, operation: OperationId, dry_run: DryRun = False) -> CommandResult:
     if dry_run:
         would = would_roll_back(session.environment, operation)
@@ -101,10 +108,10 @@ def rollback(session: CommandRun, operation: OperationId, dry_run: DryRun = Fals
     return of_report(engine.undo(session.environment, operation), wanted="undone")
 
 
-@command("migrations", "Topics that have moved or are moving: status, cut, progress, age, what blocks them.")
+@command("migrations", "Topics that have moved or are moving: status, cut, progress, age, and blockers.")
 def show(
     session: CommandRun,
-    running: Annotated[bool, option("Only those that cross over now.", "--running")] = False,
+    running: Annotated[bool, option("Only those that are crossing.", "--running")] = False,
 ) -> CommandResult:
     found = migrations(session.environment, running)
     nothing = "no topic crosses over" if running else "no topic was ever moved"
@@ -132,7 +139,7 @@ def carry_out_batches(
     recheck: bool,
     continued: Iterable[Report],
 ) -> CommandResult:
-    """One batch after the other. What has been started goes on by itself, also when this process is stopped."""
+    """One batch after the other. Batches that have started continue without this process."""
     environment, out = session.environment, session.out
     reports = list(continued)
     code = SUCCESS
@@ -144,11 +151,9 @@ def carry_out_batches(
             operation = engine.start(environment, batch, recheck=recheck)
         except (RefusedError, KafkaAdminError) as error:
             if not reports:
-                raise  # nothing was changed, as it says
+                raise  # its text says that nothing was changed
             refused = str(error).removeprefix(NOTHING_CHANGED)
-            out.error(
-                f"{which} was not started: {refused} What has moved before stays. Asked for again, it moves the rest."
-            )
+            out.error(f"{which} was not started: {refused} Earlier batches stay moved. Run it again to move the rest.")
             code = FAILURE
             break
         out.progress(f"{which}: operation {operation.id}, {amount(len(batch.moves.topics), 'topic')}")

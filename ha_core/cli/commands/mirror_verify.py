@@ -1,4 +1,4 @@
-"""`mirror verify`: whether copies have what their sources have, by content."""
+"""`mirror verify`: compares the records of copies and sources."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def verify(
     session: CommandRun,
     topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")],
     target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
-    sample: Annotated[bool, option("Only a share of the ranges of offsets.", "--sample")] = False,
-    share: Annotated[float, option("The share, of a sample.", min=0.0, max=1.0)] = SAMPLE,
-    seed: Annotated[int | None, option("By which a sample is chosen. Default: another each time.")] = None,
+    sample: Annotated[bool, option("Compare only a sample of the offset ranges.", "--sample")] = False,
+    share: Annotated[float, option("Share of the ranges that a sample compares.", min=0.0, max=1.0)] = SAMPLE,
+    seed: Annotated[int | None, option("Seed of the sample. Default: a new one each time.")] = None,
 ) -> CommandResult:
     by = secrets.randbits(31) if seed is None else seed
     found = compare_mirrors(session.environment, topics, target, share if sample else 1.0, by)

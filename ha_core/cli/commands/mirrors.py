@@ -40,21 +40,21 @@ from ha_core.present.moves import batches_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
-HOW_MUCH = "none | sample (a tenth, half a minute a topic at most) | full (slow: reads all of both)"
+HOW_MUCH = "none | sample (a tenth, at most 30 s per topic) | full (slow: reads all of both)"
 OneOfSeveral = Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")]
 
 
-@command("mirror link", "Make topics on the standby as they are here, and copy them there from now on.")
+@command("mirror link", "Create the topics on the standby with their settings, and copy them there from now on.")
 def link(
     session: CommandRun,
     topics: Topics,
-    source: Annotated[str, option("Cluster that they are written in.", "--from")],
+    source: Annotated[str, option("Cluster in which they are written.", "--from")],
     target: Annotated[str, option("Cluster that gets the copies.", "--to")],
     reason: Reason,
     leave_setting: Annotated[
-        list[str] | None, option("Settings that are not kept as in the source: names or patterns.", metavar="NAME")
+        list[str] | None, option("Settings not to sync from the source: names or patterns.", metavar="NAME")
     ] = None,
-    max_bytes_s: Annotated[str, option("Of each topic, copied in a second at most.", metavar="N")] = UNLIMITED,
+    max_bytes_s: Annotated[str, option("Maximum bytes per second copied, per topic.", metavar="N")] = UNLIMITED,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
@@ -62,11 +62,11 @@ def link(
     return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
 
 
-@command("mirror throttle", "Limit how fast topics are copied, at once, without a stop of what copies.")
+@command("mirror throttle", "Limit the copy rate of topics, at once, without restarting copiers.")
 def limit(
     session: CommandRun,
     topics: TopicPatterns,
-    max_bytes_s: Annotated[str, option("Of each topic, bytes copied in a second at most; or none.", metavar="N|none")],
+    max_bytes_s: Annotated[str, option("Maximum bytes per second copied, per topic; or none.", metavar="N|none")],
     reason: Reason,
     target: OneOfSeveral = "",
     dry_run: DryRun = False,
@@ -78,15 +78,13 @@ def limit(
     return of_report(found.report)
 
 
-@command("mirror unlink", "Copy topics no more. The copies stay as they are, or are deleted.")
+@command("mirror unlink", "Stop copying topics. The copies stay, or are deleted.")
 def end(
     session: CommandRun,
     topics: Topics,
     target: Annotated[str, option("Cluster that has the copies.", "--to")],
     reason: Reason,
-    delete_copy: Annotated[
-        bool, option("Delete the copies, where nobody needs anything of them.", "--delete-copy")
-    ] = False,
+    delete_copy: Annotated[bool, option("Delete copies that nothing needs any more.", "--delete-copy")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
@@ -109,7 +107,7 @@ def end(
 
 @command(
     "mirror reconcile",
-    "Count what a cluster that is back holds beyond its copies, and make it their standby. Nothing of it is served.",
+    "Count the lost tail of a cluster that is back, and make it the standby. None of the lost tail is served.",
 )
 def reconcile_now(
     session: CommandRun,
@@ -118,20 +116,20 @@ def reconcile_now(
     topics: Patterns = None,
     mirror: Annotated[bool, option("Mirror the topics to it from now on.", "--mirror/--no-mirror")] = True,
     accept_loss: Annotated[
-        bool, option("Do without what cannot be counted, of the topics that are named.", "--accept-loss")
+        bool, option("Accept losses that cannot be counted, of the named topics.", "--accept-loss")
     ] = False,
-    verify: Annotated[str, option(f"What was mirrored is compared with the copies first: {HOW_MUCH}.")] = "sample",
+    verify: Annotated[str, option(f"Mirrored records are compared with the copies first: {HOW_MUCH}.")] = "sample",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    environment, chosen, much = session.environment, topics or (), verify_of(verify)
-    asked = partial(
-        reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, verify=much, reason=reason
+    environment, chosen, level = session.environment, topics or (), verify_of(verify)
+    run = partial(
+        reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, verify=level, reason=reason
     )
     if not dry_run and not yes:
-        session.out.page(reconciled_page(asked(dry_run=True)))
+        session.out.page(reconciled_page(run(dry_run=True)))
         session.confirm(yes, f"Keep these counts{', and mirror the topics to ' + cluster if mirror else ''}?")
-    result = asked(dry_run=dry_run)
+    result = run(dry_run=dry_run)
     code = code_of(*result.reports) or (ATTENTION if result.needs_attention else SUCCESS)
     return CommandResult(result, reconciled_page(result), code)
 
@@ -152,7 +150,7 @@ def sync(
     return CommandResult(found, synced_page(found), ATTENTION if found.stops else SUCCESS)
 
 
-@command("mirrors", "Topics that are copied, how far each partition is, and what is not as in the source.")
+@command("mirrors", "Topics that are copied, their lag per partition, and differences from the source.")
 def show(
     session: CommandRun,
     picture: Annotated[Path | None, option("Draw them: a file .svg, or .html with the tables.", metavar="FILE")] = None,
@@ -168,4 +166,4 @@ def show(
         now = environment.now()
         picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
         page.append(f"picture: {picture.resolve()}")
-    return CommandResult(found.rows, page)  # `status` has what was found besides, and the mirrors as a whole
+    return CommandResult(found.rows, page)  # `status` has the totals and further findings

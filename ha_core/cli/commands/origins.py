@@ -1,4 +1,4 @@
-"""`origins`, `age`: clusters that were taken for dead and are back, or gone for good; extents that nobody needs."""
+"""`origins`, `age`: clusters that were taken for dead and are back, or gone for good; extents not needed any more."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page,
 
 
 @command(
-    "origins check", "Close the extents of clusters that answer again where they truly end, and say what came back."
+    "origins check", "Close the extents of clusters that answer again at their real ends, and report what came back."
 )
 def check(
     session: CommandRun,
     topics: Patterns = None,
-    accept_loss: Annotated[bool, option("Do without what the cluster has lost since.", "--accept-loss")] = False,
-    serve_skipped: Annotated[bool, option("Readers get what a forced move let them skip.", "--serve-skipped")] = False,
+    accept_loss: Annotated[bool, option("Accept records that the cluster has lost since.", "--accept-loss")] = False,
+    serve_skipped: Annotated[
+        bool, option("Serve records that readers skipped in a forced move.", "--serve-skipped")
+    ] = False,
     dry_run: DryRun = False,
     reason: Reason = "the cluster answers again",
 ) -> CommandResult:
@@ -47,7 +49,8 @@ def check(
 
 
 @command(
-    "origins give-up", "Declare what a cluster still holds lost for ever: readers go on after it. Cannot be undone."
+    "origins give-up",
+    "Declare the remaining records of a cluster lost for good: readers go on after them. Cannot be undone.",
 )
 def give_up_now(
     session: CommandRun,
@@ -66,17 +69,17 @@ def give_up_now(
     session.out.page(giving_up_page(plan))
     if dry_run or not plan.losses:
         return CommandResult({**plan.to_json(), "result": "planned" if plan.losses else "succeeded", "changed": False})
-    session.confirm(yes, f"Give up what {cluster} holds of them for good? {NOT_SERVED}.")
+    session.confirm(yes, f"Give up their records in {cluster} for good? {NOT_SERVED}.")
     done = give_up(environment, plan, reason)
     return CommandResult(done, given_up_page(done), SUCCESS if done.succeeded else FAILURE)
 
 
-@command("age", "Drop the extents that nobody can read or needs any more; say what keeps the others.")
+@command("age", "Drop extents that cannot be read or are not needed any more; report what keeps the others.")
 def age_now(
     session: CommandRun,
     topics: Patterns = None,
     delete_origin: Annotated[bool, option("Delete empty origin topics that no map names.", "--delete-origin")] = False,
-    accept_loss: Annotated[bool, option("Do without records that were lost in an origin.", "--accept-loss")] = False,
+    accept_loss: Annotated[bool, option("Accept records that were lost in an origin.", "--accept-loss")] = False,
     dry_run: DryRun = False,
     reason: Reason = "nothing of it can be read or is needed any more",
 ) -> CommandResult:

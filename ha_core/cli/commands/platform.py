@@ -1,4 +1,4 @@
-"""`platform`: the database of users and rights, its service, and whatever kind it holds."""
+"""`platform`: the database of users and rights, its service, and entries of any kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topi
 _Key = Annotated[str, Argument(metavar="KEY")]
 
 
-@command("platform migrate", "Bring the tables to what this version needs.")
+@command("platform migrate", "Migrate the tables to the version of this release.")
 def migrate(session: CommandRun, database: Database = None) -> CommandResult:
     from ha_core.platform.database import Database as Tables
 
@@ -35,14 +35,14 @@ def migrate(session: CommandRun, database: Database = None) -> CommandResult:
 @command("platform serve", "Serve the platform over HTTP, to gateways and operators with a token.")
 def serve(
     session: CommandRun,
-    host: Annotated[str, option("Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, option("Where to listen.", min=1, max=65535)] = 8085,
+    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen on.", min=1, max=65535)] = 8085,
     tokens: Annotated[
-        Path | None, option("File of tokens, a line each: ROLE NAME TOKEN. Default: SWITCHYARD_PLATFORM_TOKENS.")
+        Path | None, option("File of tokens, one per line: ROLE NAME TOKEN. Default: SWITCHYARD_PLATFORM_TOKENS.")
     ] = None,
     certificate: Annotated[Path | None, option("PEM: serve TLS, with --key.")] = None,
     key: Annotated[Path | None, option("PEM: the certificate's private key.")] = None,
-    plain: Annotated[bool, option("Without TLS on other addresses than loopback.", "--plain")] = False,
+    plain: Annotated[bool, option("Listen without TLS on addresses other than loopback.", "--plain")] = False,
     database: Database = None,
 ) -> CommandResult:
     from ha_core.platform.serving import server
@@ -55,59 +55,59 @@ def serve(
     registry = opened(session, database, creates=True)
     if session.connects is None or session.opens is None:
         session.out.progress(
-            "No ZooKeeper is given: gateways read changes only once a minute, and quotas and clusters do not come into "
-            "force."
+            "No ZooKeeper is given: gateways read changes only once a minute, and quotas and clusters are not "
+            "published."
         )
     else:
         announcer = ChangeNotifier(registry.read.newest_us, session.connects, session.out.progress)
         publishing = PublishingQuotas(registry.source("quotas"), session.connects, session.out.progress)
         clusters = PublishingClusters(registry.source("clusters"), session.opens, session.out.progress)
-        registry.tell_of_changes(announcer.now, publishing.now, clusters.now)
-        for looking in (announcer, publishing, clusters):
-            looking.start()
-            session.callback(looking.close)
+        registry.on_change(announcer.now, publishing.now, clusters.now)
+        for loop in (announcer, publishing, clusters):
+            loop.start()
+            session.callback(loop.close)
     server.serve(registry, callers, host, port, certificate, key, publishes_quotas=session.connects is not None)
     return CommandResult({"result": "ended"}, ["The service has ended."])
 
 
-@command("platform reload", "Have gateways read all of a kind anew; what is in force stays so meanwhile.")
+@command("platform reload", "Make gateways reload all entries of a kind; current entries stay in force meanwhile.")
 def reload(
     session: CommandRun,
     kind: Annotated[str, Argument(metavar="KIND", help="users, rules or settings")],
-    gateway: Annotated[str | None, option("Only this one.", metavar="GATEWAY")] = None,
+    gateway: Annotated[str | None, option("Only this gateway.", metavar="GATEWAY")] = None,
 ) -> CommandResult:
     asked = ask_reload(session.environment, kind, gateway)
     if not asked:
         return CommandResult({"asked": []}, [f"No gateway follows {kind} of the platform."])
-    return CommandResult({"asked": asked}, [f"Told to read all {kind} anew: {', '.join(asked)}."])
+    return CommandResult({"asked": asked}, [f"Asked to reload all {kind}: {', '.join(asked)}."])
 
 
-@command("platform list", "All of a kind.")
+@command("platform list", "List the entries of a kind.")
 def list_kind(
     session: CommandRun,
     kind: _Kind,
-    after: Annotated[str, option("Go on behind this key.")] = "",
-    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    after: Annotated[str, option("Start after this key.")] = "",
+    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
     database: Database = None,
 ) -> CommandResult:
     page = opened(session, database).read.page(kind, after, limit).to_json()
     return CommandResult(page, entries_page(page["items"], with_key=True))
 
 
-@command("platform history", "Who changed what, when and why: of a kind, or of one key.")
+@command("platform history", "Changes of a kind or of one key: who, what, when and why.")
 def history(
     session: CommandRun,
     kind: _Kind,
     key: Annotated[str | None, Argument(metavar="[KEY]")] = None,
-    before_us: Annotated[int | None, option("Only what is older than this change time.")] = None,
-    limit: Annotated[int, option("At most so many, up to 1000.")] = 100,
+    before_us: Annotated[int | None, option("Only changes older than this change time.")] = None,
+    limit: Annotated[int, option("Maximum number, up to 1000.")] = 100,
     database: Database = None,
 ) -> CommandResult:
     page = opened(session, database).read.history(kind, key, before_us, limit).to_json()
     return CommandResult(page, history_page(page["items"]))
 
 
-@command("platform put", "Make or replace one of a kind, from a file with its JSON.")
+@command("platform put", "Create or replace an entry, from a file with its JSON.")
 def put(
     session: CommandRun,
     kind: _Kind,
@@ -123,16 +123,16 @@ def put(
     registry = opened(session, database, creates=not dry_run)
     try:
         with file.open(encoding="utf-8") as text:
-            said = json.loads(text.read(MAX_VALUE))
+            value = json.loads(text.read(MAX_VALUE))
     except (OSError, ValueError, RecursionError) as error:
         raise BadParameter(f"{file} cannot be read as JSON: {type(error).__name__}") from None
-    entry = kind_of(kind).read(said)
+    entry = kind_of(kind).read(value)
     found = registry.read.find(kind, entry.key)
     at = version if version is not None or found is None else found.version
     return changed(session, registry, lambda by: registry.apply([put_edit(entry, at)], by, reason, dry_run), dry_run)
 
 
-@command("platform delete", "Delete one of a kind.")
+@command("platform delete", "Delete an entry.")
 def delete(
     session: CommandRun,
     kind: _Kind,

@@ -1,4 +1,4 @@
-"""`switchyard plot`: a migration with cuts that lay ahead, drawn from what its history recorded."""
+"""`switchyard plot`: draws a migration with predicted cuts from its history."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_NAMED = 9
-"""Partitions in the legend: more could not be told apart by their colours."""
+"""Partitions in the legend: the colours of more could not be told apart."""
 
 
 @dataclass
 class Approach:
-    """How one partition's log came to its cut."""
+    """The approach of one partition's log to its cut."""
 
     topic: str
     partition: int
     cut: int
-    """Client offset; the last one that was proposed, or what it was lowered to."""
+    """Client offset of the last proposed cut, or of the cut to which it was lowered."""
     ends: list[tuple[float, int]] = field(default_factory=list)
     """(seconds since the operation was started, the origin's log end as a client offset)."""
 
@@ -39,15 +39,15 @@ def plot(
     session: CommandRun, operation: OperationId, out: Annotated[Path, option("The picture, a PNG.")]
 ) -> CommandResult:
     environment = session.environment
-    found = known_operation(environment, operation, MigrateOperation)
+    migration = known_operation(environment, operation, MigrateOperation)
     entries = environment.store.history(operation)
-    approaches = approaches_of(found, entries)
+    approaches = approaches_of(migration, entries)
     if not approaches:
         raise RefusedError(
-            f"The history of operation {operation} has no ends and cuts that could be drawn: only a migration with "
-            "--cut predicted has, and no more partitions than fit into a line of the history."
+            f"The history of operation {operation} has no log ends and cuts to draw: only a migration with --cut "
+            "predicted records them, and only if its partitions fit into a line of the history."
         )
-    draw(found, approaches, entries).savefig(out, dpi=150)
+    draw(migration, approaches, entries).savefig(out, dpi=150)
     count, where = len(approaches), out.resolve()
     return CommandResult(
         {"operation": operation, "plot": str(where), "partitions": count}, [f"{amount(count, 'partition')}: {where}"]
@@ -55,9 +55,9 @@ def plot(
 
 
 def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
-    """One for each partition whose cut and ends are recorded, all in client offsets, whatever became of the maps. A cut
-    that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie. What was
-    proposed by whoever was stopped before he could write it into the history, the operation knows."""
+    """One for each partition whose cut and log ends are recorded, in client offsets, whatever became of the maps. A cut
+    that was lowered under a fence, because its log would not have reached it, is drawn at its final offset. Cuts that
+    an executor proposed but died before recording come from the operation's document."""
     reached = operation.evidence.cuts if operation.evidence.opened else {}
     cuts = {(topic, one.partition): one.start for topic, these in reached.items() for one in these}
     ends: dict[tuple[str, int], list[tuple[float, int]]] = {}

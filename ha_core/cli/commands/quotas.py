@@ -1,4 +1,4 @@
-"""`quotas`: how much each may use."""
+"""`quotas`: quotas in the platform."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, comma
 from ha_core.cli.platform import Database, Version, changed, opened
 from ha_core.present.registry import entries_page
 
-_User = Annotated[str | None, option("A user; <default>: each that has no quota of his own.")]
+_User = Annotated[str | None, option("A user; <default>: every user without a quota of its own.")]
 _Topic = Annotated[str | None, option("One topic of the user.")]
 _Instance = Annotated[str | None, option("A client id, of the user or of all.")]
 
 
-@command("quotas list", "All quotas, or those of a user or topic.")
+@command("quotas list", "List quotas: all, or those of a user or topic.")
 def list_quotas(
     session: CommandRun,
     user: _User = None,
     topic: _Topic = None,
-    after: Annotated[str, option("Go on behind this key.")] = "",
-    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    after: Annotated[str, option("Start after this key.")] = "",
+    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
     database: Database = None,
 ) -> CommandResult:
     mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
@@ -27,16 +27,16 @@ def list_quotas(
     return CommandResult(page, entries_page(page["items"]))
 
 
-@command("quotas set", "Limit a user, a user's topic, or an instance; limits that are not said are none.")
+@command("quotas set", "Limit a user, a user's topic, or an instance; omitted limits are removed.")
 def set_quota(
     session: CommandRun,
     reason: Reason,
     user: _User = None,
     topic: _Topic = None,
     instance: _Instance = None,
-    producer_byte_rate: Annotated[int | None, option("Bytes a second that are written.")] = None,
-    consumer_byte_rate: Annotated[int | None, option("Bytes a second that are read.")] = None,
-    request_percentage: Annotated[float | None, option("Of one thread's time.")] = None,
+    producer_byte_rate: Annotated[int | None, option("Bytes per second written.")] = None,
+    consumer_byte_rate: Annotated[int | None, option("Bytes per second read.")] = None,
+    request_percentage: Annotated[float | None, option("Percentage of one thread's time.")] = None,
     version: Version = None,
     dry_run: DryRun = False,
     database: Database = None,
@@ -56,7 +56,7 @@ def set_quota(
     return changed(session, registry, lambda by: registry.apply([put(quota, at)], by, reason, dry_run), dry_run)
 
 
-@command("quotas delete", "Limit it no more.")
+@command("quotas delete", "Remove a quota.")
 def delete(
     session: CommandRun,
     reason: Reason,

@@ -1,4 +1,4 @@
-"""`status`, `history`, `topics`, `groups`, `group`, `facts`: what there is now, what was done, and what is known."""
+"""`status`, `history`, `topics`, `groups`, `group`, `facts`: current state, past operations, recorded facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ha_core.present.state import (
 @command("status", "Clusters, gateways, running operations and locks.")
 def status(
     session: CommandRun,
-    check: Annotated[bool, option("Only what waits for a human; exit code 6 if anything does.", "--check")] = False,
+    check: Annotated[bool, option("Only problems that need an operator; exit code 6 if any.", "--check")] = False,
 ) -> CommandResult:
     environment = session.environment
     store = environment.store
@@ -72,7 +72,7 @@ def status(
 def history(
     session: CommandRun,
     operation: Annotated[str | None, Argument(metavar="OPERATION")] = None,
-    limit: Annotated[int, option("How many, the newest first.", min=1, max=10_000)] = 50,
+    limit: Annotated[int, option("Maximum number, newest first.", min=1, max=10_000)] = 50,
     before: Annotated[str | None, option("Only operations older than this one.", metavar="OPERATION")] = None,
 ) -> CommandResult:
     store = session.environment.store
@@ -86,13 +86,13 @@ def history(
     return CommandResult(document, history_page(found, entries))
 
 
-@command("topics", "All topics of all clusters: where they are written, what they hold, how far readers lag.")
+@command("topics", "All topics of all clusters: writer, size, consumer lag.")
 def topics(session: CommandRun) -> CommandResult:
     found = overview(session.environment)
     return CommandResult(found, topics_page(found))
 
 
-@command("group", "A group's committed offsets, its lag, and where the record to be read next lies.")
+@command("group", "A group's committed offsets, its lag, and the cluster of its next record.")
 def group(session: CommandRun, name: Annotated[str, Argument(metavar="GROUP")]) -> CommandResult:
     found = lag_of(session.environment, name)
     return CommandResult(found, group_page(found))
@@ -107,10 +107,10 @@ def groups(session: CommandRun) -> CommandResult:
     return CommandResult(document, groups_page(found, look.why))
 
 
-@command("facts record", "Look at the clusters now: specs and ends of topics, commits of groups.")
+@command("facts record", "Record facts of the clusters now: topics' settings and log ends, groups' commits.")
 def record_now(
     session: CommandRun,
-    clusters: Annotated[list[str] | None, Argument(metavar="[CLUSTER]…", help="Only these.")] = None,
+    clusters: Annotated[list[str] | None, Argument(metavar="[CLUSTER]…", help="Only these clusters.")] = None,
     every: Annotated[float | None, option("Repeat at this interval until stopped.", metavar="SECONDS", min=1.0)] = None,
 ) -> CommandResult:
     if every is not None:
@@ -120,7 +120,7 @@ def record_now(
     return CommandResult({"looks": looks}, code=FAILURE if failed else SUCCESS)
 
 
-@command("facts show", "What is known of a topic or group in a cluster, and how old that is.")
+@command("facts show", "Recorded facts of topics and groups in a cluster, and their age.")
 def show(
     session: CommandRun,
     cluster: Cluster,

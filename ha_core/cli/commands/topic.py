@@ -1,4 +1,4 @@
-"""`topic`: where the records of a topic live, drawn; `topics delete`: the end of topics, in all clusters."""
+"""`topic`: draws the extents of a topic; `topics delete`: deletes topics in all clusters."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ BAR_CELLS = 40
 FILLS = "█▓▒░▚▤"
 
 
-@command("topic", "Where the records of a topic live: extents, drawn.")
+@command("topic", "Draw a topic's extents: the cluster of each range of offsets.")
 def topic(session: CommandRun, name: Annotated[str, Argument(metavar="TOPIC")]) -> CommandResult:
     view = session.environment.store.load()
     found = view.topics.get(name)
     if found is not None and found.deletion is not None:
-        words = f"{name}: it is being deleted since {found.deletion.since}, by operation {found.deletion.operation}"
+        words = f"{name}: being deleted since {found.deletion.since}, by operation {found.deletion.operation}"
         return CommandResult({"topic": name, "map": found}, [words])
     if found is None:
         holders = session.environment.clusters_with(name, view)
@@ -39,7 +39,7 @@ def topic(session: CommandRun, name: Annotated[str, Argument(metavar="TOPIC")]) 
                 f"Topic {name} has no map and exists in no reachable cluster "
                 f"({', '.join(sorted(view.clusters)) or 'none registered'}). Check the name."
             )
-        words = f"{name}: never moved, passed through as it is; exists in {', '.join(holders)}"
+        words = f"{name}: never moved, passed through unchanged; exists in {', '.join(holders)}"
         return CommandResult({"topic": name, "map": None, "clusters": holders}, [words])
     session.out.show(_title(found, view.revision))
     session.out.show(draw(found) if found.partitions else "no map yet: client offsets are the cluster's own")
@@ -47,13 +47,13 @@ def topic(session: CommandRun, name: Annotated[str, Argument(metavar="TOPIC")]) 
     return CommandResult(document, dead_at_the_cut(found, view.masked))
 
 
-@command("topics delete", "Delete topics in all clusters, with their maps and mirrors: their names are free again.")
+@command("topics delete", "Delete topics in all clusters, with their maps and mirrors. Their names become free.")
 def delete_now(
     session: CommandRun,
-    topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names; patterns are not taken.")],
+    topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names; no patterns.")],
     reason: Reason,
     accept_away: Annotated[
-        bool, option("Although a cluster does not answer: the names stay taken until it does.", "--accept-away")
+        bool, option("Even if a cluster does not answer: the names stay taken until it does.", "--accept-away")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -88,7 +88,7 @@ def _title(topic: Topic, revision: int) -> Text:
 
 
 def widths(extents: Sequence[Extent]) -> list[int]:
-    """Cells per extent, at least 1 each: logarithmic, so that a short stay between long ones is still seen."""
+    """Cells per extent, at least 1 each. Logarithmic, so that a short extent between long ones stays visible."""
     weights = [12.0 if e.end is None else 1 + math.log2(1 + e.end - e.start) for e in extents]
     total = sum(weights)
     return [max(1, round(BAR_CELLS * weight / total)) for weight in weights]

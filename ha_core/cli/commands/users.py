@@ -1,4 +1,4 @@
-"""`users`: who may log in, and what gateways keep of a password in their users files."""
+"""`users`: users who may log in, and entries of the gateways' users files."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ if TYPE_CHECKING:
     from ha_core.platform.stored import StoredEntry
 
 _User = Annotated[str, Argument(metavar="USER")]
-_Owner = Annotated[str | None, option("Who answers for it: a person or a team.")]
-_Contact = Annotated[str | None, option("Where to reach them.")]
-_Super = Annotated[bool | None, option("May do everything, whatever rules say.", "--super/--no-super")]
-_Disabled = Annotated[
-    bool | None, option("Cannot log in and may do nothing; what the user has stays.", "--disabled/--enabled")
-]
-_Groups = Annotated[list[str] | None, option("A group of users that it is in; repeatable; empty: none.", "--group")]
+_Owner = Annotated[str | None, option("The responsible person or team.")]
+_Contact = Annotated[str | None, option("How to reach the owner.")]
+_Super = Annotated[bool | None, option("May do everything, regardless of rules.", "--super/--no-super")]
+_Disabled = Annotated[bool | None, option("Cannot log in and may do nothing; the entry stays.", "--disabled/--enabled")]
+_Groups = Annotated[list[str] | None, option("A group of users that contains it; repeatable; empty: none.", "--group")]
 
 
-@command("users list", "All users, or those of an owner or a group.")
+@command("users list", "List users: all, or those of an owner or a group.")
 def list_users(
     session: CommandRun,
-    owner: Annotated[str | None, option("Only what this one answers for.")] = None,
-    group: Annotated[str | None, option("Only those in this group of users.")] = None,
-    after: Annotated[str, option("Go on behind this name.")] = "",
-    limit: Annotated[int, option("At most so many, up to 1000.")] = 1000,
+    owner: Annotated[str | None, option("Only users of this owner.")] = None,
+    group: Annotated[str | None, option("Only members of this group of users.")] = None,
+    after: Annotated[str, option("Start after this name.")] = "",
+    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
     database: Database = None,
 ) -> CommandResult:
     mentioned = {role: name for role, name in (("owner", owner), ("group", group)) if name is not None}
@@ -42,7 +40,7 @@ def list_users(
     return CommandResult(page, entries_page(page["items"]))
 
 
-@command("users create", "A new user; with a password if one is given.")
+@command("users create", "Create a user, with a password if one is given.")
 def create(
     session: CommandRun,
     user: _User,
@@ -59,12 +57,12 @@ def create(
     from ha_core.platform.scram import derive_all
 
     keys = {} if password_file is None else {"scram": derive_all(password_of(password_file))}
-    made = UserEntry.read({"name": user, **_said(owner, contact, super_user, groups), **keys})
+    made = UserEntry.read({"name": user, **_given_fields(owner, contact, super_user, groups), **keys})
     registry = opened(session, database, creates=not dry_run)
     return changed(session, registry, lambda by: registry.create(made, by, reason, dry_run), dry_run)
 
 
-@command("users set", "Change what is said; what is not said stays as it is.")
+@command("users set", "Update only the given fields of a user.")
 def set_user(
     session: CommandRun,
     user: _User,
@@ -84,12 +82,12 @@ def set_user(
     found = registry.read.get("users", user)
     before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
     state = {} if disabled is None else {"disabled": disabled}
-    entry = UserEntry.read({**before, **_said(owner, contact, super_user, groups), **state})
+    entry = UserEntry.read({**before, **_given_fields(owner, contact, super_user, groups), **state})
     at = found.version if version is None else version
     return changed(session, registry, lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
 
 
-@command("users password", "A new password: from a file, from standard input, or asked for.")
+@command("users password", "Set a password: from a file, from standard input, or from a prompt.")
 def password(
     session: CommandRun,
     user: _User,
@@ -108,7 +106,7 @@ def password(
     return changed(session, registry, change, dry_run)
 
 
-@command("users delete", "Delete a user, with the rules, quotas and instances that are for it alone.")
+@command("users delete", "Delete a user, with the rules, quotas and instances that name only it.")
 def delete(
     session: CommandRun,
     user: _User,
@@ -122,32 +120,32 @@ def delete(
     return changed(session, registry, lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
 
 
-@command("users entry", "An entry for a gateway's users file, of a password that is asked for, or comes from stdin.")
+@command("users entry", "Print an entry for a gateway's users file. The password comes from a prompt or stdin.")
 def users_entry(
     session: CommandRun,
     user: _User,
-    iterations: Annotated[int, option("More make guessing slower, and logging in, too.")] = LEAST_ITERATIONS,
+    iterations: Annotated[int, option("More iterations slow down guessing, and logging in, too.")] = LEAST_ITERATIONS,
 ) -> CommandResult:
     made = entry(user, _password(user), iterations)
-    # Quoted as JSON, which YAML reads, whatever characters a name has.
+    # Quoted as JSON, which YAML reads: user names may contain any characters.
     keys = [f"  {mechanism}: {json.dumps(key)}" for mechanism, key in made[user].items()]
     return CommandResult(made, [f"{json.dumps(user, ensure_ascii=False)}:", *keys])
 
 
 def _password(user: str) -> str:
-    """Never an argument: those are shown to everybody on the machine."""
+    """Reads the password from a prompt or stdin. Every user of the machine can see arguments."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass(f"Password of {user}: ")
     if getpass.getpass("Once more: ") != password:
-        raise RefusedError("Nothing was made: the two are not the same.")
+        raise RefusedError("Nothing was made: the two passwords differ.")
     return password
 
 
-def _said(
+def _given_fields(
     owner: str | None, contact: str | None, super_user: bool | None, groups: list[str] | None
 ) -> dict[str, object]:
-    """What was said on the command line; an empty group says that there is none."""
-    of = None if groups is None else [group for group in groups if group]
-    said = {"owner": owner, "contact": contact, "super_user": super_user, "groups": of}
-    return {name: value for name, value in said.items() if value is not None}
+    """Fields given on the command line. An empty group clears the groups."""
+    named = None if groups is None else [group for group in groups if group]
+    given = {"owner": owner, "contact": contact, "super_user": super_user, "groups": named}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""All kinds: each file here is imported, and what it declares is in the table."""
+"""All kinds: importing this package imports every module here, which registers its kinds."""
 
 import pkgutil
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Clusters, and the addresses at which they serve."""
+"""Clusters and their bootstrap addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances: client ids that the platform has issued, each to one user, for the topics that it is to use."""
+"""Instances: client ids that the platform has issued, each to one user, for the topics that the client will use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Instance(Entry):
     ROLE = "instance"
 
     name: Name
-    """The client id. No other user has it."""
+    """The client id. It is unique among all users."""
     user: UserName
     topics: Annotated[
         tuple[TopicName, ...], Field(min_length=1, max_length=MAX_TOPICS, strict=False), AfterValidator(_each_once)
@@ -46,6 +46,6 @@ class Instance(Entry):
 
 
 def new_name(user: str) -> str:
-    """A random client id, one of 26^12. If it is taken all the same, it is refused like any key that exists."""
+    """A random client id, one of 26^12. If it exists already, it is refused like any key."""
     drawn = "".join(secrets.choice(ascii_lowercase) for _ in range(ISSUED_LETTERS))
     return f"{_UNUSUAL.sub('-', user)[:_MOST_OF_USER]}-{drawn}"

@@ -1,4 +1,4 @@
-"""Quotas: how many bytes a second, and how much time of brokers, before answers are held back."""
+"""Quotas: bytes per second, and time of brokers' threads, before answers are throttled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ByteRate = Annotated[int, Field(le=MAX_BYTE_RATE)]
 
 
 class QuotaEntry(Entry):
-    """For a user, one topic or instance (client id) of a user, or an instance of whatever user.
+    """For a user, one topic or instance (client id) of a user, or an instance of any user.
 
     The rates have Kafka's names.
     """
@@ -29,31 +29,29 @@ class QuotaEntry(Entry):
     KIND = "quotas"
 
     user: _Entity | None = None
-    """`<default>`: each user that has none of his own."""
+    """`<default>`: every user without a quota of its own."""
     topic: words.TopicName | None = None
     instance: _Entity | None = None
     producer_byte_rate: _ByteRate | None = None
-    """Bytes a second."""
+    """Bytes per second."""
     consumer_byte_rate: _ByteRate | None = None
     request_percentage: Annotated[float, Field(le=MAX_PERCENTAGE, allow_inf_nan=False)] | None = None
-    """Of one thread's time."""
+    """Percentage of one thread's time."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.user is None and self.instance is None:
-            raise ValueError("a quota is for nobody: name a user, or an instance")
+            raise ValueError("a quota without an entity: name a user, or an instance")
         if self.topic is not None and (self.user is None or self.instance is not None):
-            raise ValueError("a quota for a topic is for a user there: name a user, and no instance")
+            raise ValueError("a topic's quota is for one user: name the user, and no instance")
         if self.topic is not None and self.request_percentage is not None:
-            raise ValueError("of a topic only bytes are counted: leave request_percentage out")
+            raise ValueError("a topic's quota counts bytes only: leave request_percentage out")
         limits = {name: getattr(self, name) for name in LIMITS}
         if all(value is None for value in limits.values()):
             raise ValueError(f"a quota limits nothing: give {', '.join(LIMITS)}, or delete it")
         for name, value in limits.items():
             if value is not None and value <= 0:
-                raise ValueError(
-                    f"{name} {value} would let nothing through; give more than 0, or forbid it by a rule that denies"
-                )
+                raise ValueError(f"{name} {value} would block everything; give more than 0, or deny it by a rule")
         if self.request_percentage is not None and self.request_percentage < MIN_PERCENTAGE:
             raise ValueError(f"request_percentage {self.request_percentage}: give {MIN_PERCENTAGE:f} at least")
         return self

@@ -1,4 +1,4 @@
-"""Access rules: the terms and the meaning are those of Kafka's ACLs."""
+"""Access rules, with the terms and the meaning of Kafka's ACLs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OF_DATA = frozenset({"read", "write"})
 def _principal(said: str) -> str:
     kind, _, name = said.partition(":")
     if kind not in {"User", "Group"} or not name or len(name) > words.MAX_NAME:
-        raise ValueError(f"{words.short(said)} is nobody; write User:NAME, Group:NAME, or User:* for everybody")
+        raise ValueError(f"{words.short(said)} is no principal; write User:NAME, Group:NAME, or User:* for every user")
     if name == words.EVERYBODY:
         if kind == "Group":
-            raise ValueError("there is no group of everybody; write User:*")
+            raise ValueError("no group has all users; write User:*")
         return said
     words.user_name(name)
     return said
@@ -32,14 +32,14 @@ def _host(said: str) -> str:
 
 
 class RuleEntry(Entry):
-    """A rule is known by all that it says: it is made and deleted, never changed."""
+    """All fields identify a rule: it is created and deleted, never changed."""
 
     KIND = "rules"
 
     principal: Annotated[str, AfterValidator(_principal)]
     resource_type: Literal["topic", "group", "transactional_id", "cluster"]
     name: Annotated[str, Field(min_length=1, max_length=words.MAX_NAME)] = CLUSTER_NAME
-    """Of a resource; `*`, literally, for all; or what names begin with."""
+    """Name of the resource; a literal `*` for all; or a prefix."""
     pattern: Literal["literal", "prefixed"] = "literal"
     operation: Literal[
         "all",
@@ -56,7 +56,7 @@ class RuleEntry(Entry):
     ]
     effect: Literal["allow", "deny"] = "allow"
     host: Annotated[str, AfterValidator(_host)] = words.EVERYBODY
-    """The address that the client comes from."""
+    """The client's address."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -67,14 +67,14 @@ class RuleEntry(Entry):
                 raise ValueError(f"a cluster has no operation {self.operation}; name a topic or a group")
             return self
         if "name" not in self.model_fields_set:
-            raise ValueError(f"name is missing: of a {self.resource_type}, or * for all")
+            raise ValueError(f"name is missing: give a {self.resource_type}, or * for all")
         if self.operation in _OF_CLUSTER:
             raise ValueError(f"{self.operation} is an operation of the cluster only")
         if self.name == words.EVERYBODY:
             if self.pattern == "prefixed":
                 raise ValueError("no name begins with *; for all names write * with the pattern literal")
         elif self.resource_type == "topic":
-            # What names begin with need not be one: `.` begins `.orders`.
+            # A prefix need not be a valid name: `.` is the prefix of `.orders`.
             words.topic_name(self.name if self.pattern == "literal" else f"{self.name}x")
         else:
             words.plain(self.name)

@@ -1,4 +1,4 @@
-"""How gateways are set while they run: a setting has a type and says whom it is for."""
+"""Settings of running gateways: each has a type and a name that it applies to."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ha_core.platform.entry import Entry, Reference, key_of
 
 class SettingType(NamedTuple):
     """
-    :ivar name: checks for what it is; a ValueError says why it cannot be.
-    :ivar role: what it is for, as lists are filtered by it.
-    :ivar most: the greatest value; the least is 1.
+    :ivar name: checks a name; its ValueError has the reason.
+    :ivar role: role of the names, by which lists are filtered.
+    :ivar most: the maximum; the minimum is 1.
     """
 
     help: str
@@ -26,10 +26,10 @@ class SettingType(NamedTuple):
 
 TYPES = {
     "queued_requests": SettingType("requests that wait for one cluster", words.cluster_name, "cluster", 1_000_000),
-    "user_rate": SettingType("requests a second of a user", words.user_name, "user", 10_000_000),
-    "address_rate": SettingType("requests a second from an address", words.address, "address", 10_000_000),
+    "user_rate": SettingType("requests per second of a user", words.user_name, "user", 10_000_000),
+    "address_rate": SettingType("requests per second from an address", words.address, "address", 10_000_000),
 }
-"""Each type has a version of its own, which every change and deletion in it raises."""
+"""Each type has its own version, which every change and deletion in it raises."""
 
 
 class SettingEntry(Entry):
@@ -37,7 +37,7 @@ class SettingEntry(Entry):
 
     type: Literal["queued_requests", "user_rate", "address_rate"]
     name: Annotated[str, Field(min_length=1, max_length=words.MAX_NAME)] = words.EVERYBODY
-    """`*`: for each that has none of its own."""
+    """`*`: for all that have no setting of their own."""
     value: int
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Topics: who answers for them, and how much depends on them."""
+"""Topics: owner and importance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RegisteredTopic(Entry):
     owner: UserName
     """A user."""
     level: Annotated[int, Field(ge=1, le=5)] = 3
-    """1: the most depends on it."""
+    """1: the most important."""
     cluster: ClusterName | None = None
-    """Where it was asked for; where it lies now, its map says."""
+    """The cluster for which it was requested. Its map has the current one."""
     description: Words = ""
 
     @property

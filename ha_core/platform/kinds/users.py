@@ -1,4 +1,4 @@
-"""Users: whoever logs in, by the name that rules and quotas have for him."""
+"""Users, by the name that they log in with, and that rules and quotas refer to."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class UserEntry(Entry):
 
     name: UserName
     owner: Words = ""
-    """Who answers for it: a person or a team."""
+    """The responsible person or team."""
     contact: Words = ""
     super_user: bool = False
-    """May do everything, whatever rules say."""
+    """May do everything, regardless of rules."""
     disabled: bool = False
-    """Cannot log in, and may do nothing, until he is enabled again; what he has stays."""
+    """Cannot log in, and may do nothing, until it is enabled again; the entry stays."""
     groups: Annotated[tuple[Name, ...], Field(max_length=MAX_GROUPS, strict=False), AfterValidator(_each_once)] = ()
-    """Of users: rules may be for all of a group."""
+    """Groups of users, for which rules may be written."""
     scram: dict[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], ScramKeys] = Field(default_factory=dict, repr=False)
-    """Empty: logs in by a certificate or a token only."""
+    """Empty: the user logs in by a certificate or a token only."""
 
     @property
     def key(self) -> str:

@@ -1,1 +1,1 @@
-"""Steps from one form of the tables to the next, for Alembic."""
+"""Alembic's migrations of the tables."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: on the connection, and in the transaction, that it is given."""
+"""Run by Alembic, on the connection and in the transaction of the caller."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The platform over HTTP: for gateways, which poll it, and for operators and their programs."""
+"""The platform over HTTP, for gateways that poll it, and for operators and their programs."""

@@ -1,4 +1,4 @@
-"""Errors in one shape, `{"error": {"code", "message", "details"}}`, and bodies no longer than they may be."""
+"""Errors in one shape, `{"error": {"code", "message", "details"}}`, and a limit on the size of bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATUS: tuple[tuple[type[PlatformError], int], ...] = (
     (SchemaError, 503),
     (PlatformError, 422),
 )
-"""The first that fits."""
+"""The first match applies."""
 NO_TOKEN = "the token is missing or unknown: send Authorization: Bearer TOKEN"
 _CODES = {401: "no_token", 403: "forbidden", 404: "not_there", 405: "method", 413: "too_long"}
 _LOG = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _shape(code: str, message: str, details: Any = None) -> dict[str, Any]:
 
 
 def shape_errors(app: FastAPI) -> None:
-    """Whatever goes wrong in `app` is answered in the one shape."""
+    """All errors of `app` are answered in one shape."""
 
     def ours(_request: Request, failed: Exception) -> JSONResponse:
         assert isinstance(failed, PlatformError)
@@ -61,7 +61,7 @@ def shape_errors(app: FastAPI) -> None:
         return error(status, failed.code, str(failed), failed.details)
 
     def invalid(_request: Request, failed: Exception) -> JSONResponse:
-        # Without what was given: that may be a password.
+        # Without the given values, which may be passwords.
         assert isinstance(failed, RequestValidationError)
         found = [
             {"field": ".".join(map(str, one["loc"])), "problem": one["msg"].removeprefix("Value error, ")}
@@ -72,13 +72,13 @@ def shape_errors(app: FastAPI) -> None:
     def http(_request: Request, failed: Exception) -> JSONResponse:
         assert isinstance(failed, HTTPException)
         if failed.status_code == 400:
-            # A body that no parser takes, as one of nothing but brackets; what is not valid has one status.
+            # A body that no parser accepts, such as nothing but brackets: it gets the status of other invalid bodies.
             return error(422, "invalid", "the body is no JSON")
         return error(failed.status_code, _CODES.get(failed.status_code, "http"), str(failed.detail))
 
     def defect(request: Request, failed: Exception) -> JSONResponse:
         _LOG.error("%s %s failed: %s", request.method, shown(request.url.path), type(failed).__name__)
-        return error(500, "defect", "a defect of the platform: its log names it")
+        return error(500, "defect", "a defect of the platform: see its log")
 
     app.add_exception_handler(PlatformError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -87,7 +87,7 @@ def shape_errors(app: FastAPI) -> None:
 
 
 class BodyLimit:
-    """Refuses a body that is, or becomes, longer than it may be, before anybody reads it."""
+    """Refuses a body that is, or becomes, too long, before it is parsed."""
 
     def __init__(self, app: ASGIApp, most: int = MAX_BODY_BYTES) -> None:
         self._app = app
@@ -97,9 +97,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        said = dict(scope["headers"]).get(b"content-length", b"0")
+        length = dict(scope["headers"]).get(b"content-length", b"0")
         body = bytearray()
-        too_long = whole_number(said.decode("latin-1"), self._most) is None
+        too_long = whole_number(length.decode("latin-1"), self._most) is None
         while not too_long:
             message = await receive()
             if message["type"] != "http.request":
@@ -124,7 +124,7 @@ class BodyLimit:
 
 
 class TokenFirst:
-    """Checks the token before the body is read: otherwise a caller without one could have a megabyte parsed."""
+    """Checks the token before the body is read: otherwise any caller could have a megabyte parsed."""
 
     def __init__(self, app: ASGIApp, known: Callable[[str], bool], open_paths: Collection[str]) -> None:
         """:param known: whether a token is known."""
@@ -132,8 +132,8 @@ class TokenFirst:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in self._open_paths:
-            said = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-            scheme, _, token = said.partition(" ")
+            header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            scheme, _, token = header.partition(" ")
             if scheme.lower() != "bearer" or not self._known(token.strip()):
                 await _refuse(send, 401, _CODES[401], NO_TOKEN)
                 return

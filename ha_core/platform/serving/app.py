@@ -1,6 +1,6 @@
-"""The REST API: the same paths for each kind, and what gateways poll.
+"""The REST API: the same paths for each kind, and the gateways' paths.
 
-Bodies and answers are JSON; `/openapi.json` describes them. Every call has `Authorization: Bearer TOKEN`.
+Bodies and answers are JSON; `/openapi.json` describes them. Every call needs `Authorization: Bearer TOKEN`.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from ha_core.platform.serving.tokens import Caller, CallerTokens, Role
 from ha_core.platform.words import MAX_REASON, short
 
 ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
-"""By which lists are filtered: what entries mention."""
+"""Filters of lists: roles of the references in entries."""
 OPENAPI = "/openapi.json"
 _Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
 _Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
@@ -38,7 +38,7 @@ class _ChangeBody(BaseModel):
 
 
 class Password(_ChangeBody):
-    """Its keys are made at once; itself it is written nowhere."""
+    """The password is turned into keys at once, and never stored."""
 
     user: str
     password: SecretStr
@@ -48,7 +48,7 @@ class Password(_ChangeBody):
 
 
 class GeneratedPassword(_ChangeBody):
-    """The answer has it, once."""
+    """The answer has the password, once."""
 
     user: str
     reason: _Reason
@@ -65,11 +65,11 @@ class NewInstance(_ChangeBody):
 
 
 CallerOf = Callable[..., Caller]
-"""A dependency: who calls; it refuses who may not."""
+"""A dependency of FastAPI that returns the caller, or refuses it."""
 
 
 def make_app(registry: Platform, tokens: CallerTokens, publishes_quotas: bool = False) -> FastAPI:
-    """:param publishes_quotas: whether those that clients change come into force."""
+    """:param publishes_quotas: whether quotas that clients change come into force."""
     app = _app(OPENAPI)
     app.state.tokens = tokens
     app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI})
@@ -79,7 +79,7 @@ def make_app(registry: Platform, tokens: CallerTokens, publishes_quotas: bool = 
 
 
 def make_operators_app(registry: Platform, caller_of: CallerOf) -> FastAPI:
-    """What operators do, without tokens: for a server that knows by itself who calls."""
+    """The operators' paths, without tokens: for a server that authenticates callers itself."""
     app = _app(None)
     add_operators(app, registry, caller_of)
 
@@ -103,8 +103,9 @@ def add_operators(app: FastAPI, registry: Platform, caller_of: CallerOf) -> None
         app.include_router(_of_kind(registry, kind, caller_of))
 
 
-def _caller(request: Request, said: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
-    found = None if said is None else cast(CallerTokens, request.app.state.tokens).caller(said.credentials)
+def _caller(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
+    tokens = cast(CallerTokens, request.app.state.tokens)
+    found = None if credentials is None else tokens.caller(credentials.credentials)
     if found is None:
         raise HTTPException(401, NO_TOKEN)
     return found
@@ -203,7 +204,7 @@ def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIR
     def items(request: Request, after: str = "", limit: _Limit = 100) -> dict[str, Any]:
         mentioned = {role: request.query_params[role] for role in ROLES if role in request.query_params}
         if unknown := request.query_params.keys() - {"after", "limit", *ROLES}:
-            raise InvalidError(f"{short(sorted(unknown)[0])} is no filter; there are {', '.join(ROLES)}")
+            raise InvalidError(f"{short(sorted(unknown)[0])} is no filter; filters are {', '.join(ROLES)}")
         return registry.read.page(kind.KIND, after, limit, mentioned).to_json()
 
     def one(key: str) -> dict[str, Any]:
@@ -214,7 +215,9 @@ def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIR
 
     def change(key: str, body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
         if body.value.key != key:
-            raise InvalidError(f"{short(key)} is not the key of this value, {short(body.value.key)} is: make another")
+            raise InvalidError(
+                f"{short(key)} is not the key of this value, {short(body.value.key)} is: create an entry"
+            )
         return registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0].to_json()
 
     def delete(
@@ -226,7 +229,7 @@ def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIR
     create.__annotations__["body"], change.__annotations__["body"] = new, changed
     router.add_api_route("", items, methods=["GET"])
     router.add_api_route("", create, methods=["POST"], status_code=201)
-    # Keys have any characters; in a path they are encoded, `/` too.
+    # Keys may have any characters; in a path they are encoded, `/` too.
     router.add_api_route("/{key:path}", one, methods=["GET"])
     router.add_api_route("/{key:path}", change, methods=["PUT"])
     router.add_api_route("/{key:path}", delete, methods=["DELETE"])

@@ -1,4 +1,4 @@
-"""The paths by which gateways write what clients change with Kafka's own tools, in the clients' names."""
+"""The paths by which gateways write changes that clients make with Kafka's tools, in the clients' names."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ class _ClientChangeBody(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     user: Name
-    """Of the client: who makes the change."""
+    """The client's user, who is the author of the change."""
 
 
 class NewRules(_ClientChangeBody):
@@ -40,7 +40,7 @@ class QuotaChanges(_ClientChangeBody):
 def add_client_changes(
     router: APIRouter, registry: Platform, caller_of: Callable[..., Caller], publishes_quotas: bool
 ) -> None:
-    """:param caller_of: whose token it is, as a dependency."""
+    """:param caller_of: a dependency that returns the token's owner."""
 
     def changes(user: str, api: str, caller: Caller) -> ClientChanges:
         return ClientChanges(registry, user, f"{api} of a client, through {caller.name}")
@@ -48,12 +48,12 @@ def add_client_changes(
     @router.post("/rules")
     def create(body: NewRules, caller: Annotated[Caller, Depends(caller_of)]) -> dict[str, Any]:
         outcomes, changed_us = changes(body.user, "CREATE_ACLS", caller).create_rules(body.rules)
-        return {"results": [_told(error) for error in outcomes], "changed_us": changed_us}
+        return {"results": [_error_json(error) for error in outcomes], "changed_us": changed_us}
 
     @router.post("/rules/deletions")
     def delete(body: RuleFilters, caller: Annotated[Caller, Depends(caller_of)]) -> dict[str, Any]:
         try:
-            filters = [rule_filter(said) for said in body.filters]
+            filters = [rule_filter(one) for one in body.filters]
         except AccessRuleError as error:
             raise InvalidError(f"filters: {error}") from None
         deleted, changed_us = changes(body.user, "DELETE_ACLS", caller).delete_rules(filters)
@@ -67,8 +67,8 @@ def add_client_changes(
             )
         by = changes(body.user, "ALTER_CLIENT_QUOTAS", caller)
         outcomes, changed_us = by.change_quotas(body.quotas, body.dry_run)
-        return {"results": [_told(error) for error in outcomes], "changed_us": changed_us}
+        return {"results": [_error_json(error) for error in outcomes], "changed_us": changed_us}
 
 
-def _told(error: PlatformError | None) -> dict[str, str] | None:
+def _error_json(error: PlatformError | None) -> dict[str, str] | None:
     return None if error is None else {"code": error.code, "message": str(error)}

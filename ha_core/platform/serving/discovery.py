@@ -1,4 +1,4 @@
-"""The paths by which gateways poll what discovery goes by."""
+"""The paths by which gateways poll the discovery feed."""
 
 from typing import Annotated, Any
 
@@ -18,8 +18,8 @@ def add_discovery(router: APIRouter, registry: Platform) -> None:
 
     @router.get("/discovery")
     def all_parts(request: Request) -> dict[str, Any]:
-        """At the start without a version; later with those that are known, one for each part."""
-        known = {name: _version(name, said) for name, said in request.query_params.items()}
+        """Without versions at the start; later with the known version of each part."""
+        known = {name: _version(name, version) for name, version in request.query_params.items()}
         versions, parts = discovery.changed(known)
         return {"versions": versions, "changed": parts}
 
@@ -29,10 +29,10 @@ def add_discovery(router: APIRouter, registry: Platform) -> None:
         return {"version": newest, "addresses": found}
 
 
-def _version(name: str, said: str) -> int:
+def _version(name: str, text: str) -> int:
     if name not in PARTS:
-        raise InvalidError(f"{short(name)} is no part of discovery; there are {', '.join(PARTS)}")
-    version = whole_number(said, _MAX_VERSION)
+        raise InvalidError(f"{short(name)} is no part of discovery; parts are {', '.join(PARTS)}")
+    version = whole_number(text, _MAX_VERSION)
     if version is None:
-        raise InvalidError(f"{name}={short(said)}: a version is a whole number, as it was told")
+        raise InvalidError(f"{name}={short(text)}: a version is a whole number from an earlier answer")
     return version

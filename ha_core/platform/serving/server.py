@@ -19,16 +19,16 @@ IDLE_S = 75
 
 
 def require_safe(host: str, encrypted: bool, plain: bool) -> None:
-    """:raises InvalidError: tokens, and keys of passwords, would be seen on the line."""
+    """:raises InvalidError: tokens and password keys would cross the network unencrypted."""
     if not (encrypted or plain or on_loopback(host)):
         raise InvalidError(
             f"{host} is reached over the network, and tokens would be readable there: give --certificate and --key, "
-            "or --plain behind something that speaks TLS"
+            "or --plain if a proxy in front of it speaks TLS"
         )
 
 
 def settings_of(app: FastAPI, host: str, port: int, certificate: Path | None, key: Path | None) -> dict[str, Any]:
-    """Of the server, which asks nobody who he is before it has taken a whole request."""
+    """uvicorn's settings. uvicorn checks no token before it has read a complete request."""
     return {
         "app": app,
         "host": host,
@@ -54,5 +54,5 @@ def serve(
     key: Path | None,
     publishes_quotas: bool,
 ) -> None:
-    """Until the process is told to end."""
+    """Serve until the process is ended."""
     uvicorn.run(**settings_of(make_app(registry, tokens, publishes_quotas), host, port, certificate, key))

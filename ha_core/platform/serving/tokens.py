@@ -1,6 +1,6 @@
-"""Who may call: names and roles by their tokens, one a line, `ROLE NAME TOKEN`.
+"""Callers: names and roles by token, one per line, `ROLE NAME TOKEN`.
 
-Roles: a `gateway` reads what gateways need, keys of passwords included; an `operator` reads and changes the rest.
+A `gateway` reads the gateways' paths, password keys included; an `operator` reads and changes the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ha_core.platform.errors import InvalidError, TokenFileError
 from ha_core.platform.words import MAX_NAME, name
 
 MIN_TOKEN = 32
-"""Characters: nobody finds one by trying."""
+"""Characters: too many to guess."""
 MAX_TOKEN = 512
 MAX_TOKENS = 1000
 VARIABLE = "SWITCHYARD_PLATFORM_TOKENS"
@@ -30,17 +30,17 @@ class Caller:
 
 
 class CallerTokens:
-    """Kept as their hashes, so that all comparisons are of the same length."""
+    """Callers by the hashes of their tokens, so that all comparisons have the same length."""
 
     def __init__(self, callers: Mapping[bytes, Caller]) -> None:
         self._callers = callers
 
     def caller(self, token: str) -> Caller | None:
-        """None: nobody has it. How long it takes says nothing about any token: each is compared, and wholly."""
-        said = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+        """None: unknown token. The time reveals nothing about any token: each hash is compared in full."""
+        digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
         found = None
         for known, caller in self._callers.items():
-            if hmac.compare_digest(known, said):
+            if hmac.compare_digest(known, digest):
                 found = caller
         return found
 
@@ -63,21 +63,21 @@ def parse(text: str, where: str) -> CallerTokens:
             raise TokenFileError(f"{at}: a token has {MIN_TOKEN} to {MAX_TOKEN} characters, a name at most {MAX_NAME}")
         digest = hashlib.sha256(token.encode()).digest()
         if digest in callers:
-            raise TokenFileError(f"{at}: the token is that of {callers[digest].name} too; give each its own")
+            raise TokenFileError(f"{at}: {callers[digest].name} has this token, too; give each caller its own")
         callers[digest] = Caller(who, "gateway" if role == "gateway" else "operator")
     if not 1 <= len(callers) <= MAX_TOKENS:
-        raise TokenFileError(f"{where}: {len(callers)} tokens, 1 to {MAX_TOKENS} go: write one a line")
+        raise TokenFileError(f"{where}: {len(callers)} tokens, give 1 to {MAX_TOKENS}, one per line")
     return CallerTokens(callers)
 
 
 def read(path: Path | None, environment: Mapping[str, str]) -> CallerTokens:
     """From a file; without one from the variable, which has the same lines.
 
-    :raises RegistryError: neither is there, or they cannot be understood.
+    :raises RegistryError: there are no tokens, or they cannot be parsed.
     """
     if path is None:
         if VARIABLE not in environment:
-            raise InvalidError(f"there are no tokens: name a file by --tokens, or set {VARIABLE}")
+            raise InvalidError(f"there are no tokens: name a file with --tokens, or set {VARIABLE}")
         return parse(environment[VARIABLE], VARIABLE)
     try:
         return parse(path.read_text(encoding="utf-8"), str(path))

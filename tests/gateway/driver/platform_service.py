@@ -37,7 +37,7 @@ class PlatformService:
         self._publishing = PublishingQuotas(self.registry.source("quotas"), store.client, look_s=0.1)
         self._publishing.start()
         self.publishes_quotas = True
-        self.registry.tell_of_changes(self._announcer.now, self._publishing.now)
+        self.registry.on_change(self._announcer.now, self._publishing.now)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._server: uvicorn.Server | None = None

@@ -1,4 +1,4 @@
-"""Whatever has a part in something is killed and stopped at random moments, side by side, as drawn from a seed."""
+"""Kills and stops all participants at random moments, in parallel, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stack.harness import Stack
 from tests.system.nemesis.schedule import Does
 
 SHORT_S, SESSION_S, LONG_S = 1.5, 9.0, 40.0
-"""Shorter than what anybody waits for, longer than any session, and longer than any request may take."""
+"""Shorter than clients' timeouts, longer than any session, and longer than any request may take."""
 _EVERY_S = 8.0
-"""On the average there is a blow so often; a broker needs as long to start."""
+"""Average interval of blows; a broker needs as long to start."""
 
 
 class Struck(Protocol):
-    """What can be killed and stopped."""
+    """A participant that can be killed and stopped."""
 
     def kill(self) -> None: ...
 
     def restart(self) -> None:
-        """Returns when it works again, or will by itself."""
+        """Returns when it works again, or will without help."""
 
     def pause(self) -> None: ...
 
@@ -54,7 +54,7 @@ class StackPart:
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """Falls `at_s` after the beginning, or as soon as the one before it on the same part is over."""
+    """Starts `at_s` after the beginning, or when the previous blow on the part is over."""
 
     does: Does
     part: str
@@ -63,7 +63,7 @@ class Blow:
 
 
 def drawn(seed: int, parts: Iterable[str], seconds: float) -> tuple[Blow, ...]:
-    """Every part is hit, and none for long at the end: what comes then is to be seen to go on."""
+    """Every part is hit, and none for long at the end, so that recovery can be seen."""
     chance, chosen = random.Random(seed), list(parts)
     moments = sorted(chance.uniform(0, seconds) for _ in range(max(len(chosen), int(seconds / _EVERY_S))))
     hit = [*chosen, *(chance.choice(chosen) for _ in moments[len(chosen) :])]
@@ -76,16 +76,16 @@ def drawn(seed: int, parts: Iterable[str], seconds: float) -> tuple[Blow, ...]:
 
 
 def counted(blows: Iterable[Blow]) -> str:
-    """How often each part was killed and stopped, in words."""
+    """Number of kills and stops of each part, in words."""
     found = Counter(f"{one.does} {one.part}" for one in blows)
     return ", ".join(f"{what} {often}x" for what, often in sorted(found.items()))
 
 
 @dataclass
 class Barrage:
-    """Carries blows out, those on one part one after the other.
+    """Carries out the blows, those on one part one after the other.
 
-    :ivar said: what happened when, for whoever looks into a failure.
+    :ivar said: events with their times, for the analysis of a failure.
     """
 
     struck: Mapping[str, Struck]
@@ -95,7 +95,7 @@ class Barrage:
     _begun: float = 0.0
 
     def carry_out(self) -> None:
-        """Returns when all blows are over, and everything works again, or will by itself."""
+        """Returns when all blows are over, and everything works again, or will without help."""
         self._begun = time.monotonic()
         by_part: dict[str, list[Blow]] = {}
         for blow in self.blows:

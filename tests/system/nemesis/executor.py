@@ -1,6 +1,6 @@
-"""One step of an operation as a process of its own, as a scheduler runs tasks: `… ZOOKEEPER STEP JSON`.
+"""One step of an operation in a separate process, like a scheduler's task: `… ZOOKEEPER STEP JSON`.
 
-It prints `begun` when everything is imported and connected, right before the step: strikes count from there.
+It prints `begun` when everything is imported and connected, right before the step; strikes count from then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTLE_S = 20.0
 
 
 def start(environment: Environment, told: dict[str, Any]) -> Operation:
-    """Create the operation; found again where it exists."""
+    """Create the operation, or find the existing one."""
     topic, origin, target, operation_id = told["topic"], told["origin"], told["target"], told["operation"]
     if told["kind"] == Kind.SWITCH:
         request = make_request(
@@ -52,7 +52,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
 
 
 def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
-    """What has come of the operation."""
+    """Result of the operation."""
     operation_id = told["operation"]
     if step == "start":
         return start(environment, told).state

@@ -1,4 +1,4 @@
-"""Jobs that copy mirrors, each begun again whenever it ends, as a container is; and what they run on."""
+"""Jobs that copy mirrors, restarted whenever they end, like a container; and their executors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.kit.running import ZOOKEEPER_ROOT
 
 _AGAIN_S = 1.0
 _THREADS_AT_WORK = 3
-"""Of a Python worker that copies; one that waits for work has fewer."""
+"""Threads of a Python worker that copies; an idle one has fewer."""
 
 
 class Job:
-    """`python -m spark_jobs mirror`, of its own or on the stack's master. One of several leads, the others wait."""
+    """`python -m spark_jobs mirror`, by itself or on the stack's master. One of several leads, the others wait."""
 
     def __init__(self, folder: Path, stack: Stack, name: str) -> None:
         master = None if stack.spark is None else stack.spark["master"]
@@ -60,7 +60,7 @@ class Job:
         self.kill()
 
     def _keep(self) -> None:
-        """In one thread: processes end with that which has started them."""
+        """Runs in one thread: processes end with the thread that started them."""
         while not self._ending.wait(_AGAIN_S):
             if self._wanted.is_set() and (self._process is None or self._process.poll() is not None):
                 command = self._part.command()
@@ -106,7 +106,7 @@ class Job:
 
 
 class Executors:
-    """What all jobs run on; whoever has lost it gets another. Where there is none nobody is hit."""
+    """The executors of all jobs; a job that loses one gets another. Without executors nothing is hit."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = list(jobs)
@@ -130,7 +130,7 @@ class Executors:
 
 
 class OneExecutor(Executors):
-    """One of the Python processes that copy: its partitions go to the others meanwhile."""
+    """One of the Python processes that copy: its partitions move to the others."""
 
     def found(self) -> list[int]:
         at_work = [pid for pid in super().found() if _threads(pid) > _THREADS_AT_WORK and _is_worker(pid)]

@@ -1,4 +1,4 @@
-"""Carries a round out on a real stack, and says what it did to whom."""
+"""Carries out a round on a real stack, and reports it."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tests.system.nemesis.schedule import HALVES, Bound, Does, Hits, Round, Send
 PARTITIONS = 2
 RATE = 40
 HALT_S = 8.0
-"""Longer than a session at times, so that a move can go by between the halves."""
+"""Sometimes longer than a session, so that a move can happen between the halves."""
 SHORT_HALT_S = 0.8
-"""Shorter than the time for which an operation waits for the rest: what is written between the halves goes through."""
+"""Shorter than an operation's wait for the rest, so that records sent between the halves succeed."""
 UNAIDED_S = 45.0
-"""After the last strike clients are served again within this time, though nobody resumes anything."""
+"""After the last strike clients are served again within this time, without any resume by the test."""
 ADOPTED_S = 45.0
-"""An operation joins the members that it carries with this session timeout, whatever their own is (`kafka/adoption`).
-When their new coordinator dies before they have joined it themselves, a member that comes back as another one stands
-until that has passed: seed 4242389105, which killed the target right after a switch."""
+"""Session timeout with which an operation joins adopted members, whatever their own is (`kafka/adoption`).
+If their new coordinator dies before they have joined it themselves, a member that returns under another id waits
+for this: seed 4242389105, which killed the target right after a switch."""
 BACK_SOON = "reconnect.backoff.max.ms=500"
 SOON_GONE = "session.timeout.ms=10000"
-"""A coordinator that is back waits so long for the member that its group had. A client that was without it for longer
-than that comes as another member, and stands until then."""
+"""Time that a restarted coordinator waits for its group's former member. A client that was away longer returns as a new
+member, and waits for this."""
 ONE_AT_A_TIME = "max.in.flight.requests.per.connection=1"
-"""A broker that was killed and is back knows the last batch of each producer only."""
+"""A broker that was killed and restarted knows only the last batch of each producer."""
 
 
 def _sending(writer: Writer, name: str, seed: int) -> tuple[str, Mapping[str, object]]:
@@ -61,7 +61,7 @@ def _sending(writer: Writer, name: str, seed: int) -> tuple[str, Mapping[str, ob
 
 @dataclass
 class Executor:
-    """The process of the step that runs."""
+    """The process of the current step."""
 
     process: subprocess.Popen[str]
     begun: threading.Event = field(default_factory=threading.Event)
@@ -99,7 +99,7 @@ class Executor:
 
 
 class Play:
-    """One round on a topic of its own."""
+    """One round on its own topic."""
 
     def __init__(self, stack: Stack, run: Run, name: str, drawn: Round) -> None:
         self.stack, self.run, self.topic, self.round = stack, run, name, drawn
@@ -110,7 +110,7 @@ class Play:
         self._writers: dict[str, ClientProcess] = {}
 
     def begin(self) -> None:
-        """Topic, users, clients at work."""
+        """Create topic and users, and start the clients."""
         create_topic(bootstrap(self.stack, self.origin), self.topic, PARTITIONS)
         bind(self.stack, self._user(Bound.ORIGIN), self.origin)
         bind(self.stack, self._user(Bound.TARGET), self.target)
@@ -134,7 +134,7 @@ class Play:
         self.reader.wait_for(10, "delivered")
 
     def move(self) -> None:
-        """All steps, with gaps and strikes. A step that was killed, or has failed, is the last: nobody comes back."""
+        """Run all steps, with gaps and strikes. A step that is killed or fails is the last one: no executor returns."""
         if not self._step("start", ()):
             raise AssertionError(f"the operation was not created: {self.words[-1]}")
         for step, gap_s in zip(self.round.steps, self.round.gaps_s, strict=True):
@@ -201,7 +201,7 @@ class Play:
 
     @contextlib.contextmanager
     def _halved(self) -> Iterator[None]:
-        """Who sends by halves stands still, and sends the rest afterwards."""
+        """Halting senders pause, and send the rest afterwards."""
         pids = [self._writers[one.name].pid for one in self.round.writers if one.sends in HALVES]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -212,7 +212,7 @@ class Play:
                 os.kill(pid, signal.SIGCONT)
 
     def _await_fence(self, executor: Executor) -> None:
-        """Until clients stand, or may: as fast as can be, since the next step lifts it again."""
+        """Wait until clients are fenced, polling as fast as possible, since the next step lifts the fence."""
         store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
         try:
             while executor.process.poll() is None:
@@ -225,7 +225,7 @@ class Play:
             store.close()
 
     def goes_on(self) -> None:
-        """Everybody is served again, although nobody resumes anything."""
+        """All clients are served again without any resume by the test."""
         deadline = time.monotonic() + UNAIDED_S
         for writer in self.round.writers:
             client = self._writers[writer.name]
@@ -233,11 +233,11 @@ class Play:
             few = 1 if writer.sends in HALVES else RATE // 2
             what = "sent" if silent else "acknowledged"
             client.wait_for(client.count(what) + few, what, max(1.0, deadline - time.monotonic()))
-        deadline += ADOPTED_S if self._transactions else 0.0  # whose rounds move users, and so the reader's group
+        deadline += ADOPTED_S if self._transactions else 0.0  # these rounds move users, and so the reader's group
         self.reader.wait_for(self.reader.count("delivered") + RATE, "delivered", max(1.0, deadline - time.monotonic()))
 
     def ends(self) -> str:
-        """The operation's last state, after whoever looks has resumed it."""
+        """The operation's last state, after the gateways' orphan recovery has resumed it."""
         store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
         try:
             deadline = time.monotonic() + 90.0
@@ -259,7 +259,7 @@ class Play:
             store.close()
 
     def judged(self) -> Result:
-        """The end: nothing lost, doubled, disordered or renumbered; nothing shown to clients; nothing obeyed."""
+        """The end: no record lost, duplicated, reordered or renumbered; no error shown; no half request executed."""
         self.run.finish(list(self._writers.values()), [self.reader])
         result = self.run.verdict(self.topic, complete=[self.topic])
         assert result.sound, str(result)
@@ -289,7 +289,7 @@ class Play:
 
 
 def topics(stack: Stack, cluster: str) -> set[str]:
-    """What the cluster itself lists."""
+    """Topics that the cluster itself lists."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})

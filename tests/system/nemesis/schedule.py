@@ -1,7 +1,7 @@
-"""What happens in one round, drawn from a seed: pure, so that a round can be looked at, and played again.
+"""The events of one round, drawn from a seed: pure, so that a round can be inspected and repeated.
 
-A move is run step by step, each step by a process of its own, with a gap before each, as tasks of a scheduler are.
-Meanwhile clients of every kind are at work, whatever they are bound to, and strikes fall: on a step that has begun, or
+A move runs step by step, each step in its own process, with a gap before each, like a scheduler's tasks.
+Meanwhile clients of all kinds work, with any binding, and strikes fall: on a step that has begun, or
 in the gap before it.
 """
 
@@ -25,11 +25,11 @@ STEPS: dict[Kind, tuple[str, ...]] = {
     Kind.BARRIER: ("run",),
     Kind.PREDICTED: ("run", "settle"),
 }
-"""What runs after the operation has been created; the last of a predicted move again and again until it has ended."""
+"""Steps after the operation's creation; the last one of a predicted move is repeated until the operation has ended."""
 
 
 class Bound(StrEnum):
-    """Where the binding of a client's user leads."""
+    """The cluster of the binding of a client's user."""
 
     ORIGIN = "origin"
     TARGET = "target"
@@ -45,7 +45,7 @@ class Sends(StrEnum):
     HALVES = "halves"
     """One request in flight, sent by halves."""
     SILENT_HALVES = "silent halves"
-    """Halves with acks=0, and halves with acks=1 behind a whole request with acks=0."""
+    """Halves with acks=0, and halves with acks=1 after a complete request with acks=0."""
 
 
 HALVES = (Sends.HALVES, Sends.SILENT_HALVES)
@@ -54,7 +54,7 @@ HALVES = (Sends.HALVES, Sends.SILENT_HALVES)
 class Does(StrEnum):
     PAUSE = "pause"
     KILL = "kill"
-    """Restarted when the strike is over; an executor is not."""
+    """Restarted when the strike is over, except for an executor."""
 
 
 class Hits(StrEnum):
@@ -75,7 +75,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """Falls `delay_s` after `step` has begun, or, with `before`, in the gap before it."""
+    """Starts `delay_s` after the beginning of `step`, or, with `before`, in the gap before it."""
 
     does: Does
     hits: Hits
@@ -84,10 +84,10 @@ class Strike:
     delay_s: float
     lasts_s: float
     at_the_fence: bool = False
-    """Not before the topic is fenced, or a cut of it proposed: a window too small to be met by chance."""
+    """Not before the topic is fenced, or a cut proposed: the window is too small to be hit by chance."""
     between_halves: bool = False
-    """Who sends by halves stands still meanwhile, most likely half-way: the rest comes when what was struck is back,
-    for which no halt of theirs is long enough."""
+    """Halting senders pause meanwhile, most likely half-way: the rest comes when the part is back, which takes
+    longer than any of their own halts."""
 
     def __str__(self) -> str:
         where = "before" if self.before else f"{self.delay_s:.2f} s into"
@@ -104,10 +104,10 @@ class Round:
     """East, the default cluster, is the origin."""
     writers: tuple[Writer, ...]
     gaps_s: tuple[float, ...]
-    """Before each step."""
+    """Seconds before each step."""
     strikes: tuple[Strike, ...]
     clock_s: float
-    """What the clocks of the executor are ahead of all others, or behind."""
+    """Seconds by which the executor's clock is ahead of all others, or behind them."""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
     chance = random.Random(seed)
     kind = chance.choice(tuple(Kind))
     steps = STEPS[kind]
-    # A transaction writes in its user's cluster: he moves along, which a switch can do only.
+    # A transaction writes in its user's cluster: the user moves along, which only a switch can do.
     transactions = kind is Kind.SWITCH and chance.random() < 0.3
     halves = [one for one in EVERYBODY if one.sends in HALVES]
     others = [one for one in EVERYBODY if one not in halves and (one.sends is not Sends.TRANSACTIONAL or transactions)]
@@ -160,18 +160,18 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
         strikes=tuple(_strikes(chance, steps)),
         clock_s=chance.choice((0.0, 0.0, -60.0, 60.0, 3600.0)),
     )
-    # Drawn last: what else a seed stands for stays what it was.
+    # Drawn last, so that older seeds keep their meaning.
     return replace(found, strikes=tuple(_perhaps_between_halves(chance, one) for one in found.strikes))
 
 
 def _perhaps_between_halves(chance: random.Random, strike: Strike) -> Strike:
-    """What stands between a client and its records is hit so half of the time."""
+    """Half of the strikes between a client and its records fall between halves."""
     apart = chance.random() < 0.5 and strike.hits not in (Hits.EXECUTOR, Hits.ZOOKEEPER)
     return replace(strike, between_halves=apart)
 
 
 def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:
-    """None, one or two, on different parts. The executor is hit where clients may stand; half of the time they do."""
+    """None, one or two, on different parts. The executor is hit where clients may wait; half of the time they do."""
     found: list[Strike] = []
     for _ in range(chance.choice((0, 1, 1, 2))):
         hits = chance.choice((*Hits, Hits.EXECUTOR))

@@ -1,4 +1,4 @@
-"""Whatever stops, dies or goes on, in whatever order, costs no acknowledged record, and nobody stands for long."""
+"""No order of stops, deaths and resumes costs an acknowledged record, or stops clients for long."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.system.nemesis.schedule import drawn
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway", "ha_core/operations", "ha_core/plan")]
 ROUNDS = int(os.environ.get("ANY_ORDER_ROUNDS", "12"))
 SHORT = (3, 111, 1080, 1122)
-"""An executor that stops behind its fence, one that is killed there, a gateway that sleeps past its session, and a
+"""An executor that stops under its fence, one that is killed there, a gateway that sleeps past its session, and a
 cluster that dies between the halves of requests."""
 SEED = os.environ.get("NEMESIS_SEED")
-"""Of one round, to see the same again."""
+"""Seed of one round, to repeat it."""
 
 stack = pytest.fixture(two_clusters, scope="module")
 

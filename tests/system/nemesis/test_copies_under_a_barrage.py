@@ -1,5 +1,5 @@
-"""Whoever copies, is copied from, copied to or asked is killed and stopped at random moments, for minutes: then every
-record that was acknowledged is in the copy once, in its place."""
+"""All participants of copying are killed and stopped at random moments, for minutes: after that the copy has every
+acknowledged record once, at its offset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.system.nemesis.play import BACK_SOON, ONE_AT_A_TIME
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(1800)]
 SECONDS = float(os.environ.get("NEMESIS_SECONDS", "150"))
 SEED = os.environ.get("NEMESIS_SEED")
-"""Of one run, to see the same blows again."""
+"""Seed of one run, to repeat its blows."""
 SEEDS = [int(SEED)] if SEED else [1, 2, 3]
 PATIENCE_S = 300.0
 PARTITIONS, RATE = 2, 20
@@ -42,7 +42,7 @@ def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
 
 @pytest.fixture
 def struck(stack: Stack, tmp_path: Path) -> Iterator[Mapping[str, Struck]]:
-    """Two jobs, what they run on, and what they use."""
+    """Two jobs, their executors, and the services that they use."""
     with ExitStack() as opened:
         jobs = [opened.enter_context(Job(tmp_path / "jobs", stack, name)) for name in ("job-1", "job-2")]
         parts = {name: StackPart(stack, name) for name in ("cluster/east", "cluster/west", "zookeeper")}
@@ -77,7 +77,7 @@ def newest(records: list[Record]) -> dict[object, Record]:
 
 
 def assert_each_once_in_order(copied: list[Record], values: Values) -> None:
-    """Of producers that write no record twice."""
+    """For producers that write no record twice."""
     last: dict[str, int] = {}
     for record in copied:
         place = values.place(name_in(record[1]))  # type: ignore[arg-type]
@@ -89,10 +89,10 @@ def assert_each_once_in_order(copied: list[Record], values: Values) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_acknowledged_record_is_in_the_copy_once_whatever_is_killed_and_stopped(
+def test_every_acknowledged_record_is_in_the_copy_once_despite_kills_and_stops(
     stack: Stack, store: Store, struck: Mapping[str, Struck], make_run: MakeRun, seed: int
 ) -> None:
-    # Given two mirrored topics, one of them compacted, that every kind of producer writes to
+    # Given two mirrored topics, one of them compacted, with producers of all kinds
     run = make_run(stack, cluster="east")
     topics = {f"log-{seed}": (0, {}), f"state-{seed}": (50, COMPACTED)}
     for topic, (_, config) in topics.items():
@@ -104,7 +104,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_whatever_is_killed_and_st
             writer.wait_for(20, "acknowledged")
     for topic in topics:
         goes_on(stack, store, topic, PARTITIONS, PATIENCE_S)
-    # When whatever has a part in it is killed and stopped
+    # When all participants are killed and stopped
     barrage = Barrage(struck, drawn(seed, struck, SECONDS))
     print(f"seed {seed}: {counted(barrage.blows)}")
     try:
@@ -124,7 +124,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_whatever_is_killed_and_st
             verified = switchyard(stack, "mirror", "verify", topic, "--to", "west", timeout_s=PATIENCE_S)
             assert verified["equal"], verified
         whole, compacted = topics
-        # And that is every record that was acknowledged, once, in its place
+        # And these are all acknowledged records, once, at their offsets
         source, copied = contents(stack, "east", whole), contents(stack, "west", whole)
         assert copied == source
         result = run.verdict(whole)
@@ -135,7 +135,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_whatever_is_killed_and_st
         promised = {value for value, ack in acknowledged(run.history(), values).items() if ack.topic == whole}
         found = {name_in(record[1]) for partition in copied for record in partition}  # type: ignore[arg-type]
         assert promised <= found, sorted(promised - found)[:20]
-        # And of what is compacted the newest of each key
+        # And for the compacted topic the newest record of each key
         source, copied = contents(stack, "east", compacted), contents(stack, "west", compacted)
         for here, there in zip(source, copied, strict=True):
             assert newest(there) == newest(here)

@@ -1,4 +1,4 @@
-"""Rounds are drawn from their seeds alone, and together they hit everything, everywhere."""
+"""Rounds depend on their seeds alone, and together they hit all parts in all steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.system.nemesis.schedule import HALVES, STEPS, Bound, Does, Hits, Kind
 MANY = [drawn(seed) for seed in range(600)]
 
 
-def test_a_seed_gives_the_same_round_again() -> None:
+def test_a_seed_always_gives_one_round() -> None:
     assert [drawn(seed) for seed in range(50)] == MANY[:50]
 
 

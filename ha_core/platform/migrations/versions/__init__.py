@@ -1,1 +1,1 @@
-"""One file a step, each named by the one before it."""
+"""One file per migration, each with the revision before it."""

@@ -1,4 +1,4 @@
-"""Changes, the newest of each key, what they mention, versions of types of settings, and the clock."""
+"""Changes, the newest of each key, references, versions of types of settings, and the clock."""
 
 from __future__ import annotations
 
