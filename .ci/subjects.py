@@ -24,7 +24,7 @@ def wrong(subject: str) -> str | None:
 
 
 def git(*words: str) -> str | None:
-    """What git prints, or None where it fails."""
+    """The output of a git command, or None if it fails."""
     done = subprocess.run(["git", *words], check=False, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else None
 
