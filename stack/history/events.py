@@ -168,22 +168,21 @@ Event = (
     | ClientStopped
 )
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        ClientStarted,
-        Sent,
-        Acked,
-        Failed,
-        TransactionEnded,
-        Delivered,
-        Committed,
-        Assigned,
-        Revoked,
-        Positioned,
-        LibraryRemark,
-        ClientStopped,
-    )
+    "Started": ClientStarted,
+    "Sent": Sent,
+    "Acked": Acked,
+    "Failed": Failed,
+    "TransactionEnded": TransactionEnded,
+    "Delivered": Delivered,
+    "Committed": Committed,
+    "Assigned": Assigned,
+    "Revoked": Revoked,
+    "Positioned": Positioned,
+    "Noted": LibraryRemark,
+    "Stopped": ClientStopped,
 }
+"""Names in the files, which clients in Java and JavaScript write as well."""
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 class HistoryError(Exception):
@@ -192,7 +191,7 @@ class HistoryError(Exception):
 
 def encode(event: Event) -> str:
     """One line without its newline; fields that equal None are left out."""
-    name = type(event).__name__
+    name = _NAMES[type(event)]
     document = {key: value for key, value in asdict(event).items() if value is not None}
     return json.dumps({"event": name, **document}, ensure_ascii=False, separators=(",", ":"))
 
