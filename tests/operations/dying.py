@@ -83,7 +83,7 @@ def die(stack: Stack, death: Death, program: str, *arguments: str) -> None:
 
 
 _ENGINE = """
-from ha_core.operations import engine
+from ha_core.operations.running import engine
 from ha_core.operations.engine.environment import EnvironmentSettings, connect
 call, operation = sys.argv[1:3]
 settings = EnvironmentSettings(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0)

@@ -114,7 +114,7 @@ def test_topics_of_a_dead_cluster_are_created_as_last_seen_and_the_age_of_the_re
     made = west.topics(["t.whole"])["t.whole"]
 
     assert (made.partitions, made.config["retention.ms"]) == (PARTITIONS, "3600000")
-    assert any("was last seen" in verdict and " s ago" in verdict for verdict in aftermath.proposal)
+    assert any("were last recorded" in verdict and " s ago" in verdict for verdict in aftermath.proposal)
 
 
 def test_groups_of_a_dead_cluster_move_at_their_last_known_offsets(environment: Environment) -> None:
@@ -162,14 +162,14 @@ def test_a_cluster_that_returns_with_less_is_marked_until_the_loss_is_accepted(
     # Then the loss is marked, told once, and no move leads back before it is accepted
     (less,) = first.unaccepted
     assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
-    assert "nothing is concluded" in return_line(less)
+    assert "Readers wait until you decide" in return_line(less)
     assert extents(environment, "t.less") == (before[0].changed(found_end=0), before[1])
     assert extents(environment, "t.less", 1)[0].end == SEEN + BEYOND
     assert first.newly_found == (less,)
     assert (second.newly_found, second.unaccepted, second.reports) == ((), (less,), ())
     back = plan(environment, make_request(["topic:t.less"], "west", "east", reason="back"))
     assert any(v.level == "error" and "--accept-loss" in v.remedy for v in back.verdicts)
-    with pytest.raises(RefusedError, match="which topics"):
+    with pytest.raises(RefusedError, match="Give the topics"):
         check_origins(environment, accept_loss=True)
     # When the operator accepts it
     accepted = check_origins(environment, ["t.less"], accept_loss=True)

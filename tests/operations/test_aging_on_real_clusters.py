@@ -229,7 +229,7 @@ def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(
     # When it is aged
     # Then it is kept as lost, and a loss is accepted for named topics only
     assert reasons(age(environment, [topic])) == [["lost"]] * PARTITIONS
-    with pytest.raises(RefusedError, match="which topics"):
+    with pytest.raises(RefusedError, match="Give the topics"):
         age(environment, accept_loss=True)
     assert clusters_of(environment, topic) == ["east", "west"]
     # When the loss is accepted

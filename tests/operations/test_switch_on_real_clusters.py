@@ -533,7 +533,7 @@ DEATHS = {
 DEATHS_UNDER_THE_FENCE = {"after the fence", "before ends are read", "after offsets are copied", "before the cut"}
 COMMAND = """
 from ha_core.cli import main
-from ha_core.operations import engine
+from ha_core.operations.running import engine
 engine.recover_one = lambda *_: None  # the ones before are for the test to resume
 sys.argv[0] = "switchyard"
 main()

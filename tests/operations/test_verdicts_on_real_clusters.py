@@ -103,7 +103,7 @@ def test_a_switch_leaves_to_the_origin_the_records_that_its_proposal_announced(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a copy of eight runs, with a transaction's marker between any two, where three have room in a map
-    for place in ("operations.noted_copies", "plan.preflight.mirrors", "operations.switch.steps"):
+    for place in ("operations.copies.copy_notes", "plan.preflight.mirrors", "operations.move.switch_steps"):
         monkeypatch.setattr(f"ha_core.{place}.MAX_EXTENTS_AT_ONCE", 3)
     operation = engine.start(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
     assert engine.resume(environment, operation.id).result == "succeeded"
