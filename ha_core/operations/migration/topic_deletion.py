@@ -146,7 +146,7 @@ def _delete(environment: Environment, names: Sequence[str], reason: str, accept_
 def _documents(environment: Environment, names: Collection[str], mirrors: Collection[Mirror]) -> Expected:
     """Every stored document about the topics, with its version."""
     store = environment.store
-    tails = [tail.key for tail in store.lost_tails() if tail.topic in names]
+    tails = [tail.key for tail in store.lost_tails(names)]
     keys: list[Key] = [
         *((Topic, name) for name in names),
         *((LastSequences, name) for name in names),
