@@ -69,8 +69,10 @@ def plan_deletion(environment: Environment, topics: Iterable[str], accept_away: 
     """Judge a deletion. Changes nothing.
 
     :raises RefusedError: no name, too many, or an illegal one.
+    :raises UnreadableDocumentError: this version cannot read a lost tail of a topic.
     """
     names = _named(topics)
+    environment.store.lost_tails(names)  # only for its error, before an operation begins
     view = environment.store.load()
     facts = _facts(environment, names)
     return DeletionProposal(
