@@ -33,6 +33,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import begin
 from ha_core.operations.migration import gone_topics, requested_deletions, topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
@@ -210,6 +211,9 @@ def test_a_move_of_a_topic_whose_deleted_records_cannot_be_read_is_refused_befor
 
     with pytest.raises(UnreadableDocumentError, match="/deleted_records/orders: schema 2 is newer than 1"):
         plan(environment, request)
+    # And a link, whose last step would fail after the copies were made
+    with pytest.raises(UnreadableDocumentError, match="/deleted_records/orders: schema 2 is newer than 1"):
+        plan_link(environment, link_request(["orders"], "west", "east", "a standby"))
 
 
 @pytest.mark.usefixtures("moved")
