@@ -18,8 +18,12 @@ class Holder(Protocol):
     """A client's connection."""
 
     def __hash__(self) -> int: ...
-    def close_idle_brokers(self) -> None:
-        """Closes further connections to brokers that are idle, and passes the number of the rest to `holds`."""
+    def close_idle_brokers(self, last: bool = False) -> int:
+        """Closes further connections to brokers that are idle, and passes the number of the rest to `holds`.
+
+        :param last: close also an idle one that is the client's only connection to a broker.
+        :returns: the number of the rest.
+        """
 
 
 class BrokerConnections:
@@ -46,7 +50,8 @@ class BrokerConnections:
         """Whether the client may open one more, beyond its first. At the limit, idle ones are closed for it: the
         client's own, and then those of other clients."""
         if self.further >= self.most:
-            connection.close_idle_brokers()
+            if not connection.close_idle_brokers(last=True):
+                return True  # the new one is its first
             for other in tuple(islice(self._of, LOOKED_AT)):
                 if self.further < self.most:
                     break

@@ -64,3 +64,9 @@ class LostTail(Document):
     @classmethod
     def key_of(cls, topic: str, cluster: str, operation: str) -> str:
         return f"{topic}@{cluster}:{operation}"
+
+    @classmethod
+    def named_by(cls, key: str) -> tuple[str, str]:
+        """Topic and cluster of the key. Neither contains its separators, so this needs no readable document."""
+        topic, _, rest = key.partition("@")
+        return topic, rest.partition(":")[0]

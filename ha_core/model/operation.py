@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
+from urllib.parse import quote
 
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
@@ -487,8 +488,27 @@ class Lock(Document):
 
     FOLDER = "/locks"
     KEY = "key"
+    UNREADABLE: ClassVar[str] = "(unreadable)"
+    """In place of the operation, if this version cannot read the document."""
 
     key: str
     operation: str
     by: str
     since: str
+
+    @classmethod
+    def unreadable(cls, key: str) -> Lock:
+        """One whose document this version cannot read."""
+        return cls(key=key, operation=cls.UNREADABLE, by="unknown", since="unknown")
+
+    @property
+    def readable(self) -> bool:
+        return self.operation != self.UNREADABLE
+
+    @property
+    def way_out_if_unreadable(self) -> str:
+        """No command of this version ends an operation that its lock does not name."""
+        return (
+            "End the operation with the version of Switchyard that wrote the lock. If no operation runs, remove the "
+            f"lock with ZooKeeper's `zkCli.sh delete ROOT{self.FOLDER}/{quote(self.key, safe='')}` (ROOT as in --root)."
+        )

@@ -105,10 +105,14 @@ class FencedOffError(StoreError):
 class LockedError(StoreError):
     """Another operation runs on the scope. Nothing was written."""
 
-    def __init__(self, key: str, operation_id: str, by: str, since: str) -> None:
+    def __init__(self, key: str, operation_id: str, by: str, since: str, unreadable: str = "") -> None:
+        """:param unreadable: the way out if this version cannot read the lock, so its operation is unknown."""
         self.key, self.operation_id, self.by, self.since = key, operation_id, by, since
+        self.unreadable = unreadable
         super().__init__(
-            f"{key} is locked by operation {operation_id} of {by} since {since}: "
+            f"{key} is locked by an operation that this version cannot read. {unreadable}"
+            if unreadable
+            else f"{key} is locked by operation {operation_id} of {by} since {since}: "
             f"see `switchyard history {operation_id}`; wait for its end, or run it again to continue or undo it"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ha_core.model import LostTail, Mirror, MirrorCopies, MirrorReport, MirrorSync, MirrorTask, UnreadableDocumentError
@@ -43,15 +43,22 @@ class Mirroring(OnTree):
                 unreadable[key] = str(error)
         return MirrorsFound(found, unreadable)
 
-    def lost_tails(self) -> list[LostTail]:
-        """The lost tails of forced switches, by key.
+    def lost_tails(self, topics: Collection[str] | None = None, cluster: str | None = None) -> list[LostTail]:
+        """The lost tails of forced switches, by key: of these topics (None: of all), in this cluster (None: in any).
+
+        Others are not read, so an unreadable one blocks only work on its own topic or cluster.
 
         :raises UnreadableDocumentError: this version cannot read one. Without it, the only log with some records could
             be deleted as an unneeded copy, or be mirrored over.
         """
-        return demanded(
-            self._tree, LostTail, "records that only its cluster has are neither counted nor kept from deletion"
-        )
+
+        def asked_for(path: str) -> bool:
+            topic, lost = LostTail.named_by(paths.decode(path.rpartition("/")[2]))
+            return (topics is None or topic in topics) and cluster in (None, lost)
+
+        wanted = [path for path in nodes_of(self._tree, LostTail.FOLDER) if asked_for(path)]
+        cost = "records that only its cluster has are neither counted nor kept from deletion"
+        return demanded(self._tree, LostTail, cost, wanted)
 
     def mirror_reports(self) -> dict[int, MirrorReport]:
         """slot → its task's report; slots without a task are missing."""

@@ -305,12 +305,13 @@ def _lock_at(path: str, node: Node) -> Lock:
     except UnreadableDocumentError as error:
         log.warning("its operation is unknown: %s", error)
         key = paths.decode(path.rpartition("/")[2])
-        return Lock(key=key, operation="(unreadable)", by="somebody", since="an unknown time")
+        return Lock.unreadable(key)
 
 
 def _locked(path: str, node: Node) -> StoreError:
     lock = _lock_at(path, node)
-    return LockedError(lock.key, lock.operation, lock.by, lock.since)
+    way_out = "" if lock.readable else lock.way_out_if_unreadable
+    return LockedError(lock.key, lock.operation, lock.by, lock.since, way_out)
 
 
 _TIME = re.compile(r"-(\d{8}-\d{6})(?!\d)")

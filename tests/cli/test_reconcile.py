@@ -70,6 +70,19 @@ def test_a_tail_of_a_newer_version_is_a_problem_and_stops_a_reconciliation(
     assert "schema 2 is newer than 1" in said["error"]
 
 
+def test_a_tail_of_a_newer_version_stops_no_move_of_another_topic_and_no_reconciliation_of_another_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    newer = TAIL.changed(schema_=2).to_bytes()
+    store(monkeypatch, TAIL).plant("/lost_tails/bills%40west%3Aswitch-1", newer)
+    move = ("--to", "west", "--from", "east", "--reason", "drill", "--include-other-users", "--dry-run")
+
+    assert "schema 2 is newer than 1" not in str(run("switch", "topic:orders", *move)[1])
+    assert "schema 2 is newer than 1" not in str(run(*ASKED)[1])
+    # But one of the topic itself
+    assert "schema 2 is newer than 1" in str(run("switch", "topic:bills", *move)[1])
+
+
 def test_status_of_a_lost_cluster_names_the_switches_and_the_clusters_of_its_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -33,6 +33,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import begin
 from ha_core.operations.migration import gone_topics, requested_deletions, topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
@@ -210,6 +211,9 @@ def test_a_move_of_a_topic_whose_deleted_records_cannot_be_read_is_refused_befor
 
     with pytest.raises(UnreadableDocumentError, match="/deleted_records/orders: schema 2 is newer than 1"):
         plan(environment, request)
+    # And a link, whose last step would fail after the copies were made
+    with pytest.raises(UnreadableDocumentError, match="/deleted_records/orders: schema 2 is newer than 1"):
+        plan_link(environment, link_request(["orders"], "west", "east", "a standby"))
 
 
 @pytest.mark.usefixtures("moved")
@@ -340,6 +344,38 @@ def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: E
 
     assert requested_deletions.due(environment) == (a_request(),)
     assert not environment.store.load().deleted("orders")
+
+
+@pytest.mark.usefixtures("moved")
+@pytest.mark.parametrize("path", ["/lost_tails/orders%40east%3Aswitch-1", "/sequences/orders"])
+def test_a_requested_deletion_that_meets_an_unreadable_document_is_refused_and_not_tried_without_end(
+    store: MemoryStore, environment: Environment, path: str
+) -> None:
+    store.plant(path, b'{"schema":2}')
+    environment.store.request_deletion(a_request())
+
+    said = requested_deletions.carry_out(environment, a_request())
+
+    # Then the log names the document, and the client is told that there is one
+    assert path in said
+    (answer,) = environment.store.requested_deletions()
+    assert (answer.refused, path in answer.why) == ("away", False)
+    assert "this version cannot read" in answer.why
+    # And it is not tried again, and nothing is locked
+    assert requested_deletions.due(environment) == ()
+    assert environment.store.locks() == []
+
+
+@pytest.mark.usefixtures("moved")
+def test_a_deletion_that_meets_an_unreadable_lost_tail_begins_no_operation(
+    store: MemoryStore, environment: Environment
+) -> None:
+    store.plant("/lost_tails/orders%40east%3Aswitch-1", b'{"schema":2}')
+
+    with pytest.raises(UnreadableDocumentError, match="/lost_tails/orders%40east"):
+        delete(environment, ["orders"], "not needed")
+
+    assert environment.store.operations(1) == []
 
 
 @pytest.mark.usefixtures("clusters")

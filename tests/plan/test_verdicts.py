@@ -283,6 +283,14 @@ def test_a_running_operation_on_the_scope_is_named_once_with_its_owner_and_all_t
         only(replace(SOUND, locks=locks), "error", "operation switch-1", *(words if locks == its else words[1:]))
 
 
+def test_a_lock_that_this_version_cannot_read_has_a_way_out_without_its_operation() -> None:
+    case = replace(SOUND, locks=(Lock.unreadable("topic:orders"),))
+    (verdict,) = case.judge()
+    assert (verdict.level, verdict.code, verdict.about) == ("error", "locked", "topic orders")
+    assert "zkCli.sh delete ROOT/locks/topic%3Aorders`" in verdict.remedy
+    assert "resume" not in verdict.remedy
+
+
 def test_locks_outside_of_the_scope_give_no_verdict() -> None:
     other = Lock(key="topic:other", operation="switch-1", by="eve", since=SINCE)
 

@@ -43,8 +43,11 @@ def test_an_operation_is_refused_all_its_locks_when_another_one_has_one_of_them(
 def test_an_unreadable_lock_still_locks(session: Session) -> None:
     session.plant("/locks/topic%3Aorders", b"{")
 
-    with pytest.raises(LockedError, match="topic:orders"):
+    with pytest.raises(LockedError, match="topic:orders") as caught:
         session.store.create_operation(operation(), ["topic:orders"])
+    # And the way out names no operation: none is known
+    assert "zkCli.sh delete ROOT/locks/topic%3Aorders`" in str(caught.value)
+    assert "switchyard history" not in str(caught.value)
     assert [(lock.key, lock.operation) for lock in session.store.locks()] == [("topic:orders", "(unreadable)")]
     assert session.store.running() == []
 

@@ -592,13 +592,14 @@ class ClientConnection:
         self.brokers.pop(lane).close()
         self.host.holds_brokers(self, len(self.brokers))
 
-    def close_idle_brokers(self) -> None:
-        """Closes idle connections to brokers, except that to the port's broker and the last one."""
-        own = self.session.port.lane
+    def close_idle_brokers(self, last: bool = False) -> int:
+        """Closes idle connections to brokers, except that to the port's broker and, unless `last`, the only one."""
+        own, least = self.session.port.lane, 0 if last else 1
         for lane in tuple(self.brokers):
-            if lane != own and len(self.brokers) > 1 and not self.ended and self.session.release(lane):
+            if lane != own and len(self.brokers) > least and not self.ended and self.session.release(lane):
                 self._leave_broker(lane)
         self.host.holds_brokers(self, len(self.brokers))  # even if none was idle: then others are checked first
+        return len(self.brokers)
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until its requests or answers are sent on."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import Cluster, KnownTopic, Topic, View
+from ha_core.model import Cluster, KnownTopic, Lock, Topic, View
 from ha_core.model.operation import SingleKind
 from ha_core.operations.clusters.inventory import commits
 from ha_core.operations.clusters.registered import references, running_operations
@@ -126,7 +126,10 @@ def plan_giving_up(
     chosen = {name: topic for name, topic in mapped.items() if name in names and cluster in topic.clusters}
     locked = locked_topics(environment.store.locks())
     for name, topic in chosen.items():
-        if operation := worked_on(topic, locked):
+        if (operation := worked_on(topic, locked)) == Lock.UNREADABLE:
+            way = Lock.unreadable(f"topic:{name}").way_out_if_unreadable
+            raise unchanged(f"An operation works on topic {name} whose lock this version cannot read. {way}")
+        if operation:
             raise unchanged(f"Operation {operation} works on topic {name}. {way_out(operation)}")
     if damaged := [name for name, topic in chosen.items() if not topic.sound]:
         raise unchanged(

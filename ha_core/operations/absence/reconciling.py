@@ -76,7 +76,7 @@ def reconcile(
     if registered.masked is not None:
         why = registered.masked.reason
         raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
-    lost = [one for one in environment.store.lost_tails() if one.cluster == cluster]
+    lost = environment.store.lost_tails(cluster=cluster)
     tails = [one for one in lost if chosen_by(topics, one.topic)]
     # Also refuses a misspelt name among right ones: a report that all is counted has to name the right topics.
     if lost and (wrong := [entry for entry in topics if not any(chosen_by([entry], one.topic) for one in lost)]):

@@ -78,6 +78,8 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
     try:
         epoch = environment.store.create_operation(operation, chosen.lock_keys)
     except LockedError as error:
+        if error.unreadable:
+            raise unchanged(str(error)) from error
         raise unchanged(
             f"{error.key} is locked by operation {error.operation_id} of {error.by} since "
             f"{error.since}. {way_out(error.operation_id, error.by)}"

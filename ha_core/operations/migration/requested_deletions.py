@@ -6,7 +6,7 @@ Several may try at once: the locks of the operation decide, and a second one lea
 from __future__ import annotations
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import DeletionRequest
+from ha_core.model import DeletionRequest, UnreadableDocumentError
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError
 from ha_core.operations.migration.topic_deletion import delete
@@ -34,6 +34,11 @@ def carry_out(environment: Environment, request: DeletionRequest) -> str:
         (report,) = delete(environment, [name], reason)
     except LockedError as error:
         return f"topic {name} is not deleted yet: {error}"
+    except UnreadableDocumentError as error:
+        # Every further try would fail like this one. The client gets neither paths nor names of other clusters.
+        why = f"this version cannot read a document about topic {name}; the log of orphan recovery names it"
+        store.request_deletion(request.changed(refused="away", why=why))
+        return f"topic {name} is not deleted: {error}"
     except (MoveError, KafkaAdminError) as error:
         causes = _causes(error)
         if causes == {"gone"}:

@@ -69,8 +69,10 @@ def plan_deletion(environment: Environment, topics: Iterable[str], accept_away: 
     """Judge a deletion. Changes nothing.
 
     :raises RefusedError: no name, too many, or an illegal one.
+    :raises UnreadableDocumentError: this version cannot read a lost tail of a topic.
     """
     names = _named(topics)
+    environment.store.lost_tails(names)  # only for its error, before an operation begins
     view = environment.store.load()
     facts = _facts(environment, names)
     return DeletionProposal(
@@ -146,7 +148,7 @@ def _delete(environment: Environment, names: Sequence[str], reason: str, accept_
 def _documents(environment: Environment, names: Collection[str], mirrors: Collection[Mirror]) -> Expected:
     """Every stored document about the topics, with its version."""
     store = environment.store
-    tails = [tail.key for tail in store.lost_tails() if tail.topic in names]
+    tails = [tail.key for tail in store.lost_tails(names)]
     keys: list[Key] = [
         *((Topic, name) for name in names),
         *((LastSequences, name) for name in names),

@@ -77,9 +77,13 @@ def link_request(
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
-    """The effect of `request` on the current state. Changes nothing."""
+    """The effect of `request` on the current state. Changes nothing.
+
+    :raises UnreadableDocumentError: this version cannot read the records that clients have deleted from a topic.
+    """
     view, store = environment.store.load(), environment.store
     found = closure(view, known_usage(environment).counts, request)
+    store.deleted_records(found.moves.topics)  # only for its error: the last step reads them, when copies are made
     facts = gather(environment, view, view.clusters, found.moves)
     case = PreflightCase(view, request, found, facts, store.locks(), store.gateways())
     case = with_trials(environment, case, PATIENCE_S)

@@ -215,8 +215,8 @@ def _require_not_needed(environment: Environment, target: Admin, mirrors: Collec
 
 def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]) -> str:
     """Why a copy is not deleted; empty: none is needed."""
-    view, tails, cluster = environment.store.load(), environment.store.lost_tails(), target.cluster.name
-    names = {mirror.topic for mirror in mirrors}
+    view, cluster, names = environment.store.load(), target.cluster.name, {mirror.topic for mirror in mirrors}
+    tails = environment.store.lost_tails(names, cluster)
     if why := _without_source(environment, mirrors):
         return why
     groups = _at_home(environment, view, target, names)

@@ -219,7 +219,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
             operation = journal.operation.noting(origin_ends=origin_ends, partly=self.partly)
             read_ms = environment.now_ms()
             most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
-            tails = environment.store.lost_tails() if journal.request.mode == "forced" else ()
+            tails = environment.store.lost_tails(journal.moves.topics) if journal.request.mode == "forced" else ()
             while True:
                 documents = cut_change(
                     operation,

@@ -78,9 +78,8 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     dead = request.origin if request.mode == "forced" else None
     patience_s = FORCED_S if dead else PATIENCE_S
     facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)
-    case = PreflightCase(
-        view, request, found, facts, store.locks(), store.gateways(), usage, dormant, tails=store.lost_tails()
-    )
+    tails = store.lost_tails(found.moves.topics)
+    case = PreflightCase(view, request, found, facts, store.locks(), store.gateways(), usage, dormant, tails=tails)
     if case.to_copies:
         case = replace(case, lags=reported_lags(environment, view), findings=findings(store, request))
         case = replace(case, tails=committed_tails(environment, case))

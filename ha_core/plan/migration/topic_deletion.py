@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.model import View
+from ha_core.model import Lock, View
 from ha_core.plan.facts.verdict import Verdict, Verdicts, error, info, listed, warning
 from ha_core.plan.mirror.mirrored_topics import internal_topics
 
@@ -49,7 +49,11 @@ def _of_topic(view: View, name: str, facts: DeletionFacts) -> Verdicts:
     if name in internal_topics(view):
         yield error("internal-topic", about, "Clusters and copiers keep their own state in it.", "Leave it out.")
         return
-    if operation := facts.locked.get(name):
+    if (operation := facts.locked.get(name)) == Lock.UNREADABLE:
+        text = "An operation works on it whose lock this version cannot read."
+        yield error("locked", about, text, Lock.unreadable(f"topic:{name}").way_out_if_unreadable, cause="busy")
+        return
+    if operation:
         text = f"Operation {operation} works on it."
         yield error("locked", about, text, f"Wait for it, or `switchyard resume {operation}`.", cause="busy")
         return

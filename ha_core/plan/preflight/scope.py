@@ -85,8 +85,14 @@ def locks(case: PreflightCase) -> Verdicts:
     ended_first = {case.crossing_out(name) for name in moves.topics}
     held: dict[str, list[Lock]] = {}
     for lock in sorted(case.locks, key=lambda one: one.key):
-        if lock.key in wanted and lock.operation not in ended_first:
+        if lock.key not in wanted or lock.operation in ended_first:
+            continue
+        if lock.readable:
             held.setdefault(lock.operation, []).append(lock)
+        else:
+            what = lock.key.replace(":", " ", 1)
+            text = "An operation works on it whose lock this version cannot read."
+            yield error("locked", what, text, lock.way_out_if_unreadable, "busy")
     for operation, its in held.items():  # a row per operation, not per topic, group and user
         yield error(
             "locked",

@@ -25,9 +25,10 @@ class Client:
         self.connections, self.count, self.idle = connections, count, idle
         connections.holds(self, count)
 
-    def close_idle_brokers(self) -> None:
+    def close_idle_brokers(self, last: bool = False) -> int:
         self.count, self.idle = self.count - self.idle, 0
         self.connections.holds(self, self.count)
+        return self.count
 
 
 def test_the_first_broker_connection_of_a_client_does_not_count() -> None:
@@ -120,6 +121,21 @@ async def test_a_client_at_the_bound_gets_no_further_broker_while_all_are_in_use
     assert [*host.connection.brokers] == [own, second]
     assert third not in host.connection.session.upstreams
     assert (len(host.brokers), host.broker_connections.further, host.broker_connections.refused) == (2, 1, 1)
+
+
+@played
+async def test_a_client_at_the_bound_has_its_only_broker_closed_for_another_one_if_idle(host: Loopback) -> None:
+    # Given no room, and a client with one idle connection, which is not to the port's broker
+    host.broker_connections.most = 0
+    to_broker(host, 2)
+    await host.until(lambda: len(host.brokers) == 1)
+    # When it needs the port's broker
+    host.sock.send(request(1))
+    await host.until(lambda: len(host.brokers) == 2)
+    # Then it gets that: it has no more descriptors than before
+    assert [lane.broker for lane in host.connection.brokers] == [1]
+    assert (host.broker_connections.further, host.broker_connections.refused) == (0, 0)
+    assert not host.ended
 
 
 @played
