@@ -82,7 +82,7 @@ def test_a_cluster_is_left_part_by_part_and_a_repetition_moves_the_rest(
     code, said = switch(stack, "cluster:east", "--from", "east", "--to", "west")
     # Then that is said
     assert code == BAD_INPUT
-    assert "serves nobody" in said
+    assert "serves no user" in said
     # When the command moves all of it back
     code, said = switch(stack, "cluster:west", "--from", "west", "--to", "east", "--batch-topics", "2")
     # Then it is where it was
