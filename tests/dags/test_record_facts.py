@@ -45,7 +45,7 @@ def test_a_run_records_facts_and_its_log_has_the_table(
     assert outcome.results["history"]["clusters"]["east"]["partitions"] >= PARTITIONS
     assert (spark_at_hand / "ends").is_dir()
     said = caplog.text + "".join(capfd.readouterr())
-    assert "What was recorded" in said
+    assert "Recorded facts" in said
     # and how fast logs grow, for migrations that are planned within the hour
     assert "Suggested cuts" in said
     assert outcome.results["rates"]["clusters"]["east"]["partitions"] >= PARTITIONS
