@@ -55,7 +55,8 @@ def said(outcome: Outcome) -> str:
     """The first line of the run's result, which the page of the run shows as well."""
     first, line = next(iter(outcome.results["report"].items()))
     assert first == "outcome"
-    assert outcome.shown["report"] in (line, f"{line[:249]}…")
+    shown = outcome.shown["report"] or ""
+    assert shown == line or (200 < len(shown) <= 250 and shown.endswith("…") and line.startswith(shown[:-1]))
     return str(line)
 
 

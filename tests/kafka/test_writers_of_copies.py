@@ -66,7 +66,7 @@ def look(environment: Environment) -> None:
     """Syncs all mirrors and clusters, and again if facts were too old or a cluster did not answer."""
     for _ in range(10):
         found = sync_mirrors(environment, ())
-        again = ("the next look goes on", "is not known")
+        again = ("the next look continues", "is not known")
         if not any(words in one.reason for part in found.parts for one in part.findings for words in again):
             return
     raise AssertionError([one.reason for part in found.parts for one in part.findings])
