@@ -15,7 +15,7 @@ REWRITTEN_AFTER = timedelta(hours=3)
 LIVE_WITHIN = timedelta(days=1)
 """A live use was seen within this: longer than `SEEN_AGAIN`, `REWRITTEN_AFTER` and queues together."""
 FAMILY = 5
-"""So many instances of one topic whose ids differ only in numbers may be one client with a new id at each start."""
+"""From this many instances of a topic on, ids that differ only in numbers may be one client with new ids at starts."""
 MAX_USERS = 20_000
 """Bound on users with usage. Without a login, names come from the wire, and each is a ZooKeeper node."""
 

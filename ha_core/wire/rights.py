@@ -79,7 +79,7 @@ class Each(NamedTuple):
     partitions: str = ""
     """The element's list of partitions: structs, or bare numbers. Each of them gets the error."""
     answered: str = ""
-    """That list in the answer; "": equal to `partitions`."""
+    """Field of the list in the answer; "" if it is `partitions`."""
     numbered: str = "partition_index"
     """Field with a partition's number, in request and answer."""
     code: str = "error_code"
