@@ -145,7 +145,7 @@ def test_growth_is_measured_against_the_history_except_after_a_crossing(spark: S
         "surplus": [],
         "bypassed": ["written"],
     }
-    assert "it goes on from 100 to 120" in found["t", 0, "east", 100].why
+    assert "its log went from 100 to 120" in found["t", 0, "east", 100].why
 
 
 def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:

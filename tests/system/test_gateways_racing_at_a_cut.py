@@ -179,6 +179,7 @@ class Race:
         assert_no_client_has_failed(self.run.clients)
 
 
+@pytest.mark.timeout(900)
 def test_a_crossing_loses_nothing_when_two_of_six_gateways_die_as_logs_reach_their_cuts(
     many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random
 ) -> None:
