@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from gateway.config import ConfigError
+from gateway.config.section import ConfigError
 
 _log = logging.getLogger(__name__)
 

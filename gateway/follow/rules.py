@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.config import read_rules
+from gateway.config.rules_file import RulesFile
 from gateway.follow.followed_file import FollowedFile
-from gateway.follow.rules_file import RulesFile
 from ha_core.plan.access.rights import Rights
 
 

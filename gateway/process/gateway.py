@@ -12,15 +12,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.authentication.known import authentication, known_accounts
 from gateway.composed.handlers import Context, NodeAddress
 from gateway.config import Config
+from gateway.config.settings_file import readable
 from gateway.follow.copies import FollowingCopies
 from gateway.follow.quota_shares import Sharing
 from gateway.follow.quotas import FollowingQuotas, KnownUsers
 from gateway.follow.rules import FollowingRules
 from gateway.follow.settings import FollowingSettings
-from gateway.follow.settings_file import readable
 from gateway.follow.targets import Targets, leaderless_targets
 from gateway.model.copies import Copies
 from gateway.model.counts import Counts, api_label
@@ -35,6 +34,7 @@ from gateway.process.deleted_records import DeletedRecordsWriter
 from gateway.process.deleting_moved import DeletingMoved
 from gateway.process.drains import Drains
 from gateway.process.inquiries import Inquiries
+from gateway.process.known_accounts import authentication, known_accounts
 from gateway.process.last_known_topics import recall
 from gateway.process.login_verification import LoginVerification
 from gateway.process.membership import Membership

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load, read_settings
+from gateway.config.settings_file import TYPES, SettingsError, parse, readable
 from gateway.follow.settings import FollowingSettings
-from gateway.follow.settings_file import TYPES, SettingsError, parse, readable
 from gateway.session.discovery_rates import DiscoverySettings
 from ha_core.platform.kinds.settings import TYPES as OF_THE_PLATFORM
 

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
+from gateway.config.platform import PlatformSection
 from gateway.follow.platform.accounts import PlatformAccounts
 from gateway.follow.platform.line import PlatformLine
 from gateway.follow.platform.rights import PlatformRights
-from gateway.follow.platform.section import PlatformSection
 from gateway.follow.platform.settings import PlatformSettings, settings
 from gateway.follow.platform.source import PlatformSource
 from gateway.process.state_condition import StateCondition
