@@ -7,10 +7,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from gateway.config.rules_file import RulesFile, RulesFileError
+from gateway.config.rules_file import RulesFile
 from gateway.config.rules_file import parse as parse_rules
-from gateway.config.section import ConfigError, ConfigSection, document_of
-from gateway.config.settings_file import SettingsError
+from gateway.config.section import ConfigSection, FaultyDocumentError, content_of
 from gateway.config.settings_file import parse as parse_settings
 from gateway.session.discovery_rates import DiscoverySettings
 
@@ -41,7 +40,7 @@ class Authorisation(ConfigSection):
 def _can_be_read(settings: dict[str, Any]) -> dict[str, Any]:
     try:
         parse_settings(settings)
-    except SettingsError as error:
+    except FaultyDocumentError as error:
         raise ValueError("; ".join(error.faults)) from None
     return settings
 
@@ -75,16 +74,10 @@ class DiscoverySection(ConfigSection):
 
 
 def read_rules(file: Path, key: str = "the access rules") -> RulesFile:
-    """:raises ConfigError: one line per fault; none of the file is used."""
-    try:
-        return parse_rules(document_of(file, key))
-    except RulesFileError as error:
-        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
+    """:raises ConfigError: one line per fault."""
+    return content_of(file, key, parse_rules)
 
 
 def read_settings(file: Path, key: str = "the settings of discovery") -> DiscoverySettings:
-    """:raises ConfigError: one line per fault; none of the file is used."""
-    try:
-        return parse_settings(document_of(file, key))
-    except SettingsError as error:
-        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
+    """:raises ConfigError: one line per fault."""
+    return content_of(file, key, parse_settings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,10 +16,21 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where libyaml is installed: a file may have ten thousand rules."""
 _MAX_FILE_BYTES = 16 * 1024 * 1024
 _MIN_SECRET = 16
+MAX_FAULTS = 20
+Content = TypeVar("Content")
 
 
 class ConfigError(Exception):
     """Errors of a configuration, one line each: file, key, value, remedy."""
+
+
+class FaultyDocumentError(Exception):
+    """:ivar faults: the faults of a document, each with its place; only the first 20 are named."""
+
+    def __init__(self, faults: list[str]) -> None:
+        more = len(faults) - MAX_FAULTS
+        self.faults = faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else [])
+        super().__init__("\n".join(self.faults))
 
 
 class ConfigSection(BaseModel):
@@ -52,6 +64,17 @@ def secret_of(file: Path, key: str) -> bytes:
 def document_of(file: Path, key: str) -> dict[Any, Any]:
     """The YAML of a file; raises as `text_of` does."""
     return parsed(file, text_of(file, key))
+
+
+def content_of(file: Path, key: str, parse: Callable[[Mapping[Any, Any]], Content]) -> Content:
+    """
+    :param parse: raises FaultyDocumentError.
+    :raises ConfigError: one line per fault; none of the file is used.
+    """
+    try:
+        return parse(document_of(file, key))
+    except FaultyDocumentError as error:
+        raise ConfigError("\n".join(f"{file}: {fault}" for fault in error.faults)) from None
 
 
 def parsed(file: Path, text: str) -> dict[Any, Any]:
