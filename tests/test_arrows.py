@@ -97,6 +97,17 @@ RULES = (
     ),
     Rule("ha_core/metrics", (), ("prometheus_client",)),
     Rule("gateway/quotas", ("ha_core.model", "ha_core.plan"), (), IMPURE, clock=False),
+    Rule("gateway/authentication", ("ha_core.wire",), None),
+    Rule(
+        "gateway/config",
+        (
+            *("gateway.authentication", "gateway.model", "gateway.runtime", "gateway.session"),
+            *("ha_core.model.access", "ha_core.plan.access.rights", "ha_core.wire", "ha_core.tls"),
+            *("ha_core.store.security", "ha_core.store.errors", "ha_core.kafka.security", "ha_core.kafka.errors"),
+            *("ha_core.datacache.state", "ha_core.platform.scram.ITERATIONS"),
+        ),
+        ("pydantic", "yaml"),
+    ),
     Rule(
         "gateway/session",
         (*_PURE, "gateway.model.counts", "gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
@@ -279,6 +290,9 @@ DAGS = OF["dags"]
         (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),
+        (OF["gateway/authentication"], "from gateway.config import Config"),
+        (OF["gateway/config"], "from gateway.follow.followed_file import FollowedFile"),
+        (OF["gateway/config"], "from gateway.process.gateway import Gateway"),
         (SESSION, "import asyncio"),
         (SESSION, "from time import monotonic"),
         (SESSION, "from gateway.composed.ask import Ask"),

@@ -36,7 +36,7 @@ _DATABASE = "SQLAlchemy and FastAPI: not for the commands of the night"
 _TOKENS = "ciphers beside those of TLS, 9 MB: for gateways that take tokens"
 LATE = (
     Late("gateway.authentication.jwks", ("jwt",), _TOKENS),
-    Late("gateway.authentication.known", ("gateway.authentication.tokens",), _TOKENS),
+    Late("gateway.process.known_accounts", ("gateway.authentication.tokens",), _TOKENS),
     Late(
         "gateway.process",
         ("gateway.follow.platform", "ha_core.platform"),

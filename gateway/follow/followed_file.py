@@ -1,4 +1,8 @@
-"""Follows a file of the configuration: a new version is in force a second or two after it was written.
+"""Follows a file of the configuration, access rules or discovery settings: a new version is in force a second or two
+after it was written.
+
+A file is no source of a cache (`ha_core/datacache`): it keeps no earlier versions, and gateways need not agree on it,
+since operators write each gateway's file one by one. So it is read as a whole, and any fault refuses all of it.
 
 A version is read when the file did not change between two looks, so that half-written files are not read. (Replacing
 the whole file by rename is safe anyway.) A version that cannot be read changes nothing: the last good one stays in
@@ -9,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from gateway.config import ConfigError
+from gateway.config.section import ConfigError
 
 _log = logging.getLogger(__name__)
 
@@ -25,17 +28,29 @@ _Mark = tuple[int, int, int]
 Content = TypeVar("Content")
 
 
-class FollowedFile(ABC, Generic[Content]):
-    """:ivar unreadable: why the file's newest version is not in force; empty when it is."""
+class FollowedFile(Generic[Content]):
+    """
+    :ivar content: of the version that is in force.
+    :ivar unreadable: why the file's newest version is not in force; empty when it is.
+    """
 
-    def __init__(self, file: Path, content: Content, read: Callable[[Path], Content]) -> None:
+    def __init__(
+        self,
+        has: str,
+        file: Path,
+        content: Content,
+        read: Callable[[Path], Content],
+        on_change: Callable[[Content], None],
+    ) -> None:
         """
+        :param has: what it has, in the plural, for the log.
         :param content: of the file at the start.
         :param read: called in a thread; raises ConfigError and OSError.
+        :param on_change: called with each new version, on the event loop.
         """
-        self.file = file
+        self.file, self.content, self._has = file, content, has
         self.unreadable = ""
-        self._in_force, self._parse = content, read
+        self._parse, self._on_change = read, on_change
         self._read: _Mark | None = None
         self._seen: _Mark | None = None
 
@@ -57,14 +72,10 @@ class FollowedFile(ABC, Generic[Content]):
             self._complain(str(error))
             return
         self.unreadable = ""
-        if content != self._in_force:
-            result = await self._follow(self._in_force, content)
-            self._in_force = content
-            _log.info("%s: %s", self.file, result)
-
-    @abstractmethod
-    async def _follow(self, before: Content, content: Content) -> str:
-        """Puts a new version in force; returns a text for the log."""
+        if content != self.content:
+            self.content = content
+            self._on_change(content)
+            _log.info("%s: new %s are in force", self.file, self._has)
 
     async def _settled(self) -> bool:
         """Whether the file should be read; true once for each version.

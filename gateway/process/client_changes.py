@@ -25,7 +25,7 @@ from gateway.composed.handlers import (
     KeepDeleted,
     failed,
 )
-from gateway.follow.platform.section import PlatformConfigError
+from gateway.config import ConfigError
 from gateway.follow.quotas import FollowingQuotas
 from gateway.process.deleted_records import DeletedRecordsWriter
 from gateway.process.deleting_moved import DeletingMoved
@@ -137,7 +137,7 @@ class Changing:
             return await asyncio.shield(working)
         except PlatformRefusedError as error:
             return _refused(str(error))
-        except (PlatformAwayError, PlatformConfigError) as error:
+        except (PlatformAwayError, ConfigError) as error:
             return _away(f"{error}. It is not known whether the change was made; you may repeat it")
 
     async def _in_force(self, kind: str, changed_us: int) -> None:

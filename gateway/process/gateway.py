@@ -12,15 +12,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.authentication.known import authentication, known_accounts
 from gateway.composed.handlers import Context, NodeAddress
-from gateway.config import Config
+from gateway.config import Config, read_rules, read_settings
+from gateway.config.rules_file import RulesFile
 from gateway.follow.copies import FollowingCopies
+from gateway.follow.followed_file import FollowedFile
 from gateway.follow.quota_shares import Sharing
 from gateway.follow.quotas import FollowingQuotas, KnownUsers
-from gateway.follow.rules import FollowingRules
-from gateway.follow.settings import FollowingSettings
-from gateway.follow.settings_file import readable
 from gateway.follow.targets import Targets, leaderless_targets
 from gateway.model.copies import Copies
 from gateway.model.counts import Counts, api_label
@@ -35,6 +33,7 @@ from gateway.process.deleted_records import DeletedRecordsWriter
 from gateway.process.deleting_moved import DeletingMoved
 from gateway.process.drains import Drains
 from gateway.process.inquiries import Inquiries
+from gateway.process.known_accounts import authentication, known_accounts
 from gateway.process.last_known_topics import recall
 from gateway.process.login_verification import LoginVerification
 from gateway.process.membership import Membership
@@ -110,7 +109,11 @@ class Gateway:
         self.version = version
         self._shared = iter(shared)
         self.lease = Lease()
-        self.rules = None if rules is None or file is None else FollowingRules(file, rules, self.follow_rights)
+        self.rules: FollowedFile[RulesFile] | None = None
+        if rules is not None and file is not None:
+            self.rules = FollowedFile(
+                "access rules", file, rules, read_rules, lambda rules: self.follow_rights(rules.rights)
+            )
         self.platform: FollowingPlatform | None = None
         if config.platform is not None:
             from gateway.follow.platform.following import FollowingPlatform
@@ -122,10 +125,10 @@ class Gateway:
                 self.loop,
                 self.follow_rights,
                 self._end_users,
-                lambda said: self.follow_settings(readable(said)),
+                self.follow_settings,
             )
-        rules_from = self.rules or self.platform
-        rights = None if rules_from is None else rules_from.rights
+        rights = None if self.platform is None else self.platform.rights
+        rights = rights if rules is None else rules.rights
         self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False, rights=rights)
         self.audit = AuditLog()
         self.counts = Counts()
@@ -136,10 +139,15 @@ class Gateway:
         shares = QuotaShares(config.id)
         self.meters = Meters(shares)
         self.discovery = DiscoveryRates(config.discovery.read)
-        followed = config.settings_file
-        self.settings = (
-            None if followed is None else FollowingSettings(followed, self.discovery.settings, self.follow_settings)
-        )
+        self.settings: FollowedFile[DiscoverySettings] | None = None
+        if config.settings_file is not None:
+            self.settings = FollowedFile(
+                "discovery settings",
+                config.settings_file,
+                self.discovery.settings,
+                read_settings,
+                self.follow_settings,
+            )
         self.following_copies = FollowingCopies(
             store.follow_mirror_copies().read, self.copies, lambda: self.snapshot.view, clock.now
         )

@@ -71,11 +71,8 @@ class CacheFileWriter:
         served, age_s = self._served, self._age_s()
         if served is None:
             return
-        current_s = time.time() - (0.0 if age_s is None else age_s)
-        if served is not self._file.content:
-            self._file.keep(served, current_s)
-        elif age_s is not None:
-            self._file.current(current_s)
+        if served is not self._file.content or age_s is not None:
+            self._file.keep(served, time.time() - (0.0 if age_s is None else age_s))
 
     def _note(self, error: str) -> None:
         if error != self.error:

@@ -48,6 +48,20 @@ def test_content_is_loaded_with_its_time_and_its_age(path: Path) -> None:
     assert 100 <= found.age_s < 200
 
 
+def test_a_later_time_at_which_the_source_had_nothing_newer_is_stored_alone(path: Path) -> None:
+    # Given
+    file, served = CacheFile(path, SOURCE), content(9, a=3, b=9)
+    file.keep(served, time.time() - 100)
+    whole = path.read_bytes()
+    # When
+    file.keep(served, time.time() - 50)
+    # Then
+    found = CacheFile(path, SOURCE).load()
+    assert found is not None
+    assert 50 <= found.age_s < 100
+    assert path.read_bytes() == whole
+
+
 def test_values_of_every_shape_come_back(path: Path) -> None:
     values: list[dict[str, object]] = [
         {},
@@ -144,9 +158,32 @@ a0cb53a906b6d4ce6cc54e9ae49d485d {"gone":[["alice",5]]}
 f6c750f1ed6d122308b413ebe1cc4ebc {"fields":["name","groups","scram"],"rows":[["bob",5,"bob",["ops"],{}]]}
 10ca576535203a1b089e4eb000dee3aa {"at_us":5,"fingerprint":"22"}
 """
+
+
+def test_a_file_of_an_older_version_is_replaced_with_one_line_in_the_log(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given
+    path.parent.mkdir()
+    path.write_bytes(FIRST_SCHEMA)
+    file = CacheFile(path, SOURCE)
+    # When
+    assert file.load() is None
+    file.keep(content(9, a=9), time.time())
+    # Then
+    assert kept(path) == content(9, a=9)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"{path} is not used: it is of an older version")
+
+
+def test_a_missing_file_is_no_line_in_the_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert kept(path) is None
+    assert caplog.records == []
+
+
 KEYS = {"SCRAM-SHA-256": {"salt": "c2FsdA==", "iterations": 4096}}
 CAROL = Row("carol", 3, {"name": "carol", "disabled": True, "groups": []})
-OF_FIRST_SCHEMA = [
+STATES = [
     Content(
         3,
         rows_of(
@@ -162,35 +199,12 @@ OF_FIRST_SCHEMA = [
 ]
 
 
-def test_a_file_of_the_first_schema_is_read_and_rewritten_by_the_next_state(path: Path) -> None:
-    # Given
-    path.parent.mkdir()
-    path.write_bytes(FIRST_SCHEMA)
-    file = CacheFile(path, SOURCE)
-    # When
-    found = file.load()
-    # Then
-    assert found is not None
-    assert found.content == OF_FIRST_SCHEMA[1]
-    file.keep(found.content.after([Row("dave", 6, {"name": "dave"})], 6), time.time())
-    lines = path.read_bytes().splitlines()
-    assert [json.loads(line[33:]).get("schema") for line in lines[:2]] == [2, None]
-    again = kept(path)
-    assert again is not None
-    assert set(again.rows) == {"bob", "carol", "dave"}
-
-
-@pytest.mark.parametrize("schema", [1, 2])
-def test_a_file_cut_anywhere_loads_a_written_state_or_none(path: Path, schema: int) -> None:
+def test_a_file_cut_anywhere_loads_a_written_state_or_none(path: Path) -> None:
     # Given a file with two states
-    path.parent.mkdir()
-    path.write_bytes(FIRST_SCHEMA)
-    if schema == 2:
-        path.unlink()
-        file = CacheFile(path, SOURCE)
-        for state in OF_FIRST_SCHEMA:
-            file.keep(state, time.time())
-    whole, first, second = path.read_bytes(), *OF_FIRST_SCHEMA
+    file, (first, second) = CacheFile(path, SOURCE), STATES
+    for state in STATES:
+        file.keep(state, time.time())
+    whole = path.read_bytes()
     seen = []
     for end in range(len(whole) + 1):
         # When
@@ -206,7 +220,7 @@ def test_a_file_cut_anywhere_loads_a_written_state_or_none(path: Path, schema: i
     assert list(dict.fromkeys(seen)) == [None, 3, 5]
 
 
-@pytest.mark.parametrize("schema", [0, 3, None, "2", [2], {"2": 2}])
+@pytest.mark.parametrize("schema", [0, 1, 3, None, "2", [2], {"2": 2}])
 def test_a_file_of_another_schema_is_not_used(path: Path, schema: object) -> None:
     CacheFile(path, SOURCE).keep(content(9, a=9), time.time())
     head, rest = path.read_bytes().split(b"\n", 1)

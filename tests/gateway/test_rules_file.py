@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load, read_rules
-from gateway.follow.rules import FollowingRules
+from gateway.follow.followed_file import FollowedFile
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.plan.access.rights import Rights
 
@@ -31,8 +31,7 @@ def test_users_and_rules_are_read_from_a_file(tmp_path: Path) -> None:
         {"users": {"ops": {"super_user": True}, "bob": {"groups": ["tills"]}, "eve": None}, "rules": [RULE]},
     )
 
-    rules = read_rules(file)
-    rights = Rights(rules.users, rules.rules)
+    rights = read_rules(file).rights
 
     assert rights.of("alice", "10.0.0.1").allows(READ, TOPIC, "orders")
     assert rights.of("ops", "10.0.0.1").everything
@@ -101,7 +100,9 @@ class Following:
 
     def __init__(self, file: Path) -> None:
         self.told: list[Rights] = []
-        self.rules = FollowingRules(file, read_rules(file), self.told.append)
+        self.rules = FollowedFile(
+            "rules", file, read_rules(file), read_rules, lambda rules: self.told.append(rules.rights)
+        )
 
     def look(self, times: int = 2) -> None:
         async def looks() -> None:
@@ -111,7 +112,7 @@ class Following:
         asyncio.run(looks())
 
     def reads(self) -> bool:
-        return self.rules.rights.of("alice", "10.0.0.1").allows(READ, TOPIC, "orders")
+        return self.rules.content.rights.of("alice", "10.0.0.1").allows(READ, TOPIC, "orders")
 
 
 def test_a_new_version_is_in_force_once_the_file_is_stable(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_new_version_is_in_force_once_the_file_is_stable(tmp_path: Path) -> No
     assert following.told == []
     following.look(1)
     assert not following.reads()
-    assert following.told == [following.rules.rights]
+    assert following.told == [following.rules.content.rights]
 
 
 def test_an_unreadable_version_leaves_the_last_one_in_force_and_is_logged(tmp_path: Path) -> None:

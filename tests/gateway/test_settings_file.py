@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from gateway.config import ConfigError, load, read_settings
-from gateway.follow.settings import FollowingSettings
-from gateway.follow.settings_file import TYPES, SettingsError, parse, readable
+from gateway.config.section import FaultyDocumentError
+from gateway.config.settings_file import TYPES, parse, readable
+from gateway.follow.followed_file import FollowedFile
 from gateway.session.discovery_rates import DiscoverySettings
 from ha_core.platform.kinds.settings import TYPES as OF_THE_PLATFORM
 
@@ -60,14 +61,14 @@ def test_addresses_are_normalised() -> None:
     ],
 )
 def test_an_error_is_named_with_its_place(said: dict[str, Any], fault: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(FaultyDocumentError) as caught:
         parse(said)
     assert fault in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
 def test_at_most_twenty_errors_of_settings_are_named() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(FaultyDocumentError) as caught:
         parse({"user_rate": dict.fromkeys(map(str, range(1000)), 0)})
     assert len(caught.value.faults) == 21
     assert caught.value.faults[-1] == "… and 980 more"
@@ -104,7 +105,7 @@ class Following:
 
     def __init__(self, file: Path) -> None:
         self.told: list[DiscoverySettings] = []
-        self.settings = FollowingSettings(file, read_settings(file), self.told.append)
+        self.settings = FollowedFile("settings", file, read_settings(file), read_settings, self.told.append)
 
     def look(self, times: int = 2) -> None:
         async def looks() -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from gateway.follow.settings_file import TYPES, readable
+from gateway.config.settings_file import TYPES, readable
 from ha_core.platform.platform import Platform
 from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed, served
 

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
+from gateway.config.platform import PlatformSection
 from gateway.follow.platform.accounts import PlatformAccounts
 from gateway.follow.platform.line import PlatformLine
 from gateway.follow.platform.rights import PlatformRights
-from gateway.follow.platform.section import PlatformSection
-from gateway.follow.platform.settings import PlatformSettings, settings
+from gateway.follow.platform.settings import settings
 from gateway.follow.platform.source import PlatformSource
 from gateway.process.state_condition import StateCondition
+from gateway.session.discovery_rates import DiscoverySettings
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.uncommitted import Content
@@ -44,7 +45,7 @@ class FollowingPlatform:
         loop: asyncio.AbstractEventLoop,
         on_rights: Callable[[Rights], None],
         on_gone: Callable[[frozenset[str]], None],
-        on_settings: Callable[[PlatformSettings], None],
+        on_settings: Callable[[DiscoverySettings], None],
     ) -> None:
         """
         :param on_rights: called with the rights of each new state, on the event loop.
@@ -165,7 +166,7 @@ class FollowingPlatform:
         content: Content,
         rights: Rights | None = None,
         on_gone: frozenset[str] = frozenset(),
-        said: PlatformSettings | None = None,
+        said: DiscoverySettings | None = None,
     ) -> None:
         _log.info("platform: %d %s, as they were at %d, are in force", len(content.rows), kind, content.at_us)
 

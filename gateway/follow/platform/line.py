@@ -8,7 +8,7 @@ from functools import partial
 
 import httpx
 
-from gateway.follow.platform.section import PlatformSection
+from gateway.config.platform import PlatformSection
 from ha_core.platform.remote import client_of
 from ha_core.tls.contexts import client_context
 from ha_core.tls.renewing import Renewing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
+from gateway.config.platform import PlatformSection
 from gateway.follow.platform.line import PlatformLine
-from gateway.follow.platform.section import PlatformSection
 from ha_core.datacache.core.source import Changes
 from ha_core.platform.remote import HttpSource
 

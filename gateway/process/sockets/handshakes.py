@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from gateway.model.counts import Counts
 from gateway.process.sockets.admission import Logins
-from gateway.process.sockets.tls_server import TlsServer
 from gateway.runtime import clock
 from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.runtime.tls_server import TlsServer
 from gateway.session.certificate import distinguished_name, user_of
 from gateway.session.snapshot import Port
 from ha_core.tls.sockets import TlsSocket

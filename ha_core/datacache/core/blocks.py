@@ -84,17 +84,6 @@ class ColumnsReader:
         return repeat(texts[at]) if isinstance(at, int) else map(texts.__getitem__, at)
 
 
-class RowsReader:
-    """Reads the first schema: row by row, with times of deletions."""
-
-    def read(self, block: Block) -> BlockContent:
-        fields, rows, gone = block.get("fields", ()), block.get("rows", ()), block.get("gone", ())
-        records = (
-            record_of(Row(key, changed_us, dict(zip(fields, values, strict=True)))) for key, changed_us, *values in rows
-        )
-        return BlockContent([key for key, *_ in rows], records, [key for key, _ in gone])
-
-
 def _by_shape(entries: Iterable[_Entry]) -> Iterator[Block]:
     waiting: defaultdict[RowShape, list[_Entry]] = defaultdict(list)
     texts: _Texts = defaultdict(dict)

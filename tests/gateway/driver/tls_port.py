@@ -11,9 +11,9 @@ from typing import Any
 
 from gateway.model.counts import Counts
 from gateway.process.sockets.handshakes import Arrived, Handshakes
-from gateway.process.sockets.tls_server import tls_server
 from gateway.runtime import clock
 from gateway.runtime.log_rate_limiter import LogRateLimiter
+from gateway.runtime.tls_server import tls_server
 from gateway.session.certificate import parse_rule
 from gateway.session.snapshot import Port
 from ha_core.tls.contexts import Certificates

@@ -14,40 +14,38 @@ cluster its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
+from gateway.config.section import FaultyDocumentError
 from ha_core.model.access import ANYBODY, AccessRule, AccessRuleError, User, access_rule, principal
-
-MAX_FAULTS = 20
-"""Maximum number of errors reported per file."""
+from ha_core.plan.access.rights import Rights
 
 
-class RulesFileError(Exception):
-    """Errors of a rules file, each with its place."""
+@dataclass(frozen=True, slots=True)
+class RulesFile:
+    """:ivar rights: of these users and rules."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
-
-
-class RulesFile(NamedTuple):
     users: tuple[User, ...]
     rules: frozenset[AccessRule]
+    rights: Rights = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rights", Rights(self.users, self.rules))
 
 
 def parse(document: Mapping[Any, Any]) -> RulesFile:
-    """:raises RulesFileError: the file has errors, and none of it is used."""
+    """:raises FaultyDocumentError: the file has errors, and none of it is used."""
     faults: list[str] = [f"{key}: no such key here; known keys are users, rules" for key in document.keys() - _SECTIONS]
     users, rules = document.get("users") or {}, document.get("rules") or []
     if not isinstance(users, Mapping):
-        raise RulesFileError(["users: write `NAME: {groups: […], super_user: true}` lines"])
+        raise FaultyDocumentError(["users: write `NAME: {groups: […], super_user: true}` lines"])
     if not isinstance(rules, list):
-        raise RulesFileError(["rules: write a list, one `- {principal: …}` each"])
-    made = RulesFile(tuple(_users(users, faults)), frozenset(_rules(rules, faults)))
+        raise FaultyDocumentError(["rules: write a list, one `- {principal: …}` each"])
+    content = tuple(_users(users, faults)), frozenset(_rules(rules, faults))
     if faults:
-        more = len(faults) - MAX_FAULTS
-        raise RulesFileError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
-    return made
+        raise FaultyDocumentError(faults)
+    return RulesFile(*content)
 
 
 _SECTIONS = frozenset({"users", "rules"})

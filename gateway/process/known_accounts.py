@@ -6,16 +6,16 @@ import math
 import secrets
 from collections.abc import Callable
 
-from gateway import config
 from gateway.authentication.accounts import KnownAccounts, LoginAccount
 from gateway.authentication.jwks import Jwks
 from gateway.authentication.phantoms import Phantoms
+from gateway.config.authentication import AuthenticationSection
 from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.shared import Authentication
 
 
 def known_accounts(
-    section: config.AuthenticationSection, find: Callable[[str], LoginAccount | None] | None = None
+    section: AuthenticationSection, find: Callable[[str], LoginAccount | None] | None = None
 ) -> tuple[KnownAccounts, Jwks | None]:
     """The accounts, and the keys of tokens, which the caller begins and ends.
 
@@ -43,7 +43,7 @@ def known_accounts(
     return KnownAccounts(find, phantoms, tokens.verify, in_the_open, tokens.claimed), jwks
 
 
-def authentication(section: config.AuthenticationSection, accounts: KnownAccounts) -> Authentication:
+def authentication(section: AuthenticationSection, accounts: KnownAccounts) -> Authentication:
     """The settings of logins that sessions follow."""
     return Authentication(
         anonymous=section.anonymous,

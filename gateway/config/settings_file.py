@@ -13,20 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gateway.config.section import FaultyDocumentError
 from gateway.session.discovery_rates import EVERYBODY, DiscoverySettings
 from ha_core.model.access import address
 
-MAX_FAULTS = 20
-"""Maximum number of errors reported per file."""
 MAX_NAME = 255
-
-
-class SettingsError(Exception):
-    """Errors of the settings, each with its place."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
 
 
 class _Type(NamedTuple):
@@ -50,13 +41,12 @@ TYPES: Mapping[str, _Type] = {
 
 
 def parse(document: Mapping[Any, Any]) -> DiscoverySettings:
-    """:raises SettingsError: the settings have errors, and none of them is used."""
+    """:raises FaultyDocumentError: the settings have errors, and none of them is used."""
     known = ", ".join(TYPES)
     faults = [f"{_short(key)}: no such type of settings; there are {known}" for key in document if key not in TYPES]
     made = {name: dict(_values(name, kind, document.get(name), faults)) for name, kind in TYPES.items()}
     if faults:
-        more = len(faults) - MAX_FAULTS
-        raise SettingsError(faults[:MAX_FAULTS] + ([f"… and {more} more"] if more > 0 else []))
+        raise FaultyDocumentError(faults)
     return DiscoverySettings(**made)
 
 

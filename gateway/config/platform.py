@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from gateway.config.section import ConfigError, ConfigSection
 from ha_core.datacache.state import CacheSettings
 from ha_core.model.access import on_loopback
 from ha_core.tls.contexts import TlsFilesError, client_context
@@ -22,14 +23,8 @@ MIN_TOKEN, MAX_TOKEN = 32, 512
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-class PlatformConfigError(Exception):
-    """The section's files cannot be used: names file, key and remedy; never a token."""
-
-
-class PlatformSection(BaseModel):
+class PlatformSection(ConfigSection):
     """Names of files are relative to the configuration's folder."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: Annotated[str, Field(min_length=1, max_length=2048)]
     token_file: Path
@@ -95,10 +90,10 @@ class PlatformSection(BaseModel):
                 )
         return self
 
-    def read(self, folder: Path, where: str) -> None:
+    def read_files(self, folder: Path, where: str) -> None:
         """Checks the files.
 
-        :raises PlatformConfigError: one cannot be used.
+        :raises ConfigError: one cannot be used.
         """
         self._token_file = folder / self.token_file
         self.token(where)
@@ -107,27 +102,25 @@ class PlatformSection(BaseModel):
                 self._files = named_files(self.tls or {}, "tls", folder)
                 client_context(self._files)
             except TlsFilesError as error:
-                raise PlatformConfigError(f"{where}: {error}") from None
+                raise ConfigError(f"{where}: {error}") from None
         if self.folder is not None:
             self._folder = (folder / self.folder).absolute()
             if self._folder.exists() and not self._folder.is_dir():
-                raise PlatformConfigError(
-                    f"{where}.folder: {self._folder} is no folder; name one of this gateway's own"
-                )
+                raise ConfigError(f"{where}.folder: {self._folder} is no folder; name one of this gateway's own")
 
     def token(self, where: str = "platform") -> str:
         """The current content of the token's file.
 
-        :raises PlatformConfigError: it cannot be read.
+        :raises ConfigError: it cannot be read.
         """
         key = f"{where}.token_file: {self._token_file}"
         try:
             with self._token_file.open("rb") as file:
                 token = file.read(MAX_TOKEN + 2).strip()
         except OSError as error:
-            raise PlatformConfigError(f"{key}: {error.strerror}; give the path of a readable file") from None
+            raise ConfigError(f"{key}: {error.strerror}; give the path of a readable file") from None
         if not MIN_TOKEN <= len(token) <= MAX_TOKEN or not token.isascii() or len(token.split()) != 1:
-            raise PlatformConfigError(
+            raise ConfigError(
                 f"{key}: no token; write that of a gateway, {MIN_TOKEN} to {MAX_TOKEN} characters in one line"
             )
         return token.decode()
