@@ -26,7 +26,7 @@ from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.request import Request
 from ha_core.wire.fetch_answer import Shifts
 from ha_core.wire.produce import patch_produce_response
-from ha_core.wire.templates.single_topic import ProduceAnswerTemplate
+from ha_core.wire.templates import ProduceAnswerTemplate
 
 Basis = tuple[int, int]
 """Lease generation and state revision under which a request was forwarded. If both have changed when the answer comes,

@@ -19,7 +19,7 @@ from gateway.session.commands import (
     ToUpstream,
     Wake,
 )
-from gateway.session.fast.cached_decision import CachedDecision
+from gateway.session.fast.cached_decision import CachedDecisions
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.fetch.plan import Gap
 from gateway.session.lease_guard import basis, confirm_or_wait, still_valid
@@ -69,7 +69,6 @@ class ConnectionState:
         "_waking",
         "address",
         "awaits_lease",
-        "begun_with",
         "buffered_bytes",
         "carry",
         "client_id",
@@ -132,9 +131,6 @@ class ConnectionState:
         self.seen_again = False
         """The fetch session's topics are reported again with its next fetch, which does not name them."""
         self.fetch_session: FetchSession | None = None
-        self.begun_with: tuple[int, ...] = ()
-        """Hashes of the topics that the last fetch sessions began with, if there were several topics; at most as many
-        as flows."""
         self.gaps: dict[Partition, Gap] = {}
         """Gaps by partition, where a fetch reads now."""
         self.awaits_lease = False
@@ -151,7 +147,7 @@ class ConnectionState:
         self.delayed: Delayed | None = None
         """Set if that request was counted already, and waits or has waited (`discovery`)."""
         self.routes_by_client: ByClientId[Routes] = ByClientId()
-        self.flows: tuple[CachedDecision, ...] = ()
+        self.flows: CachedDecisions = ()
         """Decisions for requests that were forwarded, the newest first: similar requests are treated alike
         (`fast_path`)."""
         self.client_id: str | None = None

@@ -9,12 +9,12 @@ slow path decides: the functions here then change nothing, and report that they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
 
 from gateway.session.answer_arrival import Streaming
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
-from gateway.session.fast.fetch_patch import PatchedFetch, patch, patch_one
+from gateway.session.fast.fetch_patch import patch, patch_one
+from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
@@ -24,14 +24,11 @@ from gateway.session.state import ConnectionState
 from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, USUAL_VERSION, FetchPatcher, patch_usual, session_id_of
-from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
-from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
-from ha_core.wire.templates.single_topic import FetchTemplate, Place, ProduceTemplate
+from ha_core.wire.templates import FetchTemplate, ProduceTemplate
 
 _HEAD, _HEAD_BYTES = Struct(">ihhi").unpack_from, 12
 _ANSWER, _ANSWER_BYTES = Struct(">ii").unpack_from, 8
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
-_NONE = None, None
 _IN_ORDER = frozenset((Passed, Patched, Shifted))
 """Kinds whose answers go when they come, and that nothing has to follow."""
 
@@ -58,18 +55,18 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
         size, api_key, _, correlation_id = _HEAD(buf, pos)
         frame_end = pos + 4 + size
         if api_key == _PRODUCE:
-            flow, change = _like_produce(session, buf, pos, end, frame_end, now)
+            found = _like_produce(session, buf, pos, end, frame_end, now)
         elif api_key == _FETCH and frame_end <= end:
-            flow, change = _like_fetch(session, buf, pos, frame_end)
+            found = _like_fetch(session, buf, pos, frame_end)
         else:
             break
-        if flow is None or not _pass(session, flow, change, size, correlation_id, frame_end - end, now):
+        if found is None or not _pass(session, found, size, correlation_id, frame_end - end, now):
             break
-        if change is not None:
+        if (change := found[3]) is not None:
             change.write(buf)
-        if flow.rack[1]:
-            rack_at, rack_bytes = frame_end - flow.rack[0], flow.rack[1]
-            buf[rack_at : rack_at + rack_bytes] = b"-" * rack_bytes
+        rack_at, rack_bytes = found[0].rack
+        if rack_bytes:
+            buf[frame_end - rack_at : frame_end - rack_at + rack_bytes] = b"-" * rack_bytes
         if frame_end >= end:
             return end
         pos = frame_end
@@ -105,98 +102,79 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
         session.upstreams[half.lane].complete(half)
 
 
+_Found = tuple[CachedDecision, tuple[bytes, ...], FetchSession | None, RequestPatch | None]
+"""The decision for a request, the topics that it names, the fetch session that it belongs to or begins, and its
+patch."""
+
+
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
-) -> tuple[CachedDecision | None, RequestPatch | None]:
-    places: Sequence[Place] = ()
-    for flow in session.flows:
-        like = flow.like
-        if type(like) is ProduceTemplate:
-            if places := like.partitions(buf, at, end, frame_end):
-                found = flow
-                break
-        elif (
-            type(like) is SeveralTopicsProduceTemplate and (topics := like.topics(buf, at, end, frame_end)) is not None
-        ):
-            found = flow if topics == set(flow.topics) else flow._replace(topics=tuple(topics))
+) -> _Found | None:
+    for decision in session.flows:
+        like = decision.like
+        if type(like) is ProduceTemplate and (match := like.match(buf, at, end, frame_end)) is not None:
+            topics, places = match
             break
     else:
-        return _NONE
+        return None
     if not session.only_produce and (session.queue or session.unacknowledged):
-        return _NONE
+        return None
     waited_for = session.producer_order.topics
-    if waited_for and not waited_for.keys().isdisjoint(found.topics):
-        return _NONE  # the slow path knows whether any of them still counts
-    if found.mapped is None:
-        return found, None
-    change = found.mapped.settles(buf, places, end, session.shared, session.producer_order, now)
-    return _NONE if change is None else (found, change)
+    if waited_for and not waited_for.keys().isdisjoint(topics):
+        return None  # the slow path knows whether any of them still counts
+    if decision.mapped is None:
+        return decision, topics, None, None
+    topic = decision.mapped.get(topics[0]) if len(topics) == 1 else None
+    if topic is None:
+        return None
+    change = topic.settles(buf, places, end, session.shared, session.producer_order, now)
+    return None if change is None else (decision, topics, None, change)
 
 
-def _like_fetch(
-    session: ConnectionState, buf: bytearray, at: int, frame_end: int
-) -> tuple[CachedDecision | None, RequestPatch | None]:
+def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> _Found | None:
     if session.unacknowledged:
-        return _NONE
+        return None
     for pending in session.queue:
         if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not session.here:
-            return _NONE
-    named: tuple[bytes, ...] | None = None
-    for flow in session.flows:
-        like = flow.like
-        if type(like) is FetchTemplate:
-            if (one := like.entries(buf, at, frame_end)) is not None:
-                found, body_at, entries = flow, at + like.body_at, ((one,) if flow.named else ())
-                break
-        elif (
-            type(like) is SeveralTopicsFetchTemplate
-            and (named is None or named == flow.named)
-            and (several := like.entries(buf, at, frame_end)) is not None
-        ):
-            named, entries = zip(*several, strict=True)
-            if named != flow.named and flow.begins is not None:
-                continue  # another flow may begin with these, in this order
-            found, body_at = flow if named == flow.named else flow.naming(named), at + like.body_at
+            return None
+    for decision in session.flows:
+        like = decision.like
+        if type(like) is FetchTemplate and (match := like.match(buf, at, frame_end)) is not None:
+            topics, entries = match
             break
     else:
-        return _NONE
-    known = session.fetch_session
-    if found.begins is None and (
-        found.fetch_session is not known
-        or (known is not None and (known.ends or known.mapped is (found.routes is None)))
-    ):
-        return _NONE
-    if found.routes is None:
-        return found, None
+        return None
+    known, routes = session.fetch_session, decision.routes
+    if decision.begins is not None:
+        known = FetchSession(topics if routes is None else (), decision.begins)
+        if routes is not None:
+            known.add(topics, routes)
+    elif decision.fetch_session is not known:
+        return None
+    if known is not None and (known.ends or known.mapped is (routes is None)):
+        return None
+    if routes is None:
+        return decision, topics, known, None
     if session.queue:
-        return _NONE  # `pipelining` decides whether it may overtake requests in flight
-    known = known if found.begins is None else found.begins.copy()
-    version = found.request.api_version
-    named, routes, gaps, change = found.named, found.routes, session.gaps, None
+        return None  # `pipelining` decides whether it may overtake requests in flight
+    version, gaps, change = decision.request.api_version, session.gaps, None
     if len(entries) == 1 and entries[0][1] == 1:
-        change = patch_one(buf, body_at, version, named, entries[0][0], routes, gaps, known)
+        change = patch_one(buf, at + like.body_at, version, topics, entries[0][0], routes, gaps, known)
     if change is None:
-        change = patch(buf, body_at, version, named, entries, routes, gaps, known)
-    return _NONE if change is None else (found, change)
+        change = patch(buf, at + like.body_at, version, topics, entries, routes, gaps, known)
+    return None if change is None else (decision, topics, known, change)
 
 
-def _pass(
-    session: ConnectionState,
-    flow: CachedDecision,
-    change: RequestPatch | None,
-    size: int,
-    correlation_id: int,
-    missing: int,
-    now: float,
-) -> bool:
+def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: int, missing: int, now: float) -> bool:
     """Records it as sent to the port's broker. False: the slow path has to handle it."""
+    decision, topics, fetch_session, change = found
     shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
     lease = shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
     if (
         upstream is None
         or upstream.writing is not BETWEEN
-        or entry is not flow.entry
+        or entry is not decision.entry
         or now >= entry.expires_at
         or now >= lease.valid_until
         or now < session.throttling.muted_until
@@ -207,26 +185,25 @@ def _pass(
         return False
     session.now = now
     session.headers_read += 1
-    request = flow.request.again(correlation_id)
-    pending = Passed(request, flow.topics, reads=flow.reads) if change is None else change.pending(request)
-    pending.lane = lane
-    pending.revision = revision = session.snapshot.view.revision
-    if flow.topics:
+    request, revision = decision.request.again(correlation_id), session.snapshot.view.revision
+    if request.api_key == _PRODUCE:
+        pending = Passed(request, topics) if change is None else change.pending(request)
         session.only_produce = True
         pending.basis = lease.generation, revision
         if missing > 0:
             session.reading = upstream.writing = HalfSent(
-                upstream.lane, missing, 4 + size, pending, flow.topics, pending.basis
+                upstream.lane, missing, 4 + size, pending, topics, pending.basis
             )
     else:
+        reads = topics if fetch_session is None else fetch_session.topics
+        pending = Passed(request, reads=reads) if change is None else change.pending(request)
         session.only_produce = False
-        pending.in_session, pending.waits_ms = flow.fetch_session is not None, flow.waits_ms
-        if flow.begins is not None:
-            begun = change.session if type(change) is PatchedFetch else None
+        pending.in_session, pending.waits_ms = fetch_session is not None, decision.waits_ms
+        if decision.begins is not None:
             session.leave_fetch_session()
-            session.fetch_session = pending.begins = begun or flow.begins.copy()
-            pending.reads = pending.begins.topics
-            pending.in_session = True
+            session.fetch_session = pending.begins = fetch_session
+    pending.lane = lane
+    pending.revision = revision
     queue.append(pending)
     upstream.queue.append(pending)
     shared.counts.requests[request.api_key, pending.outcome] += 1

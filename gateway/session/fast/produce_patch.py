@@ -20,7 +20,7 @@ from ha_core.model import Extent, LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
-from ha_core.wire.templates.single_topic import Place, ProduceAnswerTemplate
+from ha_core.wire.templates import Place, ProduceAnswerTemplate
 
 _INT = Struct(">i").unpack_from
 

@@ -38,14 +38,15 @@ class FetchSession:
 
     __slots__ = ("_cluster", "_maps", "_revision", "ends", "id", "mapped", "routes", "topics")
 
-    def __init__(self) -> None:
+    def __init__(self, unmapped: Iterable[bytes] = (), routes: Routes | None = None) -> None:
+        """:param unmapped: topics that have no map on these routes."""
         self.id: int | None = None
-        self.topics: list[bytes] = []
-        self.mapped = self.ends = False
-        self.routes: Routes | None = None
-        self._maps: dict[bytes, Topic | None] = {}
+        self._maps: dict[bytes, Topic | None] = dict.fromkeys(unmapped)
         """None: it has no map, and is forwarded unchanged."""
-        self._cluster: str | None = None
+        self.topics: list[bytes] = list(self._maps)
+        self.mapped = self.ends = False
+        self.routes = routes
+        self._cluster: str | None = None if routes is None else routes.port.cluster
         self._revision = -1
 
     def add(self, names: Iterable[bytes], routes: Routes) -> None:
@@ -59,13 +60,6 @@ class FetchSession:
                 self.mapped = self.mapped or topic is not None
         self.ends = self.ends or len(maps) > MAX_TOPICS
         self._cluster, self.routes = routes.port.cluster, routes
-
-    def copy(self) -> FetchSession:
-        """A session with the same topics; the broker's id for it is not known yet."""
-        other = FetchSession()
-        other.topics, other.mapped, other.ends = self.topics.copy(), self.mapped, self.ends
-        other.routes, other._maps, other._cluster = self.routes, self._maps.copy(), self._cluster
-        return other
 
     def stands(self, routes: Routes) -> bool:
         """True if all of its topics are still read as they were when they were named."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from gateway.session import answers, exchange, rights
 from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
-from gateway.session.fast.cached_decision import MAX_FLOWS, CachedDecision, leave_out, remember
+from gateway.session.fast.cached_decision import CachedDecision, with_decision
 from gateway.session.fast.fetch_patch import PatchedFetch, patch
 from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
 from gateway.session.fetch.long import LongFetch
@@ -25,8 +25,7 @@ from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
 from ha_core.wire.limits import FEW
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
-from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
-from ha_core.wire.templates.single_topic import BEGINNING, OUTSIDE, STANDING, FetchTemplate
+from ha_core.wire.templates import BEGINNING, OUTSIDE, STANDING, FetchTemplate
 
 CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that two clusters answer: the one with records waits for the one without."""
@@ -124,7 +123,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
             known = session.fetch_session = begins = FetchSession()
         known.add(topics, session.routes(request.client_id))
         reads = known.topics
-    _remember(session, request, scan, reads)
+    _remember(session, request, scan)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:
         session.throttling.cut_fetch(request, reads, session.now)
@@ -133,9 +132,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
     session.pass_on(pending, session.broker, request.frame)
 
 
-def _remember(
-    session: ConnectionState, request: Request, scan: FetchScan, reads: Sequence[bytes], routes: Routes | None = None
-) -> None:
+def _remember(session: ConnectionState, request: Request, scan: FetchScan, routes: Routes | None = None) -> None:
     """Caches the decision for similar fetches, unless each has to be examined.
 
     :param routes: routes of patched topics.
@@ -144,54 +141,17 @@ def _remember(
         epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
     else:  # any other epoch ends one session, and may begin another
         epochs = STANDING if scan.session_epoch > 0 else None
-    named = tuple(scan.topics)
-    if epochs is None or not session.unlimited(request) or (epochs is BEGINNING and _note_beginning(session, named)):
+    if epochs is None or not session.unlimited(request):
         return
-    known, rack = session.fetch_session, (request.end - scan.rack_at, scan.rack_bytes)
-    begins = known.copy() if known is not None and epochs is BEGINNING else None
-    known, reads = (known, reads) if begins is None else (None, begins.topics)
-    akin = [
-        one for one in session.flows if one.begins is begins and one.fetch_session is known and one.routes is routes
-    ]
-    like = _pattern(session, request, scan, epochs, akin)
-    if like is not None:
-        flow = CachedDecision(
-            like, request, session.entry, reads=reads, named=named, fetch_session=known, begins=begins, routes=routes,
-            rack=rack, waits_ms=scan.max_wait_ms,
-        )  # fmt: skip
-        remember(session, flow)
-
-
-def _note_beginning(session: ConnectionState, named: tuple[bytes, ...]) -> bool:
-    """Notes the topics, in order, with which a fetch session begins, if there are several. A broker without room makes
-    each fetch begin a session: cached decisions match those that name the same topics.
-
-    :returns: True if the last few sessions began with other topics.
-    """
-    this = hash(named)
-    if len(named) < 2 or this in session.begun_with:
-        return False
-    session.begun_with = this, *session.begun_with[: MAX_FLOWS - 1]
-    return True
-
-
-def _pattern(
-    session: ConnectionState, request: Request, scan: FetchScan, epochs: tuple[int, int], akin: list[CachedDecision]
-) -> FetchTemplate | SeveralTopicsFetchTemplate | None:
-    """Template of fetches. A reader of several topics names varying ones: one pattern matches them all.
-
-    :param akin: flows from which names may be taken.
-    """
-    buf, body_at, version, topics = request.buf, request.body_at, request.api_version, scan.topics
-    one = FetchTemplate.of(buf, request.start, body_at, request.end, version, len(topics), epochs)
-    if leave_out(session, request, topics, akin):
-        return one
-    several = SeveralTopicsFetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
-    if several is None:
-        return one
-    others = (flow.names for flow in akin if several.differs_only_in_topics(flow.like))
-    more = several.joined(*sorted(others, key=len, reverse=True))
-    return one if one is not None and len(more.names) == len(topics) else more
+    like = FetchTemplate.of(request.buf, request.start, request.body_at, request.end, request.api_version, scan, epochs)
+    if like is None:
+        return
+    begins = session.routes(request.client_id) if epochs is BEGINNING else None
+    decision = CachedDecision(
+        like, request, session.entry, fetch_session=session.fetch_session if begins is None else None, begins=begins,
+        routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
+    )  # fmt: skip
+    session.flows = with_decision(session.flows, decision, session.fetch_session)
 
 
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:
@@ -282,7 +242,7 @@ def _pass_patched(
         known.add(scan.topics, routes)
         patched = patched._replace(reads=known.topics)
     reads = patched.reads
-    _remember(session, request, scan, reads, routes)
+    _remember(session, request, scan, routes)
     patched.write(request.buf)
     _keep_at_leader(request, scan)
     if session.throttling.quotas is not None:

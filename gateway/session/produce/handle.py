@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.model.rights import missing
 from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
-from gateway.session.fast.cached_decision import CachedDecision, leave_out, remember
+from gateway.session.fast.cached_decision import CachedDecision, with_decision
 from gateway.session.fast.produce_patch import SettledTopic
 from gateway.session.lease_guard import basis, leased
 from gateway.session.pending import Exchange, InFlight, Passed, QueuedAnswer, Send, Shifted
@@ -22,8 +22,7 @@ from ha_core.wire.errors import TooManyElementsError
 from ha_core.wire.limits import PARTITIONS_AT_ONCE
 from ha_core.wire.produce import ProduceScan, scan_produce
 from ha_core.wire.records import IN_TRANSACTION
-from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
-from ha_core.wire.templates.single_topic import ProduceTemplate
+from ha_core.wire.templates import ProduceTemplate
 
 
 def produce(session: ConnectionState, request: Request) -> None:
@@ -120,8 +119,9 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan, topics:
     if scan.acks == 0:
         session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
-    if (like := _pattern(session, request, scan, topics)) is not None:
-        remember(session, CachedDecision(like, request, session.entry, tuple(topics)))
+    if (like := _template(session, request, scan)) is not None:
+        decision = CachedDecision(like, request, session.entry)
+        session.flows = with_decision(session.flows, decision, session.fetch_session)
     pending = Passed(request, tuple(topics) if scan.complete else None)
     session.pass_on(pending, session.broker, request.frame)
     return pending
@@ -136,9 +136,11 @@ def _write(verdict: ProduceJudgement, scan: ProduceScan) -> InFlight | None:
         return exchange.begin(session, request, _written(verdict), verdict.topics, refused=verdict.refused)
     if scan.acks != 0:
         settled = None
-        if scan.transactional_id is None and (like := _like(session, request, scan)) is not None:
+        like = _template(session, request, scan) if len(verdict.topics) == 1 else None
+        if like is not None:
             settled = SettledTopic(verdict.topics[0], session.routes(request.client_id), request.api_version)
-            remember(session, CachedDecision(like, request, session.entry, verdict.topics, settled))
+            decision = CachedDecision(like, request, session.entry, {verdict.topics[0]: settled})
+            session.flows = with_decision(session.flows, decision, session.fetch_session)
         pending = Shifted(request, verdict.topics, shifts=verdict.shifts, like=settled.like if settled else None)
         session.pass_on(pending, session.broker, verdict.frame())
         return pending
@@ -154,29 +156,12 @@ def _written(verdict: ProduceJudgement) -> Exchange:
     return QueuedAnswer(verdict.request.answer(verdict.merged(frame)))
 
 
-def _like(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceTemplate | None:
+def _template(session: ConnectionState, request: Request, scan: ProduceScan) -> ProduceTemplate | None:
     """Template of requests that are treated alike; None if each has to be examined."""
     if not session.unlimited(request):
         return None
-    end = request.end
-    return ProduceTemplate.of(request.buf, request.start, end, end + request.missing, request.api_version, scan)
-
-
-def _pattern(
-    session: ConnectionState, request: Request, scan: ProduceScan, topics: set[bytes]
-) -> ProduceTemplate | SeveralTopicsProduceTemplate | None:
-    """Template of forwarded requests, which may name several topics: a producer writes to varying ones."""
-    one = _like(session, request, scan)
-    if one is not None or not session.unlimited(request) or leave_out(session, request, topics, session.flows):
-        return one
-    start, body_at, frame_end = request.start, request.body_at, request.end + request.missing
-    like = SeveralTopicsProduceTemplate.of(
-        request.buf, start, body_at, request.end, frame_end, request.api_version, scan
-    )
-    if like is None:
-        return None
-    passed = (flow.names for flow in session.flows if flow.mapped is None and like.differs_only_in_topics(flow.like))
-    return like.joined(*sorted(passed, key=len, reverse=True))
+    start, end, version = request.start, request.end, request.api_version
+    return ProduceTemplate.of(request.buf, start, request.body_at, end, end + request.missing, version, scan)
 
 
 def _answer(verdict: ProduceJudgement, scan: ProduceScan) -> None:

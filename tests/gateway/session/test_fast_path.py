@@ -25,9 +25,7 @@ from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.access.quotas import Quotas
 from ha_core.plan.routing.bounded_cache import CacheBudget
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
-from ha_core.wire.templates.several_topics_fetch import SeveralTopicsFetchTemplate
-from ha_core.wire.templates.several_topics_produce import SeveralTopicsProduceTemplate
-from ha_core.wire.templates.single_topic import Place, ProduceAnswerTemplate
+from ha_core.wire.templates import FetchTemplate, Place, ProduceAnswerTemplate, ProduceTemplate
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import topic as crossing
@@ -335,8 +333,8 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "shifts": (ProduceAnswerTemplate, "shift"),
         "reads": (fast_path, "patch"),
         "reads of one partition": (fast_path, "patch_one"),
-        "reads of several topics": (SeveralTopicsFetchTemplate, "entries"),
-        "writes of several topics": (SeveralTopicsProduceTemplate, "topics"),
+        "reads of several topics": (FetchTemplate, "_walk"),
+        "writes of several topics": (ProduceTemplate, "_walk"),
         "answers that are patched": (fast_path, "_patch"),
         "usual answers": (fast_path, "patch_usual"),
     }
@@ -535,16 +533,6 @@ def test_requests_that_were_sent_together_are_forwarded_together(version: int) -
     assert fast_path.requests(talk.session, data, len(data) - 3, talk.now) == len(data) - 3
 
 
-def test_one_pattern_is_cached_for_similar_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two topics that are written alternately, by requests that are all examined
-    monkeypatch.setattr(fast_path, "requests", lambda *_: 0)
-    talk = Talk(state())
-    for topic in ("orders", "other") * 3:
-        talk.ask(PRODUCE, 9, produce((topic, 0, batch())))
-    # Then the cached decision for one does not evict the other's
-    assert [flow.topics for flow in talk.session.flows] == [(b"other",), (b"orders",)]
-
-
 def settled(talk: Talk, monkeypatch: pytest.MonkeyPatch, *sent: tuple[int, int]) -> int:
     """Number of these that were not judged: partitions, and the producers of their first batches."""
     passed, way = 0, SettledTopic.settles
@@ -584,35 +572,7 @@ def test_cached_partitions_are_bounded_for_all_clients_together(monkeypatch: pyt
         # When each of them has written
         assert settled(talk, monkeypatch, *((partition, -1) for partition in range(50)))
     # Then the cache does not exceed its budget
-    kept = sum(len(flow.mapped._partitions) for talk in talks for flow in talk.session.flows if flow.mapped is not None)
+    mapped = [topic for talk in talks for flow in talk.session.flows for topic in (flow.mapped or {}).values()]
+    kept = sum(len(topic._partitions) for topic in mapped)
+    assert mapped
     assert kept <= 100
-
-
-@pytest.mark.parametrize("pattern", [SeveralTopicsProduceTemplate, SeveralTopicsFetchTemplate])
-def test_a_client_with_more_topics_than_a_pattern_holds_keeps_its_pattern(
-    monkeypatch: pytest.MonkeyPatch, pattern: Any
-) -> None:
-    def ask(names: list[str]) -> None:
-        if pattern is SeveralTopicsProduceTemplate:
-            talk.ask(PRODUCE, 9, produce(*((name, 0, batch()) for name in names)))
-        else:
-            talk.ask(FETCH, 12, fetch(*((name, 0, 5) for name in names)))
-
-    # Given a client that has named ninety topics with long names, and is matched by them
-    talk, made, way = Talk(state()), 0, pattern.joined
-    names = [f"{number:03}" * 33 for number in range(300)]
-    ask(names[:90])
-    (known,) = talk.session.flows
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal made
-        made += 1
-        return way(*arguments)
-
-    monkeypatch.setattr(pattern, "joined", counted)
-    # When it names some of two hundred others, again and again
-    for at in range(90, 300, 30):
-        ask(names[at : at + 30])
-    # Then no pattern is made for them, and that of the first ones stays
-    assert made == 0
-    assert talk.session.flows == (known,)
