@@ -8,7 +8,6 @@ refused login.
 from __future__ import annotations
 
 from ha_core.kafka.access import Access
-from ha_core.kafka.adoption import Adoption
 from ha_core.kafka.alteration import TopicAlteration
 from ha_core.kafka.creation import TopicCreation
 from ha_core.kafka.deletion import TopicDeletion
@@ -33,7 +32,6 @@ class Admin(
     Producers,
     Groups,
     GroupOffsets,
-    Adoption,
     Access,
     Seeding,
 ):
