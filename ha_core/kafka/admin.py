@@ -1,8 +1,6 @@
 """The only way to administer a cluster.
 
-All requests are raw, because confluent-kafka's AdminClient lacks the log end above the high watermark, leader epochs,
-producer states, adopted members, deletion by topic id, several groups in one request, and an immediate error for a
-refused login.
+All requests are raw: `docs/design/kafka-clients.md` says for each what confluent-kafka's AdminClient lacks.
 """
 
 from __future__ import annotations
