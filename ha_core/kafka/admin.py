@@ -1,14 +1,11 @@
 """The only way to administer a cluster.
 
-All requests are raw, because confluent-kafka's AdminClient lacks the log end above the high watermark, leader epochs,
-producer states, adopted members, deletion by topic id, several groups in one request, and an immediate error for a
-refused login.
+All requests are raw: `docs/design/kafka-clients.md` says for each what confluent-kafka's AdminClient lacks.
 """
 
 from __future__ import annotations
 
 from ha_core.kafka.access import Access
-from ha_core.kafka.adoption import Adoption
 from ha_core.kafka.alteration import TopicAlteration
 from ha_core.kafka.creation import TopicCreation
 from ha_core.kafka.deletion import TopicDeletion
@@ -33,7 +30,6 @@ class Admin(
     Producers,
     Groups,
     GroupOffsets,
-    Adoption,
     Access,
     Seeding,
 ):

@@ -62,71 +62,72 @@ class _Seat:
     """Set for the leader only: all members of its generation."""
 
 
-class Adoption(Brokers):
-    def adopt(self, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
-        """Joins a group of another cluster here, on its members' behalf; takes at most `timeout_s`, by default 30 s.
+def adopt_group(cluster: Brokers, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
+    """Joins a group of another cluster here, on its members' behalf; takes at most `timeout_s`, by default 30 s.
 
-        A group that a killed run has already adopted in this way is recognised. The adopted members have to be kept
-        alive by heartbeats, at most `SESSION_TIMEOUTS_MS` apart.
+    A group that a killed run has already adopted in this way is recognised. The adopted members have to be kept
+    alive by heartbeats, at most `SESSION_TIMEOUTS_MS` apart.
 
-        :raises GroupNotStableError: the origin's members hold no assignment at the moment.
-        :raises StandsInTheWayError: the group has live members of its own here; names them.
-        """
-        asking = self.asking(timeout_s or TIMEOUT_S)
-        if origin.state != "Stable" or not origin.members:
-            raise GroupNotStableError(
-                asking.cluster,
-                f"group {origin.name} cannot be adopted while it is {origin.state} with {len(origin.members)} members "
-                "in its cluster. Wait until it is Stable; a group without members needs no adoption.",
-            )
-        if len(origin.members) > MAX_MEMBERS:
-            raise RequestRefusedError(
-                asking.cluster,
-                f"group {origin.name} has {len(origin.members)} members, at most {MAX_MEMBERS} can be adopted. Move it "
-                "while fewer are running.",
-            )
-        here = describe(asking, [origin.name])[origin.name]
-        if here.members:
-            return _recognised(asking, origin, here)
-        for session_timeout_ms in SESSION_TIMEOUTS_MS:
-            with suppress(_SessionTimeoutRefusedError):
-                return _Joining(asking, origin, here.coordinator, session_timeout_ms).join()
-        raise refusal(asking.cluster, f"join group {origin.name}", ErrorCode.INVALID_SESSION_TIMEOUT)
+    :raises GroupNotStableError: the origin's members hold no assignment at the moment.
+    :raises StandsInTheWayError: the group has live members of its own here; names them.
+    """
+    asking = cluster.asking(timeout_s or TIMEOUT_S)
+    if origin.state != "Stable" or not origin.members:
+        raise GroupNotStableError(
+            asking.cluster,
+            f"group {origin.name} cannot be adopted while it is {origin.state} with {len(origin.members)} members "
+            "in its cluster. Wait until it is Stable; a group without members needs no adoption.",
+        )
+    if len(origin.members) > MAX_MEMBERS:
+        raise RequestRefusedError(
+            asking.cluster,
+            f"group {origin.name} has {len(origin.members)} members, at most {MAX_MEMBERS} can be adopted. Move it "
+            "while fewer are running.",
+        )
+    here = describe(asking, [origin.name])[origin.name]
+    if here.members:
+        return _recognised(asking, origin, here)
+    for session_timeout_ms in SESSION_TIMEOUTS_MS:
+        with suppress(_SessionTimeoutRefusedError):
+            return _Joining(asking, origin, here.coordinator, session_timeout_ms).join()
+    raise refusal(asking.cluster, f"join group {origin.name}", ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    def heartbeat(self, adopted: Adopted, timeout_s: float | None = None) -> None:
-        """Keeps adopted members alive.
 
-        :raises StandsInTheWayError: the group has rebalanced or lost members: the adoption is void.
-        """
-        asking = self.asking(timeout_s)
+def keep_members_alive(cluster: Brokers, adopted: Adopted, timeout_s: float | None = None) -> None:
+    """Keeps adopted members alive.
 
-        def talk(connection: BlockingConnection) -> bool | Again:
-            for member_id in adopted.members.values():
-                body = {"group_id": adopted.group, "generation_id": adopted.generation, "member_id": member_id}
-                code = connection.call(ApiKey.HEARTBEAT, body)["error_code"]
-                if code in RETRIABLE:  # the coordinator is moving or loading
-                    return Again(name_of(code))
-                if code:
-                    raise StandsInTheWayError(
-                        asking.cluster,
-                        f"group {adopted.group} no longer knows member {member_id} in generation "
-                        f"{adopted.generation}: {name_of(code)}. Adopt the group again.",
-                    )
-            return True
+    :raises StandsInTheWayError: the group has rebalanced or lost members: the adoption is void.
+    """
+    asking = cluster.asking(timeout_s)
 
-        what = f"keep members alive of group {adopted.group}"
-        at_coordinator(asking, what, adopted.group, lambda node: asking.converse(node, talk))
+    def talk(connection: BlockingConnection) -> bool | Again:
+        for member_id in adopted.members.values():
+            body = {"group_id": adopted.group, "generation_id": adopted.generation, "member_id": member_id}
+            code = connection.call(ApiKey.HEARTBEAT, body)["error_code"]
+            if code in RETRIABLE:  # the coordinator is moving or loading
+                return Again(name_of(code))
+            if code:
+                raise StandsInTheWayError(
+                    asking.cluster,
+                    f"group {adopted.group} no longer knows member {member_id} in generation "
+                    f"{adopted.generation}: {name_of(code)}. Adopt the group again.",
+                )
+        return True
 
-    def leave(self, adopted: Adopted, timeout_s: float | None = None) -> None:
-        """Removes the adopted members; members that have already left count as removed."""
-        asking, group = self.asking(timeout_s), adopted.group
+    what = f"keep members alive of group {adopted.group}"
+    at_coordinator(asking, what, adopted.group, lambda node: asking.converse(node, talk))
 
-        def ask(node: int) -> bool | Again:
-            codes = _leave(asking, group, node, list(adopted.members.values()))
-            failed = (code for code in codes if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
-            return asking.again(f"leave group {group}", next(failed, ErrorCode.NONE)) or True
 
-        at_coordinator(asking, f"take the adopted members of group {group}", group, ask)
+def remove_members(cluster: Brokers, adopted: Adopted, timeout_s: float | None = None) -> None:
+    """Removes the adopted members; members that have already left count as removed."""
+    asking, group = cluster.asking(timeout_s), adopted.group
+
+    def ask(node: int) -> bool | Again:
+        codes = _leave(asking, group, node, list(adopted.members.values()))
+        failed = (code for code in codes if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
+        return asking.again(f"leave group {group}", next(failed, ErrorCode.NONE)) or True
+
+    at_coordinator(asking, f"take the adopted members of group {group}", group, ask)
 
 
 @dataclass

@@ -73,10 +73,18 @@ def begin_login(client: Client, profile: SecurityProfile) -> Conversation[float 
     """
     if profile.token_file:
         try:
-            profile = replace(profile, password=_token(Path(profile.token_file), f"token_file {profile.token_file}"))
+            profile = replace(profile, password=token_of(profile))
         except SecurityProfileError as error:
             raise LoginRefusedError(f"is not logged in to: {error}") from None
-    return log_in(client, profile, random_secrets.token_urlsafe(24))
+    return (yield from log_in(client, profile, random_secrets.token_urlsafe(24)))
+
+
+def token_of(profile: SecurityProfile) -> str:
+    """The current token of the profile's file.
+
+    :raises SecurityProfileError: the file cannot be used.
+    """
+    return _token(Path(profile.token_file), f"token_file {profile.token_file}")
 
 
 def fields_of(profile: SecurityProfile) -> dict[str, Any]:

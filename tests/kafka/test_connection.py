@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.sasl_oauth import OAUTHBEARER
 from tests.kafka.scripted_broker import answered, broker, header_of, listening
 
 
@@ -119,6 +121,15 @@ def test_a_listener_without_plain_is_refused_with_the_mechanisms_it_offers() -> 
 
     with listening(scram_only) as port, pytest.raises(AuthenticationRefusedError, match="it offers SCRAM-SHA-512"):
         connect(port, security=SecurityProfile("PLAIN", "svc", "secret"))
+
+
+def test_an_unreadable_token_is_a_refused_login(tmp_path: Path) -> None:
+    profile = SecurityProfile(OAUTHBEARER, token_file=str(tmp_path / "missing"))
+    with (
+        listening(broker({ApiKey.SASL_HANDSHAKE: (0, 1)})) as port,
+        pytest.raises(AuthenticationRefusedError, match="missing: No such file"),
+    ):
+        connect(port, security=profile)
 
 
 def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:

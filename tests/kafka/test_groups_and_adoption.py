@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.adoption import adopt_group, keep_members_alive, remove_members
 from ha_core.kafka.errors import GroupNotStableError, RequestRefusedError, StandsInTheWayError
 from ha_core.kafka.facts import Adopted, GroupDescription, MemberDescription, TopicSpec
 from ha_core.model import Member
@@ -81,7 +82,7 @@ def test_a_group_that_does_not_exist_is_dead_and_cannot_be_adopted(either: Admin
     found = either.describe_groups([group])[group]
     assert (found.state, found.members) == ("Dead", ())
     with pytest.raises(GroupNotStableError, match=f"{group} cannot be adopted while it is Dead with 0 members"):
-        either.adopt(found)
+        adopt_group(either, found)
 
 
 @pytest.mark.parametrize(("origin", "target"), [("east", "west"), ("west", "east")])
@@ -101,14 +102,14 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         generation = here.group_generation(before)
 
         # When the group is adopted in the other cluster
-        adopted = there.adopt(before)
+        adopted = adopt_group(there, before)
 
         # Then each is a member there with the same client, protocol and assignment
         after = there.describe_groups([group])[group]
         assert (after.state, after.protocol_type, after.protocol) == ("Stable", before.protocol_type, before.protocol)
         assert _holdings(after, {new: old for old, new in adopted.members.items()}) == _holdings(before, None)
         # and can be kept alive, and commit
-        there.heartbeat(adopted)
+        keep_members_alive(there, adopted)
         member = Member(member_id=next(iter(adopted.members.values())), generation=adopted.generation)
         there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, member)
         assert there.group_offsets([group])[group] == {(topic, 0): (42, "from a member")}
@@ -121,47 +122,47 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         assert here.group_generation(stable()) == generation
 
         # When it is undone
-        there.leave(adopted)
+        remove_members(there, adopted)
         assert there.describe_groups([group])[group].state == "Empty"
         with pytest.raises(StandsInTheWayError, match="Adopt the group again"):
-            there.heartbeat(adopted)
-        there.leave(adopted)
+            keep_members_alive(there, adopted)
+        remove_members(there, adopted)
 
 
 def test_adopting_a_group_again_recognises_the_first_adoption(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 3)
-    first = either.adopt(group)
-    assert either.adopt(group) == first
-    either.leave(first)
+    first = adopt_group(either, group)
+    assert adopt_group(either, group) == first
+    remove_members(either, first)
 
 
 def test_forty_members_are_adopted_in_one_generation(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 40)
     # When a group of forty members is adopted
-    adopted = either.adopt(group)
+    adopted = adopt_group(either, group)
     found = either.describe_groups([group.name])[group.name]
     # Then each of them holds the assignment that it had
     held = {member.member_id: member.assignment for member in found.members}
     assert {member.member_id: held[adopted.members[member.member_id]] for member in group.members} == {
         member.member_id: member.assignment for member in group.members
     }
-    either.heartbeat(adopted)
-    either.leave(adopted)
+    keep_members_alive(either, adopted)
+    remove_members(either, adopted)
 
 
 def test_live_members_of_the_target_are_named_and_left_alone(either: Admin, fresh: Fresh) -> None:
     name = fresh("g")
-    theirs = either.adopt(_group(name, 2, "stranger"))
+    theirs = adopt_group(either, _group(name, 2, "stranger"))
     with pytest.raises(StandsInTheWayError, match=next(iter(theirs.members.values()))):
-        either.adopt(_group(name, 2))
-    either.heartbeat(theirs)
-    either.leave(theirs)
+        adopt_group(either, _group(name, 2))
+    keep_members_alive(either, theirs)
+    remove_members(either, theirs)
 
 
 def test_too_many_members_are_refused_before_anybody_joins(east: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 1001)
     with pytest.raises(RequestRefusedError, match="1001 members, at most 1000"):
-        east.adopt(group)
+        adopt_group(east, group)
     assert east.describe_groups([group.name])[group.name].state == "Dead"
 
 
@@ -171,14 +172,14 @@ def test_the_generation_of_a_group_is_found_after_many_rebalances(either: Admin,
     adopted: Adopted | None = None
     for _ in range(12):  # each leave and each join makes a new generation
         # When it is adopted and left each time
-        adopted = either.adopt(group)
-        either.leave(adopted)
+        adopted = adopt_group(either, group)
+        remove_members(either, adopted)
     # When it is adopted once more
-    adopted = either.adopt(group)
+    adopted = adopt_group(either, group)
     # Then its generation is found
     assert adopted.generation > 12
     assert either.group_generation(either.describe_groups([group.name])[group.name]) == adopted.generation
-    either.leave(adopted)
+    remove_members(either, adopted)
 
 
 # Version 0, topic "t", no user data. Brokers of both versions never answer a join whose subscription they cannot parse.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.adoption import adopt_group, keep_members_alive, remove_members
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
 from ha_core.model import MoveOperation
 from ha_core.model.operation import AdoptedGroup
@@ -53,7 +54,7 @@ def adopt(journal: Journal[MoveOperation], groups: Collection[str]) -> tuple[dic
             continue
         try:
             generation = origin.group_generation(described)
-            joined = target.adopt(described)
+            joined = adopt_group(target, described)
         except GroupNotStableError as error:
             left_out[name] = str(error)
             journal.environment.say(f"group {name} is not adopted, its members will rejoin: {error}")
@@ -67,8 +68,8 @@ def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGrou
     alive: dict[str, AdoptedGroup] = {}
     for name, one in groups.items():
         try:
-            origin.heartbeat(in_origin(name, one))
-            target.heartbeat(in_target(name, one))
+            keep_members_alive(origin, in_origin(name, one))
+            keep_members_alive(target, in_target(name, one))
         except KafkaAdminError:
             continue
         alive[name] = one
@@ -84,7 +85,7 @@ def renew_adoption(journal: Journal[MoveOperation]) -> None:
         return
     for name in stale:
         if name in adopted:
-            target.leave(in_target(name, adopted[name]))
+            remove_members(target, in_target(name, adopted[name]))
     again, _ = adopt(journal, stale)
     if {**alive, **again} != adopted:
         journal.note(adopted={**alive, **again})

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.adoption import remove_members
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotReadyError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
@@ -236,7 +237,7 @@ class MoveSteps(Steps[AnyMove]):
             return
         for name, adopted in self.journal.operation.evidence.adopted.items():
             try:
-                self.journal.origin.leave(in_origin(name, adopted))
+                remove_members(self.journal.origin, in_origin(name, adopted))
             except KafkaAdminError as error:
                 self.environment.say(
                     f"members of group {name} stay in {request.origin} until their session ends: {error}"

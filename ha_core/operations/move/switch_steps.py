@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 
+from ha_core.kafka.adoption import remove_members
 from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.copies.catch_up import OwnCopies
@@ -205,7 +206,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         adopted = self.journal.operation.evidence.adopted
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
-                self.window.target.leave(in_target(name, adopted[name]))
+                remove_members(self.window.target, in_target(name, adopted[name]))
             counts = self.window.copy_offsets(self.alive)
             seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
 
@@ -301,7 +302,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
 
         def left() -> dict[str, list[str]]:
             for name, one in adopted.items():
-                self.journal.target.leave(in_target(name, one))
+                remove_members(self.journal.target, in_target(name, one))
             return {"groups": sorted(adopted)}
 
         if adopted:
