@@ -19,7 +19,6 @@ from ha_core.model import (
 )
 from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
-from ha_core.operations.absence.reconciling import uncounted
 from ha_core.operations.access.caches import caches
 from ha_core.operations.clusters.registered import ClusterState
 from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
@@ -30,6 +29,7 @@ from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
+from ha_core.plan.absence.reconciled import uncounted
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
 from ha_core.plan.facts.verdict import amount, duration, listed
