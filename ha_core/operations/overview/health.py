@@ -239,16 +239,19 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
                 )
-    lost: dict[str, set[str]] = {}
+    marked: dict[tuple[str, bool], set[str]] = {}
     for name, _, extent in unconfirmed(view):
-        if extent.found_end is not None:
-            lost.setdefault(extent.cluster, set()).add(name)
-    for cluster, names in sorted(lost.items()):
-        yield Problem(
-            f"cluster {cluster}",
-            f"It returned with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
-            "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
-        )
+        if extent.found_end is not None and extent.end is not None:
+            marked.setdefault((extent.cluster, extent.found_end > extent.end), set()).add(name)
+    for (cluster, more), names in sorted(marked.items()):
+        about, of = f"cluster {cluster}", listed(sorted(names))
+        accept = "`switchyard origins check TOPIC --accept-loss`."
+        if more:
+            text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
+            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}")
+        else:
+            text = f"It returned with less than it held: records of {of} are missing, and readers wait."
+            yield Problem(about, text, f"Restore them, or {accept}")
 
 
 def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
