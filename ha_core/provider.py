@@ -58,6 +58,12 @@ def get_provider_info() -> dict[str, Any]:
                         "schema": {"type": ["string", "null"]},
                         "description": "OAUTHBEARER: path of the token on workers, in place of login and password.",
                     },
+                    "principal": {
+                        "label": "Principal",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "Brokers' name of the account, User:NAME. An ordinary account that copies "
+                        "mirrors needs it: guards of copies spare it.",
+                    },
                 },
             },
             {

@@ -16,7 +16,7 @@ CONNECTION_PREFIX = "switchyard_kafka_"
 class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
     """Connection type `switchyard_kafka`: login and password are the account, extra `mechanism` is its mechanism.
     For OAUTHBEARER, extra `token_file` names a token on the workers. Extra `tls` names the TLS files:
-    `{"ca_file": …}`.
+    `{"ca_file": …}`; extra `principal` is the account's name at brokers.
 
     The bootstrap address is only needed for the connection test: clusters have their own addresses.
     """
@@ -68,6 +68,6 @@ def _profile(connection: Any) -> SecurityProfile:
     account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
     if extra.get("token_file"):
         account = {"mechanism": mechanism, "token_file": extra["token_file"]}
-    tls = extra.get("tls")
-    found = {name: ({} if mechanism is None else account) | ({} if tls is None else {"tls": tls})}
+    beside = {key: extra[key] for key in ("tls", "principal") if extra.get(key) not in (None, "")}
+    found = {name: ({} if mechanism is None else account) | beside}
     return profiles(found, f"connection {name}", secrets=("password",))[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from typing import Any, Literal
 
 from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
@@ -24,8 +23,7 @@ _MAX_PER_REQUEST = 500
 _METADATA_VERSION = 12
 _LOOK_PAUSE_S = 0.05
 _PROBE = TopicAcl("literal", "switchyard-probe", "User:*", "*", 8, False)
-MAX_TRIED = 200
-"""Most principals among which `account_among` looks for our own."""
+"""The one rule that is written in order to ask: no request lists super users. It stays, since it concerns no topic."""
 _ALL_RULES: Mapping[str, Any] = {
     "resource_type_filter": _TOPIC_RESOURCE,
     "resource_name_filter": None,
@@ -96,58 +94,34 @@ class Access(Brokers):
                     _pause(asking)
 
     def bypasses_rules(self, timeout_s: float | None = None) -> bool:
-        """True if our account is a super user: a probe ACL denies a non-existent topic to every principal.
+        """True if our account is a super user: `_PROBE` denies a topic that does not exist to all others."""
+        asking = self.asking(timeout_s)
 
-        No Kafka request lists super users. The probe ACL is left behind; it matches no real topic.
-        """
-        return _PROBE.name not in self._hidden_by([_PROBE], timeout_s)
+        def hidden(connection: BlockingConnection) -> bool:
+            created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]})
+            for result in created["results"]:
+                if code := result["error_code"]:
+                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
+            while _PROBE not in (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or ()):
+                _pause(asking)
+            wanted = {"topics": [{"name": _PROBE.name}], "allow_auto_topic_creation": False}
+            (found,) = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
+            return bool(found["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+        return not asking.converse(None, hidden)
 
     def writable(self, topics: Collection[str], timeout_s: float | None = None) -> frozenset[str]:
         """Topics of these that our account may write to, as far as brokers report rights."""
         if not topics:
             return frozenset()
         described = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
-        return frozenset(topic["name"] for topic in described if _may_write(topic["topic_authorized_operations"]))
-
-    def account_among(self, principals: Collection[str], timeout_s: float | None = None) -> str:
-        """Our principal, found by elimination like `bypasses_rules`: a probe ACL hides one fake topic per candidate.
-
-        Empty if it is none of them, cannot be found, or there are more than `MAX_TRIED`.
-        """
-        if len(principals) > MAX_TRIED:
-            return ""
-        topics = {
-            f"{_PROBE.name}-{blake2b(principal.encode(), digest_size=8).hexdigest()}": principal
-            for principal in principals
-        }
-        rules = [_PROBE._replace(name=name, allows=True) for name in topics]
-        rules += [_PROBE._replace(name=name, principal=principal) for name, principal in topics.items()]
-        try:
-            hidden = self._hidden_by(rules, timeout_s)
-        finally:
-            self.remove_access_rules(rules, lambda: None, timeout_s)
-        return topics[min(hidden)] if len(hidden) == 1 else ""
-
-    def _hidden_by(self, rules: Sequence[TopicAcl], timeout_s: float | None) -> set[str]:
-        """Topics that the account may not see under these ACLs."""
-        asking = self.asking(timeout_s)
-
-        def talk(connection: BlockingConnection) -> set[str]:
-            created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(rule) for rule in rules]})
-            for result in created["results"]:
-                if code := result["error_code"]:
-                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
-            while not (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or frozenset()) >= {*rules}:
-                _pause(asking)
-            names = sorted({rule.name for rule in rules})
-            wanted = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False}
-            found = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
-            return {topic["name"] for topic in found if topic["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-
-        return asking.converse(None, talk)
+        return frozenset(topic["name"] for topic in described if _may_write(topic))
 
 
-def _may_write(operations: int) -> bool:
+def _may_write(topic: Mapping[str, Any]) -> bool:
+    if topic["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return False
+    operations: int = topic["topic_authorized_operations"]
     return operations == RIGHTS_NOT_TOLD or bool(operations >> _WRITE & 1)
 
 

@@ -1,9 +1,9 @@
 """Credentials for clusters: security profiles by name, kept outside the shared state.
 
 `{name: {mechanism: …, username: …, password_file: …, tls: {ca_file: …}}}`, or `{mechanism: OAUTHBEARER, token_file: …,
-tls: …}`. They come from a security file, named by `SWITCHYARD_SECURITY_FILE` (it may also have `password`), from the
-`security_profiles` of a gateway's configuration (files only), or as one profile from an Airflow connection (`password`
-or `token_file` only).
+tls: …}`; each may have `principal: User:NAME`, the account's name at brokers. They come from a security file, named by
+`SWITCHYARD_SECURITY_FILE` (it may also have `password`), from the `security_profiles` of a gateway's configuration
+(files only), or as one profile from an Airflow connection (`password` or `token_file` only).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
+from ha_core.model.access import ANYBODY
 from ha_core.tls.contexts import TlsFilesError
 from ha_core.tls.naming import file_names, named_files
 from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
@@ -28,7 +29,8 @@ from ha_core.wire.tls_files import TlsFiles
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
 _SECRETS = ("password_file", "password")
-
+_BESIDE_LOGIN = ("tls", "principal")
+"""Keys that need no mechanism."""
 
 NO_SECURITY = SecurityProfile()
 
@@ -89,12 +91,14 @@ def token_of(profile: SecurityProfile) -> str:
 
 def fields_of(profile: SecurityProfile) -> dict[str, Any]:
     """A profile in the form that `profiles` reads, with its password: the caller must protect the file."""
-    tls = {} if profile.tls is None else {"tls": file_names(profile.tls)}
+    rest: dict[str, Any] = {} if profile.tls is None else {"tls": file_names(profile.tls)}
+    if profile.principal:
+        rest["principal"] = profile.principal
     if profile.mechanism is None:
-        return tls
+        return rest
     if profile.token_file:
-        return {"mechanism": profile.mechanism, "token_file": profile.token_file, **tls}
-    return {"mechanism": profile.mechanism, "username": profile.username, "password": profile.password, **tls}
+        return {"mechanism": profile.mechanism, "token_file": profile.token_file, **rest}
+    return {"mechanism": profile.mechanism, "username": profile.username, "password": profile.password, **rest}
 
 
 def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> SecurityProfile:
@@ -102,18 +106,19 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         raise SecurityProfileError(f"{where}: holds {type(fields).__name__}. Write `mechanism`, `username` and so on.")
     mechanism = fields.get("mechanism")
     by_token = mechanism == OAUTHBEARER
-    known = sorted(("mechanism", "tls", *(("token_file",) if by_token else ("username", *secrets))))
+    known = sorted(("mechanism", *_BESIDE_LOGIN, *(("token_file",) if by_token else ("username", *secrets))))
     if unknown := sorted(str(key) for key in fields if key not in known):
         raise SecurityProfileError(f"{where}: {unknown[0]}: no such key. Known: {', '.join(known)}.")
     tls = _tls(fields["tls"], f"{where}: tls", folder) if "tls" in fields else None
+    principal = _principal(fields["principal"], where) if "principal" in fields else ""
     if mechanism is None:
-        if others := sorted(set(fields) - {"tls"}):
+        if others := sorted(set(fields) - set(_BESIDE_LOGIN)):
             raise SecurityProfileError(f"{where}: {others[0]} needs a mechanism. Add `mechanism: PLAIN`.")
-        return SecurityProfile(tls=tls)
+        return SecurityProfile(tls=tls, principal=principal)
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
         raise SecurityProfileError(f"{where}: mechanism {mechanism!r} is not known. Use {', '.join(MECHANISMS)}.")
     if by_token:
-        return _by_token(fields.get("token_file"), where, folder, tls)
+        return _by_token(fields.get("token_file"), where, folder, tls, principal)
     username, password = fields.get("username"), fields.get("password")
     if not isinstance(username, str) or not username or "\0" in username:
         raise SecurityProfileError(f"{where}: username {username!r} is not a name. Write it as quoted text.")
@@ -125,15 +130,23 @@ def _profile(fields: Any, where: str, folder: Path, secrets: Sequence[str]) -> S
         password = _text(file, f"{where}: password_file {file}").rstrip("\r\n")
     if not isinstance(password, str) or not password or "\0" in password:
         raise SecurityProfileError(f"{where}: the password is empty or not text. Write it as quoted text.")
-    return SecurityProfile(mechanism, username, password, tls)
+    return SecurityProfile(mechanism, username, password, tls, principal=principal)
 
 
-def _by_token(named: Any, where: str, folder: Path, tls: TlsFiles | None) -> SecurityProfile:
+def _principal(named: Any, where: str) -> str:
+    if not isinstance(named, str) or not named.startswith("User:") or named in {"User:", ANYBODY}:
+        raise SecurityProfileError(
+            f"{where}: principal {named!r} is no user's. Write it as brokers name the account: `principal: User:NAME`."
+        )
+    return named
+
+
+def _by_token(named: Any, where: str, folder: Path, tls: TlsFiles | None, principal: str) -> SecurityProfile:
     if not isinstance(named, str) or not named:
         raise SecurityProfileError(f"{where}: token_file {named!r} is not a path. Name the file that holds the token.")
     file = folder / named
     _token(file, f"{where}: token_file {file}")
-    return SecurityProfile(OAUTHBEARER, tls=tls, token_file=str(file.absolute()))
+    return SecurityProfile(OAUTHBEARER, tls=tls, token_file=str(file.absolute()), principal=principal)
 
 
 def _token(file: Path, what: str) -> str:

@@ -10,6 +10,7 @@ from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
 from ha_core.operations.copies.syncing.by_hand import MirrorsSynced
 from ha_core.operations.engine.problem import Problem
 from ha_core.operations.mirror.linking import LinkProposal
+from ha_core.plan.absence.decision import FINDINGS
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.moves import verdicts_page
@@ -97,7 +98,8 @@ def _open(result: Reconciled) -> Iterator[str]:
         text = _OUTCOMES[one.outcome].format(
             cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
         )
-        more = "" if one.outcome == "unknown" else f". To accept the loss: --accept-loss with the topic {one.topic}"
+        again = FINDINGS[one.outcome].waits_for == "cluster"
+        more = "" if again else f". To accept the loss: --accept-loss with the topic {one.topic}"
         yield Marked(f"{one.topic}-{one.partition}: {text}{more}", "bad")
 
 

@@ -25,10 +25,11 @@ PLAIN = "PLAIN"
 class SecurityProfile:
     """An account at a cluster. Without a mechanism the cluster accepts any client, or any with a valid certificate.
 
-
     :ivar password: the password, or the bearer token for OAUTHBEARER.
     :ivar tls: None: its listeners speak no TLS.
     :ivar token_file: file with the token, read at each login, because other processes renew it.
+    :ivar principal: brokers' name of the account (`User:NAME`), as an operator declares it: no request tells it. Empty:
+        not known.
     """
 
     mechanism: str | None = None
@@ -36,6 +37,7 @@ class SecurityProfile:
     password: str = field(default="", repr=False)
     tls: TlsFiles | None = None
     token_file: str = ""
+    principal: str = ""
 
 
 class Mechanism(NamedTuple):

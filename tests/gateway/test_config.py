@@ -99,7 +99,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"listen": {"prot": 1}}, "gateway.yaml: listen.prot: 1: no such key here; known keys are host, port, advertised"),
     (
         {"security_profiles": {"x": {"user": "a"}}},
-        "gateway.yaml: security_profiles: profile x: user: no such key. Known: mechanism, password_file, tls, user",
+        "gateway.yaml: security_profiles: profile x: user: no such key. "
+        "Known: mechanism, password_file, principal, tls, user",
     ),
     (
         {"zookeeper": {"hosts": "z:1", "session_timeout_ms": 4000, "lease_ms": 4000}},

@@ -14,7 +14,7 @@ from stack.kafka_part import ORDINARY_USER
 def ordinary(running: Stack) -> SecurityProfile:
     """An account that is no super user."""
     assert running.service is not None
-    return SecurityProfile("PLAIN", ORDINARY_USER, running.service["password"])
+    return SecurityProfile("PLAIN", ORDINARY_USER, running.service["password"], principal=f"User:{ORDINARY_USER}")
 
 
 def another(running: Stack, cluster: str, user: str) -> SecurityProfile:
@@ -26,7 +26,7 @@ def another(running: Stack, cluster: str, user: str) -> SecurityProfile:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     made = UserScramCredentialUpsertion(user, info, password.encode())
     admin.alter_user_scram_credentials([made])[user].result(30)
-    return SecurityProfile("SCRAM-SHA-256", user, password)
+    return SecurityProfile("SCRAM-SHA-256", user, password, principal=f"User:{user}")
 
 
 def error_of_writing(running: Stack, cluster: str, topic: str, account: SecurityProfile | None = None) -> int | None:

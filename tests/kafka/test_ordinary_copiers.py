@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaError
@@ -84,8 +85,6 @@ def test_ordinary_copier_is_the_only_writer_until_the_switch(
             assert error_of_writing(running, "west", topic, account) == DENIED
         # And the copier continues
         copied(running, east, copier, mirror, 2)
-        # And no probe ACL is left
-        assert not [one for one in west.access_rules() or () if one.name.startswith("switchyard-probe-")]
         # When the copy becomes the writer, then both may write
         remove_guards(copier, copier.access_rules(), [topic], lambda: None)
     for account in (ann, bob):
@@ -155,17 +154,44 @@ def test_guard_of_a_super_user_is_replaced_by_one_that_spares_the_copier(
         copied(running, east, copier, mirror, 1)
 
 
-def test_own_account_is_found_among_several_if_present(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], running: Stack
+@pytest.mark.parametrize("named", ["", "User:somebody-else"])
+def test_copier_whose_profile_does_not_name_a_writer_gets_no_guard_and_writes_no_rule(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile, named: str
 ) -> None:
-    for name in ("east", "west"):
-        with Admin(clusters[name], ordinary(running), timeout_s=20) as admin:
-            assert admin.account_among(["User:ann", COPIER, "User:CN=x,O=y"]) == COPIER
-            assert admin.account_among(["User:ann", "User:bob"]) == ""
-            assert admin.account_among([COPIER, *(f"User:{number}" for number in range(200))]) == ""
-    # A super user is none of them: no ACL applies to it
-    for service in (east, west):
-        assert service.account_among([COPIER, "User:switchyard"]) == ""
+    # Given a copy with two named writers, and a copier whose profile names neither
+    add(west, {rule(topic, ALL, COPIER), rule(topic, ALL, f"User:{ann.username}")})
+    store = MemoryStore()
+    mirrored(store, topic)
+    before = west.access_rules() or frozenset()
+    with Admin(clusters["west"], replace(ordinary(running), principal=named), timeout_s=20) as copier:
+        # When it is brought in sync by that account
+        found = synced(store, east, copier)
+    # Then no rule is added but the one that tells super users, and the finding says what to write where
+    assert {one.name for one in (west.access_rules() or frozenset()) - before} <= {"switchyard-probe"}
+    (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
+    assert f"brokers do not refuse {COPIER}" in told or f"brokers do not refuse User:{ann.username}" in told
+    assert f"name it in the job's security profile {clusters['west'].security} (`principal: User:NAME`)" in told
+    assert error_of_writing(running, "west", topic, ann) is None
+
+
+def test_guards_that_a_wrong_principal_would_turn_against_the_copier_are_removed(
+    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], topic: str, ann: SecurityProfile
+) -> None:
+    # Given a copy with two named writers, and a copier whose profile names the other one
+    add(west, {rule(topic, ALL, COPIER), rule(topic, ALL, f"User:{ann.username}")})
+    store = MemoryStore()
+    mirror = mirrored(store, topic)
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    with Admin(clusters["west"], replace(ordinary(running), principal=ann.principal), timeout_s=20) as copier:
+        # When it is brought in sync by that account
+        found = synced(store, east, copier)
+        # Then no guard is left, which is reported with the way out, and the copier continues
+        assert topic not in marked(west.access_rules() or ())
+        told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
+        assert f"may not write to {topic} under guards that spare {ann.principal}" in told
+        assert "Correct `principal` in the job's security profile" in told
+        assert [one for one in found.changes if one.what == "rights"] == []
+        copied(running, east, copier, mirror, 1)
 
 
 def test_new_copier_account_is_spared_instead_of_the_old_one(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
+from ha_core.kafka.security import NO_SECURITY, fields_of, load_profiles, profiles
 from ha_core.wire.sasl import SecurityProfile
 
 
@@ -23,6 +23,15 @@ def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path, monk
 def test_without_a_file_there_is_the_profile_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SWITCHYARD_SECURITY_FILE", raising=False)
     assert load_profiles() == {"none": NO_SECURITY}
+
+
+@pytest.mark.parametrize("login", [{}, {"mechanism": "PLAIN", "username": "svc", "password": "s"}, "token"])
+def test_any_login_may_name_its_principal_and_hands_it_on(login: dict[str, str] | str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc")
+    account = login if isinstance(login, dict) else {"mechanism": "OAUTHBEARER", "token_file": str(tmp_path / "token")}
+    found = profiles({"own": {**account, "principal": "User:CN=svc,O=a"}}, "there", tmp_path)["own"]
+    assert found.principal == "User:CN=svc,O=a"
+    assert profiles({"own": fields_of(found)}, "there", tmp_path)["own"] == found
 
 
 def test_the_password_is_never_shown() -> None:
@@ -42,6 +51,10 @@ def test_the_password_is_never_shown() -> None:
         ({"username": "u"}, "Add `mechanism: PLAIN`"),
         ("PLAIN", "holds str"),
         ({"mechanism": "PLAIN", "username": "u", "password_file": "missing"}, "No such file"),
+        ({"principal": "svc"}, "Write it as brokers name the account: `principal: User:NAME`"),
+        ({"principal": "User:"}, "principal 'User:' is no user's"),
+        ({"principal": "User:*"}, "principal 'User:*' is no user's"),
+        ({"principal": "Group:ops"}, "principal 'Group:ops' is no user's"),
     ],
 )
 def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, named: str, tmp_path: Path) -> None:
@@ -54,7 +67,7 @@ def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, na
 def test_an_error_offers_what_is_allowed_there_alone(allowed: str, tmp_path: Path) -> None:
     login = {"mechanism": "PLAIN", "username": "u"}
     other = {"password": "password_file", "password_file": "password"}[allowed]
-    known = ", ".join(sorted(("mechanism", "tls", "username", allowed)))
+    known = ", ".join(sorted(("mechanism", "principal", "tls", "username", allowed)))
     for fields, said in (
         (login, f"give {allowed}."),
         (login | {other: "x"}, f"{other}: no such key. Known: {known}."),

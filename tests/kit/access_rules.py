@@ -7,18 +7,24 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model.access import ANYBODY
 from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.wire.sasl import SecurityProfile
 
 
 class Rules:
     """The rules of a cluster, with its admin's methods.
 
+    :ivar account: principal of the account that asks; empty: a super user.
+    :ivar security: its security profile, which may name another principal.
     :ivar halt: called between the check whether a rule may be placed, and its request.
     :ivar refusal: answer to every request; None: success.
     """
 
-    def __init__(self, name: str) -> None:
-        self.cluster = SimpleNamespace(name=name)
+    def __init__(self, name: str, account: str = "", named: str = "") -> None:
+        self.cluster = SimpleNamespace(name=name, security="sasl")
+        self.account = account
+        self.security = SecurityProfile(principal=named)
         self.there = set[TopicAcl]()
         self.halt: dict[TopicAcl, Callable[[], None]] = {}
         self.refusal: KafkaAdminError | None = None
@@ -50,4 +56,8 @@ class Rules:
         pass
 
     def bypasses_rules(self) -> bool:
-        return True
+        return not self.account
+
+    def writable(self, topics: Collection[str]) -> frozenset[str]:
+        ours = {(rule.name, rule.allows) for rule in self.there if rule.principal in (self.account, ANYBODY)}
+        return frozenset(topic for topic in topics if (topic, True) in ours and (topic, False) not in ours)

@@ -12,9 +12,10 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted
 from ha_core.model import Cluster, Extent, LostTail, Tail, Topic
 from ha_core.operations.absence import reconciling
-from ha_core.operations.absence.reconciling import reconcile, written_again_from
+from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.engine.environment import Environment, utc_now
 from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.absence.reconciled import written_again_from
 from tests.cli.invoking import seeded
 
 EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)

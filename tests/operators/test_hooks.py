@@ -41,6 +41,14 @@ def test_login_and_password_are_the_service_account(monkeypatch: pytest.MonkeyPa
     assert ServiceAccountHook().test_connection()[0]
 
 
+@pytest.mark.parametrize("extra", [{"principal": "User:ops"}, {"principal": ""}, {}])
+def test_a_service_account_may_name_its_principal(monkeypatch: pytest.MonkeyPatch, extra: dict[str, str]) -> None:
+    account = {"conn_type": "switchyard_kafka", "login": "ops", "password": "secret"}
+    set_connection(monkeypatch, "switchyard_kafka_sasl", **account, extra=extra)
+
+    assert ServiceAccountHook().get_conn().principal == extra.get("principal", "")
+
+
 def test_a_service_account_without_a_password_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     set_connection(monkeypatch, "switchyard_kafka_sasl", conn_type="switchyard_kafka", login="ops")
 

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  #
 
 from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFinding  # noqa: E402
 from ha_core.operations.absence import reconciling  # noqa: E402
-from ha_core.operations.absence.reconciled import Reconciled, TailFound  # noqa: E402
+from ha_core.operations.absence.reconciled import Reconciled  # noqa: E402
 from ha_core.operations.copies.comparing import MirrorsCompared  # noqa: E402
 from ha_core.operations.copies.syncing import by_hand  # noqa: E402
 from ha_core.operations.copies.syncing.by_hand import MirrorsSynced  # noqa: E402
@@ -33,6 +33,7 @@ from ha_core.operators.mirrors import (  # noqa: E402
 )
 from ha_core.operators.outcome import DRY_RUN, FAILED, NOTHING, TOLD, RunOutcome  # noqa: E402
 from ha_core.operators.switch import ReportClusterSwitchOperator  # noqa: E402
+from ha_core.plan.absence.reconciled import TailFound  # noqa: E402
 from ha_core.plan.facts.verdict import info  # noqa: E402
 from ha_core.present.mirrors import reconciled_page  # noqa: E402
 

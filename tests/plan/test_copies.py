@@ -24,9 +24,9 @@ from ha_core.model import (
 from ha_core.model.extent import Extents, Hole, Place, identity, live, locate
 from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.operations.absence.reconciling import old_mirror
 from ha_core.operations.copies.reversal import reversed_mirror
 from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_holes, stayed
+from ha_core.plan.absence.reconciled import old_mirror
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, PartitionEnds

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import Cluster, KnownTopic, Lock, Topic, View
+from ha_core.model import KnownTopic, Lock, Topic, View
 from ha_core.model.operation import SingleKind
 from ha_core.operations.clusters.inventory import commits
 from ha_core.operations.clusters.registered import references, running_operations
-from ha_core.operations.engine.cluster_admins import PROBE_S, answering, no_such_cluster
+from ha_core.operations.engine.cluster_admins import answering, no_such_cluster
 from ha_core.operations.engine.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.looking import presence
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, is_pattern, parse_topic
 from ha_core.operations.running import engine
+from ha_core.plan.absence.decision import Presence
 from ha_core.plan.absence.given_up import Loss, UnreadGroup, losses, still_written, unread, without
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.aging import locked_topics, worked_on
@@ -153,7 +155,7 @@ def plan_giving_up(
     )
     if not chosen:
         return plan
-    up, answers = _answering(environment, view, registered, force)
+    up, answers = _answering(environment, view, cluster, force)
     committed = commits(environment, view, chosen, up)
     lost, left_unread = list[Loss](), list[UnreadGroup]()
     for name, topic in chosen.items():
@@ -210,30 +212,25 @@ def _named(
     return names if entries else mapped
 
 
-def _answering(environment: Environment, view: View, given_up: Cluster, force: bool) -> tuple[dict[str, Admin], bool]:
-    """The clusters that can be asked, and whether `given_up` answers. A mask hides other clusters, but not this one.
+def _answering(environment: Environment, view: View, cluster: str, force: bool) -> tuple[dict[str, Admin], bool]:
+    """The clusters that can be asked, and whether `cluster` answers. A mask hides other clusters, but not this one.
 
-    :raises RefusedError: the cluster to give up answers, and `force` is not set.
+    :raises RefusedError: the cluster answers, and `force` is not set.
     """
-    own_up, answers = dict[str, Admin](), False
     try:
-        own = environment.admin(given_up)
-        probed = own.probe(timeout_s=PROBE_S)
-    except RefusedError:
+        found = presence(environment, view, cluster, behind_mask=True)
+    except RefusedError as error:
         if not force:
             raise
-    else:
-        # A cluster that refuses the service account, or has lost one broker of three, is alive all the same.
-        answers = probed.answers
-        if probed.reachable:
-            own_up = {given_up.name: own}
-    if answers and not force:
+        found = Presence(cluster, "away", str(error))
+    if not found.permits("give-up", force):
         raise unchanged(
-            f"{given_up.name} answers, so its records can still be read: "
+            f"{cluster} answers, so its records can still be read: "
             f"`switchyard origins check` serves them. Give --force to give it up all the same. {NOT_SERVED}."
         )
-    others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)
-    return answering(environment, others) | own_up, answers
+    up = answering(environment, (other for name, other in sorted(view.clusters.items()) if name != cluster))
+    own = {cluster: environment.admin(view.clusters[cluster])} if found.state == "back" else {}
+    return up | own, found.answers
 
 
 def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:

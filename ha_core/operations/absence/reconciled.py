@@ -1,55 +1,19 @@
-"""The result of reconciling a returned cluster: partition by partition, and as a document."""
+"""The result of reconciling a returned cluster, also as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from ha_core.model.cluster import NO_PROFILE
 from ha_core.operations.copies.comparing import MirrorsCompared
 from ha_core.operations.engine.report import Report
+from ha_core.plan.absence.decision import FINDINGS
+from ha_core.plan.absence.reconciled import TailFound
 
 LOGIN = "LOGIN.properties"
 """Stands for a file with a client's security settings for a cluster that needs one; they are unknown here."""
-Outcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
-"""`differs`: below its mirrored end it has other records than the copy; the tail is counted. `less`: its log ends
-below its mirrored end. `gone`: it does not have the topic any more. `other`: the topic was deleted and re-created.
-`unknown`: its leader does not answer yet, or its replicas have not caught up."""
-
-
-class TailFound(NamedTuple):
-    """One partition of a returned cluster. Offsets are those of the cluster."""
-
-    topic: str
-    partition: int
-    operation: str
-    """The forced switch that left it."""
-    outcome: Outcome
-    mirrored: int
-    """The copy has all records below this offset."""
-    start: int | None = None
-    """First offset of the tail: above `mirrored` if retention has deleted some of it."""
-    end: int | None = None
-    """Log end."""
-    records: int | None = None
-    bytes: int | None = None
-    aborted: int | None = None
-    """Further records, of aborted transactions; None: counted by an earlier version, among `records`."""
-    differs_at: int | None = None
-    """The first compared offset that differs from the copy."""
-    difference: str = ""
-
-    def differing(self, offset: int, what: str) -> TailFound:
-        """A counted tail below which the log differs from its copy; other outcomes say more already and stay."""
-        if self.outcome != "counted":
-            return self
-        return self._replace(outcome="differs", differs_at=offset, difference=what)
-
-    @property
-    def deleted(self) -> int:
-        """Offsets that retention has deleted before they were counted."""
-        return 0 if self.start is None else max(0, self.start - self.mirrored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +39,7 @@ class Reconciled:
     @property
     def open(self) -> tuple[TailFound, ...]:
         """Findings that wait for an operator."""
-        return tuple(one for one in self.found if one.outcome != "counted")
+        return tuple(one for one in self.found if FINDINGS[one.outcome].waits_for)
 
     @property
     def records(self) -> int:

@@ -1,9 +1,9 @@
 """Reconciles a returned cluster: its records above its copies are counted, and it becomes the standby.
 
-A forced switch to a copy leaves a `LostTail` for each topic. No extent has the records of the tail: no client ever
-reads them, whatever the result. They are counted, reported with a command that fetches them, and stored with the
-document. Then the mirror is reversed (`operations/copies/reversal`), so that the cluster gets the records written
-since, and a switch back is an ordinary one.
+A forced switch to a copy leaves a `LostTail` for each topic. The records of the tail are counted, reported with a
+command that fetches them, and stored with the document (`plan/absence/reconciled`). Then the mirror is reversed
+(`operations/copies/reversal`), so that the cluster gets the records written since, and a switch back is an ordinary
+one.
 
 Safe to break off and to repeat: a mirror is written in the same revision as the count, and until then only markers and
 notes were added to the cluster.
@@ -12,31 +12,37 @@ notes were added to the cluster.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
-from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Tail, Topic, View
-from ha_core.model.extent import live
+from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View
 from ha_core.model.operation import Verify
 from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
-from ha_core.operations.absence.reconciled import Outcome, Reconciled, TailFound, summary_of
+from ha_core.operations.absence.reconciled import Reconciled, summary_of
 from ha_core.operations.copies.comparing import MirrorsCompared
 from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
+from ha_core.operations.engine.looking import LOOK_S, logs_there
 from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
+from ha_core.plan.absence.decision import LogHeld, Presence, State, compare, out_of_service, settled
+from ha_core.plan.absence.reconciled import (
+    TailFound,
+    TailOutcome,
+    counted_before,
+    filled,
+    moved_since,
+    old_mirror,
+    written_again_from,
+)
 from ha_core.plan.facts.verdict import Verdict, error, listed
 from ha_core.store.errors import ConflictError, LockedError
-
-LOOK_S = 30.0
 
 
 def reconcile(
@@ -73,9 +79,8 @@ def reconcile(
     registered = view.clusters.get(cluster)
     if registered is None:
         raise no_such_cluster(cluster, view.clusters)
-    if registered.masked is not None:
-        why = registered.masked.reason
-        raise unchanged(f"Cluster {cluster} is masked: {why}. `switchyard unmask {cluster}` when it is healthy.")
+    if (out := out_of_service(view, cluster)) is not None:
+        raise unchanged(f"Cluster {cluster} cannot be reconciled: {out.words}.")
     lost = environment.store.lost_tails(cluster=cluster)
     tails = [one for one in lost if chosen_by(topics, one.topic)]
     # Also refuses a misspelt name among right ones: a report that all is counted has to name the right topics.
@@ -92,20 +97,13 @@ def reconcile(
         try:
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
+            earlier = listed(one.operation for one in work.result().reports)
+            done = f" Earlier operations stay in force: operations {earlier}." if earlier else ""
             if gone.cluster != cluster:
-                earlier = work.result().reports
-                done = (
-                    f" Earlier operations stay in force: operations {listed(one.operation for one in earlier)}."
-                    if earlier
-                    else ""
-                )
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
             away = still_away(cluster, [one.topic for one in tails], {one.target for one in tails}, str(gone))
-            if reports := work.result().reports:
-                done = listed(report.operation for report in reports)
-                raise StepFailedError(
-                    f"{away.words} Earlier operations stay in force: operations {done}.", [away]
-                ) from gone
+            if done:
+                raise StepFailedError(away.words + done, [away]) from gone
             raise unchanged(away.words, [away]) from gone
     return work.result()
 
@@ -132,15 +130,6 @@ def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str
         f"has these records. Run this again when {gone.cluster} is back. To continue in {cluster} without it: "
         f"`switchyard switch topic:{topic} --mode forced --from {gone.cluster} --to {cluster}`."
     )
-
-
-def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
-    """Cluster → its tails that are not counted."""
-    found: dict[str, list[LostTail]] = {}
-    for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
-        if tail.counted is None:
-            found.setdefault(tail.cluster, []).append(tail)
-    return found
 
 
 class _Reconciling:
@@ -177,20 +166,23 @@ class _Reconciling:
         first = tail.counted is None
         differed = not first and any(part.differs_at is not None for part in tail.partitions.values())
         mirror = mirror and not differed
-        found = [] if first else [*_counted_before(tail)]
+        found = [] if first else [*counted_before(tail)]
         try:
             if first:
                 found = [*self._look(tail)]
             if first or mirror:  # a new standby is compared now, whenever its tail was counted
                 found = self._compare(tail, found)
         except KafkaAdminError as error:
-            if not accept_loss or error.cluster != self._cluster.name:
+            state: State = "away" if isinstance(error, ClusterUnreachableError) else "refuses"
+            asked = Presence(error.cluster, state, str(error))
+            if error.cluster != self._cluster.name or not asked.permits("reconcile", accept_loss):
                 raise
             mirror = mirror and first
-            found = [_of(tail, partition, "unknown") for partition in tail.partitions] if first else found
+            found = [TailFound.of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: continuing without a count: {error}")
         self._found += found
-        whole = all(one.outcome == "counted" for one in found)
+        whole = all(settled(one.outcome, "tail", accepted=False) for one in found)
+        done = all(settled(one.outcome, "tail", accept_loss) for one in found)
         bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
         if self._dry_run:
@@ -199,7 +191,7 @@ class _Reconciling:
         if not first and whole and not new:
             return
         try:
-            self._write(tail, found, bases if new else None, done=whole or accept_loss)
+            self._write(tail, found, bases if new else None, done)
         except (LockedError, ConflictError, RefusedError) as error:
             self._put_off.append(f"{tail.topic}: {error}")
 
@@ -214,29 +206,26 @@ class _Reconciling:
 
     def _look(self, tail: LostTail) -> Iterator[TailFound]:
         """:raises KafkaAdminError: the cluster cannot be asked."""
-        described = self._admin.topics([tail.topic], timeout_s=LOOK_S).get(tail.topic)
-        if described is None or max(tail.partitions) >= described.partitions:
-            yield from (_of(tail, partition, "gone") for partition in tail.partitions)
+        logs = logs_there(self._admin, [(tail.topic, partition) for partition in sorted(tail.partitions)])
+        if None in logs.values() or self._made_again(tail):
+            outcome: TailOutcome = "gone" if None in logs.values() else "other"
+            yield from (TailFound.of(tail, partition, outcome) for partition in tail.partitions)
             return
-        if self._made_again(tail):
-            yield from (_of(tail, partition, "other") for partition in tail.partitions)
-            return
-        for partition, known in sorted(tail.partitions.items()):
-            ends = described.ends.get(partition)
-            if ends is None or not ends.replicated:
-                yield _of(tail, partition, "unknown")
-            elif ends.log_end < known.mirrored:
-                yield _of(tail, partition, "less", end=ends.log_end)
+        for (_, partition), log in logs.items():
+            if not isinstance(log, LogHeld):
+                yield TailFound.of(tail, partition, "unknown")
+            elif compare(log.end, tail.partitions[partition].mirrored) == "less":
+                yield TailFound.of(tail, partition, "less", end=log.end)
             else:
-                yield self._count(tail, partition, known, ends)
+                yield self._count(tail, partition, log)
 
-    def _count(self, tail: LostTail, partition: int, known: Tail, ends: LogEnds) -> TailFound:
+    def _count(self, tail: LostTail, partition: int, log: LogHeld) -> TailFound:
         # Records after a later return of the writer are read by clients, and are no loss.
         again = written_again_from(self._view.topics.get(tail.topic), tail, partition)
-        end = ends.log_end if again is None else min(again, ends.log_end)
-        start = min(max(known.mirrored, ends.start), end)
-        counted = count(self._admin, (tail.topic, partition), start, end, ends.last_stable)
-        found = _of(tail, partition, "counted", end=end)
+        end = log.end if again is None else min(again, log.end)
+        start = min(max(tail.partitions[partition].mirrored, log.start), end)
+        counted = count(self._admin, (tail.topic, partition), start, end, log.last_stable)
+        found = TailFound.of(tail, partition, "counted", end=end)
         return found._replace(start=start, records=counted.records, bytes=counted.bytes, aborted=counted.aborted)
 
     def _made_again(self, tail: LostTail) -> bool:
@@ -307,7 +296,7 @@ class _Reconciling:
         cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
         if f"{tail.topic}@{self._cluster.name}" in self._view.mirrors:
             return None, ""
-        why = _moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
+        why = moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
         return None if why else {partition: cuts[partition].base for partition in tail.partitions}, why
 
     def _write(self, tail: LostTail, found: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
@@ -334,8 +323,8 @@ class _Reconciling:
                     except FAILURES as error:
                         self._not_mirrored[tail.topic] = str(error)
                 found = [*self._with_late(found)] if puts else found
-                puts.append(_filled(tail, found, environment.now() if done else None))
-                seen.update(cluster=name, topic=tail.topic, tails=[_noted(one) for one in found], mirror=len(puts) > 1)
+                puts.append(filled(tail, found, environment.now() if done else None))
+                seen.update(cluster=name, topic=tail.topic, tails=[one.noted for one in found], mirror=len(puts) > 1)
                 if (compared := self._compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
                 commit_single(journal, puts, expected, seen)
@@ -357,70 +346,3 @@ class _Reconciling:
             every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
             end = end if late.records else one.end
             yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
-
-
-def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> int | None:
-    """Base of a later stay of the writer in the log that has the tail; None: there was none since."""
-    extents = () if topic is None else topic.partitions.get(partition, ())
-    client = tail.partitions[partition].client
-    return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
-
-
-def _of(tail: LostTail, partition: int, outcome: Outcome, end: int | None = None) -> TailFound:
-    known = tail.partitions[partition]
-    return TailFound(tail.topic, partition, tail.operation, outcome, known.mirrored, end=end)
-
-
-def _counted_before(tail: LostTail) -> Iterator[TailFound]:
-    for partition, known in sorted(tail.partitions.items()):
-        if known.records is not None and known.differs_at is None:
-            one = _of(tail, partition, "counted", known.end)
-            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_, aborted=known.aborted)
-
-
-def _moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
-    """Why the mirror cannot be reversed, by the topic's map; empty: it can.
-
-    :param terms: writer epochs that began with the forced switch, of the partitions that it moved.
-    """
-    link = f"when none of its records in {tail.cluster} is needed, delete the topic there and link it again"
-    if topic is None or not topic.mapped or not topic.sound:
-        return f"its map is gone or damaged: {link}"
-    since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
-    if since & tail.partitions.keys():
-        return f"it has moved on since: {link}"
-    if left := sorted(topic.partitions.keys() - tail.partitions.keys()):
-        return f"{listed(f'partition {p}' for p in left)} had no copy: {link}"
-    return ""
-
-
-def old_mirror(tail: LostTail) -> Mirror:
-    """The mirror that was cut off, with the fields that its notes and its reversal need."""
-    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
-    return old.changed(
-        log=tail.log,
-        log_partitions=tail.log_partitions,
-        settings_left_alone=tail.settings_left_alone,
-        max_bytes_s=tail.max_bytes_s,
-    )
-
-
-def _filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
-    partitions = dict(tail.partitions)
-    for one in found:
-        if one.outcome in {"counted", "differs"}:
-            partitions[one.partition] = partitions[one.partition].changed(
-                start=one.start,
-                end=one.end,
-                records=one.records,
-                bytes_=one.bytes,
-                aborted=one.aborted,
-                differs_at=one.differs_at,
-                difference=one.difference,
-            )
-    return tail.changed(partitions=partitions, counted=counted)
-
-
-def _noted(one: TailFound) -> list[Any]:
-    """Detail for the history."""
-    return [one.partition, one.outcome, one.mirrored, one.end, one.records, one.bytes, one.differs_at]

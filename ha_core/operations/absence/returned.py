@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic, View
-from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.looking import logs_there, presence
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, require_named
-from ha_core.plan.absence.returned import Return, confirmed, gone_for_good, look_at, read_again, unconfirmed
+from ha_core.plan.absence.decision import Unsettled
+from ha_core.plan.absence.returned import Return, confirmed, look_at, read_again, unconfirmed
 from ha_core.plan.migration.aging import locked_topics
-
-LOOK_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +86,16 @@ def check_origins(
         if cluster in reachable:  # readers must not wait for one that is away
             served.setdefault(name, []).append(cluster)
     found = tuple(one for one, _ in looks)
-    newly_found = tuple(
-        one for one, extent in looks if one.outcome in {"less", "more"} and extent.found_end != one.found_end
-    )
+    newly_found = tuple(one for one, extent in looks if one.open and extent.found_end != one.found_end)
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
     return Returned(found, away, tuple(put_off), reports, newly_found)
 
 
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
-    """Clusters that answer and are in service, and why the others are not looked at."""
-    away: dict[str, str] = {}
-
-    def probe(name: str) -> bool:
-        cluster = view.clusters.get(name)
-        if cluster is None:
-            away[name] = "it is not registered any more"
-        elif cluster.masked is not None:
-            # It was not asked: it may be healthy, and a mask is no reason to give it up.
-            away[name] = f"it is masked: {cluster.masked.reason} (`switchyard unmask {name}` when it is healthy)"
-        else:
-            found = environment.admin(cluster).probe(timeout_s=PROBE_S)
-            if found.reachable:
-                return True
-            away[name] = found.error if found.answers else f"{found.error} ({gone_for_good(name)})"
-        return False
-
-    ordered = sorted(names)
-    return [name for name, up in zip(ordered, environment.pool.map(probe, ordered), strict=True) if up], away
+    """Clusters that can be asked, and why the others are not looked at."""
+    found = [*environment.pool.map(partial(presence, environment, view), sorted(names))]
+    up = [one.cluster for one in found if one.permits("return")]
+    return up, {one.cluster: one.words for one in found if one.cluster not in up}
 
 
 def _look(
@@ -122,17 +105,14 @@ def _look(
     accept_loss: bool,
     put_off: list[str],
 ) -> list[tuple[Return, Extent]]:
-    there = environment.admin(cluster).topics({topic for topic, _, _ in wanted}, timeout_s=LOOK_S)
+    logs = logs_there(environment.admin(cluster), [(topic, partition) for topic, partition, _ in wanted])
     found = []
     for topic, partition, extent in wanted:
-        described = there.get(topic)
-        ends = None if described is None else described.ends.get(partition)
-        if described is not None and ends is None:
-            put_off.append(f"{topic}-{partition}: no leader in {cluster.name} answers for it yet")
-        elif ends is not None and not ends.replicated:
-            put_off.append(f"{topic}-{partition}: its replicas in {cluster.name} have not caught up yet")
+        log = logs[topic, partition]
+        if isinstance(log, Unsettled):
+            put_off.append(f"{topic}-{partition}: {log.why}")
         else:
-            one = look_at(topic, partition, extent, None if ends is None else ends.log_end, accept_loss)
+            one = look_at(topic, partition, extent, None if log is None else log.end, accept_loss)
             found.append((one, extent))
     return found
 

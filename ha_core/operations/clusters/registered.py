@@ -18,7 +18,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
-from ha_core.plan.absence.returned import gone_for_good
+from ha_core.plan.absence.decision import gone_for_good
 from ha_core.plan.engine.revision import FINAL, AnyOperation
 from ha_core.plan.facts.clusters import ClusterFacts
 from ha_core.plan.facts.verdict import amount, listed

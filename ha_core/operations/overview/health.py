@@ -19,7 +19,6 @@ from ha_core.model import (
 )
 from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
-from ha_core.operations.absence.reconciling import uncounted
 from ha_core.operations.access.caches import caches
 from ha_core.operations.clusters.registered import ClusterState
 from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
@@ -30,6 +29,7 @@ from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
+from ha_core.plan.absence.reconciled import uncounted
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
 from ha_core.plan.facts.verdict import amount, duration, listed
@@ -239,16 +239,19 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
                 )
-    lost: dict[str, set[str]] = {}
+    marked: dict[tuple[str, bool], set[str]] = {}
     for name, _, extent in unconfirmed(view):
-        if extent.found_end is not None:
-            lost.setdefault(extent.cluster, set()).add(name)
-    for cluster, names in sorted(lost.items()):
-        yield Problem(
-            f"cluster {cluster}",
-            f"It returned with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
-            "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
-        )
+        if extent.found_end is not None and extent.end is not None:
+            marked.setdefault((extent.cluster, extent.found_end > extent.end), set()).add(name)
+    for (cluster, more), names in sorted(marked.items()):
+        about, of = f"cluster {cluster}", listed(sorted(names))
+        accept = "`switchyard origins check TOPIC --accept-loss`."
+        if more:
+            text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
+            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}")
+        else:
+            text = f"It returned with less than it held: records of {of} are missing, and readers wait."
+            yield Problem(about, text, f"Restore them, or {accept}")
 
 
 def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:

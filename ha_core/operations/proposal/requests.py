@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, UserBindings, View, legal_name
-from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.looking import presence
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.move.closure import users_at
@@ -190,7 +190,8 @@ def fault_request(
     """
     view = environment.store.load()
     names = chosen_topics(environment, view, topics, origin)
-    stay = not options.get("force") and all(":" in name for name in names) and _answers(environment, view, origin)
+    single = not options.get("force") and all(":" in name for name in names)
+    stay = single and presence(environment, view, origin).state == "back"
     if groups and stay:
         environment.say(f"groups stay with their coordinators: {origin} answers")
     read = tuple(dict.fromkeys(parse_topic(name)[0] for name in names))
@@ -198,14 +199,6 @@ def fault_request(
     scope = [*(f"topic:{name}" for name in names), *Scope(user_groups=readers).entries]
     # A topic has one writer, and this one is dead: clients either come along or stall.
     return make_request(scope, origin, target, mode="forced", include_other_users=True, **options)
-
-
-def _answers(environment: Environment, view: View, name: str) -> bool:
-    """Whether the cluster is in service and can be asked."""
-    cluster = view.clusters.get(name)
-    return (
-        cluster is not None and cluster.masked is None and environment.admin(cluster).probe(timeout_s=PROBE_S).reachable
-    )
 
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:

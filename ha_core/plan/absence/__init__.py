@@ -1,1 +1,1 @@
-"""A cluster that is away: forced end of a crossing, its return, its loss, masking."""
+"""A cluster that was away: what may be concluded (`decision`), and the four outcomes; what masking stops."""

@@ -1,19 +1,21 @@
 """Closes extents whose cluster was dead at the cut, once that cluster answers again.
 
-The extent is closed at the end of its log. If that is below the known end, or above the cut, nothing is concluded:
-readers keep waiting, the extent is marked, and an operator decides. (Above a cut that lay ahead the log is surplus,
-which is not reported.) Why: docs/design/client-offsets-and-extents.md.
+The extent is closed at the end of its log. If that is below the known end, or above the cut, an operator decides
+(`decision`): until then readers wait, and the extent is marked. Above a cut that lay ahead the log is surplus, which is
+not reported. Why: docs/design/client-offsets-and-extents.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Extents, close, skipping
+from ha_core.plan.absence.decision import FINDINGS, Finding, compare, gone_for_good, settled, unmask
 
 Outcome = Literal["whole", "less", "more", "accepted"]
+_OUTCOMES: Mapping[Finding, Outcome] = {"whole": "whole", "less": "less", "gone": "less", "more": "more"}
 
 
 class Return(NamedTuple):
@@ -34,6 +36,11 @@ class Return(NamedTuple):
     """Readers skip it, so none of it is served."""
 
     @property
+    def open(self) -> bool:
+        """It waits for an operator."""
+        return self.outcome != "accepted" and bool(FINDINGS[self.outcome].waits_for)
+
+    @property
     def beyond(self) -> int:
         """Upper bound of records appended after it was last seen: unknown until now, and never read."""
         return max(0, min(self.found_end, self.cut) - self.known_end)
@@ -49,11 +56,6 @@ class Return(NamedTuple):
         return max(0, self.known_end - self.found_end)
 
 
-def gone_for_good(cluster: str) -> str:
-    """The way out if `cluster` never comes back, as the end of a text."""
-    return f"if it is gone for good: `switchyard origins give-up {cluster}`"
-
-
 def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]:
     """The way out, for people, for each cluster with unconfirmed extents in the map.
 
@@ -62,7 +64,7 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
     clusters = {extent.cluster for _, extent in topic.stays() if extent.known_end is not None}
     for cluster in sorted(clusters):
         if cluster in masked:
-            way = f", and is masked: `switchyard unmask {cluster}` when it is healthy, then `switchyard origins check`"
+            way = f", and is masked: {unmask(cluster)}, then `switchyard origins check`"
         else:
             way = f": `switchyard origins check` when it is back; {gone_for_good(cluster)}"
         yield f"{cluster} was dead at the cut{way}"
@@ -84,13 +86,15 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
     assert extent.end is not None
     held = extent.base if log_end is None else max(log_end, extent.base)
     found = extent.clip(held) if extent.surplus else extent.extrapolate(held)
-    less, more = found < known or log_end is None, found > extent.end
-    outcome: Outcome = "whole" if not (less or more) else "accepted" if accept_loss else "less" if less else "more"
+    finding: Finding = "gone" if log_end is None else compare(found, known, extent.end)
+    outcome = _OUTCOMES[finding]
+    if outcome != "whole" and settled(finding, "extent", accept_loss):
+        outcome = "accepted"
     return Return(topic, partition, extent.cluster, known, found, extent.end, outcome, extent.ignored)
 
 
 def confirmed(extents: Sequence[Extent], found: Return) -> Extents:
-    if found.outcome in {"less", "more"}:
+    if found.open:
         return tuple(
             extent.changed(found_end=found.found_end)
             if extent.cluster == found.cluster and extent.known_end is not None

@@ -25,7 +25,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Lock, MigrateOperation, Operation, Topic
-from ha_core.plan.absence.returned import gone_for_good
+from ha_core.plan.absence.decision import gone_for_good, unmask
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.routing.resolve import at_home
 
@@ -255,7 +255,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
 
 def _silent(cluster: str, masked: Mapping[str, str], what: str = "") -> Block:
     if cluster in masked:
-        text = f"{what}{cluster} is masked ({masked[cluster]}): `switchyard unmask {cluster}` when it is healthy"
+        text = f"{what}{cluster} is masked ({masked[cluster]}): {unmask(cluster)}"
         return Block("masked", text)
     return Block("unasked", f"{what}{cluster} does not answer: bring it back; {gone_for_good(cluster)}")
 

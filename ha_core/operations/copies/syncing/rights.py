@@ -182,8 +182,9 @@ def _guard_by_name(
     guarded: Collection[str],
     missing: Collection[str],
 ) -> list[str]:
-    """As `_guard`, for an ordinary account. If it is the one that copies, all other principals with write access are
-    denied by name; another account does not know which principal to spare, and changes nothing.
+    """As `_guard`, for an ordinary account. If it is the one that copies, and its security profile names its principal,
+    all other principals with write access are denied by name. Any other process does not know which principal to
+    spare, and changes nothing.
 
     :param guarded: topics with a guard against all principals.
     :raises KafkaAdminError: the target accepts no ACLs.
@@ -208,8 +209,9 @@ def _guard_by_name(
             f"the account is no super user there, so a rule that denies all principals in copies ({listed(open_)}) "
             "would deny the one that copies as well. Gateways refuse writers; brokers do not refuse "
             f"{named or 'principals that `allow.everyone.if.no.acl.found` lets in'}. Make the account a super user "
-            "(super.users); or allow it to write there by a rule of its own, and no principal by a rule for all: then "
-            "the job that copies denies others by name"
+            "(super.users); or allow it to write there by a rule of its own, and no principal by a rule for all, and "
+            f"name it in the job's security profile {target.cluster.security} (`principal: User:NAME`): then the job "
+            "that copies denies others by name"
         )
         pair.add_finding("rights", f"cluster {name}", text)
     return [*guarded, *sorted(closed)]
@@ -217,26 +219,38 @@ def _guard_by_name(
 
 def _spare(pair: MirrorPair, found: Mapping[str, Writers]) -> set[str]:
     """The topics that only the account may write to now, by a guard for each other principal. A guard against the
-    account itself is removed: it is of another account, which copied before."""
-    target, name = pair.target, pair.target.cluster.name
-    closable = {topic: one for topic, one in found.items() if one.in_target and not one.open_to}
-    copier = target.account_among({who for one in closable.values() for who in one.in_target}) if closable else ""
-    closed = {topic for topic, one in closable.items() if copier in one.in_target}
-    wanted = [one for topic in sorted(closed) for one in sparing(topic, closable[topic], copier)]
+    account itself is removed: it is of another account, which copied before.
+
+    No request tells whether the declared principal is the account's. If the account may not write under these guards,
+    they are removed at once: a wrong name costs the guard, never the copy.
+    """
+    target, name, copier = pair.target, pair.target.cluster.name, pair.target.security.principal
+    spared = {topic: one for topic, one in found.items() if copier in one.in_target and not one.open_to}
+    wanted = [one for topic in sorted(spared) for one in sparing(topic, spared[topic], copier)]
     if wanted:
-        unchanged = pair.topics_unchanged(closed)
-        place_guards(target, wanted, unchanged, pair.topics_unchanged(closed, fresh_s=0))
-    if kept_out := sorted(topic for topic in closed if copier in closable[topic].denied):
-        own = frozenset(rule for topic in kept_out for rule in guard(topic, copier))
-        remove_guards(target, own, kept_out, pair.topics_unchanged(kept_out))
+        unchanged = pair.topics_unchanged(spared)
+        place_guards(target, wanted, unchanged, pair.topics_unchanged(spared, fresh_s=0))
+    if own := sorted(topic for topic, one in spared.items() if copier in one.denied):
+        denials = frozenset(rule for topic in own for rule in guard(topic, copier))
+        remove_guards(target, denials, own, pair.topics_unchanged(own))
         text = (
-            f"guards of another account there kept the account that copies out of {listed(kept_out)}: it was denied to "
+            f"guards of another account there kept the account that copies out of {listed(own)}: it was denied to "
             f"write by name. Now {copier} is spared"
         )
         pair.add_finding("rights", f"cluster {name}", text)
+    if locked_out := sorted(spared.keys() - target.writable(spared)):
+        remove_guards(target, target.access_rules(), locked_out, pair.topics_unchanged(locked_out))
+        text = (
+            f"the account that copies may not write to {listed(locked_out)} under guards that spare {copier}, so they "
+            f"are removed. Correct `principal` in the job's security profile {target.cluster.security}, or the rules "
+            "of the account there"
+        )
+        pair.add_finding("rights", f"cluster {name}", text)
+    closed = spared.keys() - locked_out
     for one in wanted:
-        text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
-        pair.changed("rights", f"topic {one.rule.name}", text)
+        if one.rule.name in closed:
+            text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
+            pair.changed("rights", f"topic {one.rule.name}", text)
     return closed
 
 

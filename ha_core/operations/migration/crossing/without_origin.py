@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ha_core.model import MigrateOperation
 from ha_core.model.operation import UnreadPolicy
-from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.looking import presence
 from ha_core.operations.engine.revisions import write_all
 from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps
@@ -44,12 +44,11 @@ def afterwards(origin: str) -> str:
 
 def require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
     """:raises RefusedError: the origin answers, and `force` does not declare it dead."""
-    environment, request = journal.environment, journal.request
-    cluster = environment.store.load().clusters.get(request.origin)
-    if force or cluster is None or cluster.masked is not None:
+    environment, origin = journal.environment, journal.request.origin
+    if force:
         return
-    if environment.admin(cluster).probe(timeout_s=PROBE_S).reachable:
+    if not presence(environment, environment.store.load(), origin).permits("without-origin"):
         raise unchanged(
-            f"Origin {request.origin} answers: `switchyard resume {journal.operation.id}` continues "
+            f"Origin {origin} answers: `switchyard resume {journal.operation.id}` continues "
             "with its answers, and loses nothing. To take it for dead all the same, give --force."
         )

@@ -1,0 +1,127 @@
+"""Reconciling a returned cluster: the findings about its lost tails, and when it may be the standby again.
+
+No extent has the records of a tail, so no client ever reads them, whatever is found. They are counted, and the cluster
+becomes the standby only if its log has all that was mirrored from it (`decision`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from ha_core.model import LostTail, Mirror, Topic
+from ha_core.model.extent import live
+from ha_core.plan.facts.verdict import listed
+
+TailOutcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
+
+
+class TailFound(NamedTuple):
+    """One partition of a returned cluster. Offsets are those of the cluster."""
+
+    topic: str
+    partition: int
+    operation: str
+    """The forced switch that left it."""
+    outcome: TailOutcome
+    mirrored: int
+    """The copy has all records below this offset."""
+    start: int | None = None
+    """First offset of the tail: above `mirrored` if retention has deleted some of it."""
+    end: int | None = None
+    """Log end."""
+    records: int | None = None
+    bytes: int | None = None
+    aborted: int | None = None
+    """Further records, of aborted transactions; None: counted by an earlier version, among `records`."""
+    differs_at: int | None = None
+    """The first compared offset that differs from the copy."""
+    difference: str = ""
+
+    @classmethod
+    def of(cls, tail: LostTail, partition: int, outcome: TailOutcome, end: int | None = None) -> TailFound:
+        mirrored = tail.partitions[partition].mirrored
+        return cls(tail.topic, partition, tail.operation, outcome, mirrored, end=end)
+
+    def differing(self, offset: int, what: str) -> TailFound:
+        """A counted tail below which the log differs from its copy; other outcomes say more already and stay."""
+        if self.outcome != "counted":
+            return self
+        return self._replace(outcome="differs", differs_at=offset, difference=what)
+
+    @property
+    def deleted(self) -> int:
+        """Offsets that retention has deleted before they were counted."""
+        return 0 if self.start is None else max(0, self.start - self.mirrored)
+
+    @property
+    def noted(self) -> list[Any]:
+        """Detail for the history."""
+        return [self.partition, self.outcome, self.mirrored, self.end, self.records, self.bytes, self.differs_at]
+
+
+def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
+    """Cluster → its tails that are not counted."""
+    found: dict[str, list[LostTail]] = {}
+    for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
+        if tail.counted is None:
+            found.setdefault(tail.cluster, []).append(tail)
+    return found
+
+
+def counted_before(tail: LostTail) -> Iterator[TailFound]:
+    for partition, known in sorted(tail.partitions.items()):
+        if known.records is not None and known.differs_at is None:
+            one = TailFound.of(tail, partition, "counted", known.end)
+            yield one._replace(start=known.start, records=known.records, bytes=known.bytes_, aborted=known.aborted)
+
+
+def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> int | None:
+    """Base of a later stay of the writer in the log that has the tail; None: there was none since."""
+    extents = () if topic is None else topic.partitions.get(partition, ())
+    client = tail.partitions[partition].client
+    return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
+
+
+def moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
+    """Why the mirror cannot be reversed, by the topic's map; empty: it can.
+
+    :param terms: writer epochs that began with the forced switch, of the partitions that it moved.
+    """
+    link = f"when none of its records in {tail.cluster} is needed, delete the topic there and link it again"
+    if topic is None or not topic.mapped or not topic.sound:
+        return f"its map is gone or damaged: {link}"
+    since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
+    if since & tail.partitions.keys():
+        return f"it has moved on since: {link}"
+    if left := sorted(topic.partitions.keys() - tail.partitions.keys()):
+        return f"{listed(f'partition {p}' for p in left)} had no copy: {link}"
+    return ""
+
+
+def old_mirror(tail: LostTail) -> Mirror:
+    """The mirror that was cut off, with the fields that its notes and its reversal need."""
+    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
+    return old.changed(
+        log=tail.log,
+        log_partitions=tail.log_partitions,
+        settings_left_alone=tail.settings_left_alone,
+        max_bytes_s=tail.max_bytes_s,
+    )
+
+
+def filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
+    """The tail with the counts of these findings; others stay unknown."""
+    partitions = dict(tail.partitions)
+    for one in found:
+        if one.records is not None:
+            partitions[one.partition] = partitions[one.partition].changed(
+                start=one.start,
+                end=one.end,
+                records=one.records,
+                bytes_=one.bytes,
+                aborted=one.aborted,
+                differs_at=one.differs_at,
+                difference=one.difference,
+            )
+    return tail.changed(partitions=partitions, counted=counted)
