@@ -22,7 +22,7 @@ from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import MoveRequest
 from ha_core.model.shown import ShownFormatter
 from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import BaseProposal, Report
 from ha_core.operations.mirror.linking import LinkProposal
 from ha_core.operations.proposal.proposal import Proposal
@@ -112,7 +112,7 @@ class CommandRun(ExitStack):
     def confirm(self, yes: bool, question: str) -> None:
         """:raises RefusedError: the operator has not confirmed, neither by --yes nor at the prompt."""
         if not (yes or self.out.confirm(question)):
-            raise RefusedError("Nothing was changed: it was not confirmed. Add --yes, or run it in a terminal.")
+            raise unchanged("It was not confirmed. Add --yes, or run it in a terminal.")
 
     def judge(
         self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool

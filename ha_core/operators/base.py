@@ -213,7 +213,8 @@ def errors_are_reported(context: Context, timeout: object) -> Iterator[None]:
     except Exception as error:
         kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
         short = refusal_in_short(_verdicts_of(error))
-        tell(context, kind, str(error) or type(error).__name__, **({"short": short} if short else {}))
+        text = error.reason if isinstance(error, RefusedRequestError) else str(error) or type(error).__name__
+        tell(context, kind, text, **({"short": short} if short else {}))
         raise
 
 
@@ -268,4 +269,5 @@ def refusals_are_final(context: Context) -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        raise RefusedRequestError(in_labels(str(error), _labels(context))) from error
+        reason = error.reason if isinstance(error, RefusedError) else str(error)
+        raise RefusedRequestError(in_labels(reason, _labels(context))) from error

@@ -67,12 +67,11 @@ def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunO
 
 
 def _failure(task: TaskResult) -> str:
-    text = task.text.removeprefix("Nothing was changed.").strip() if task.kind == REFUSED else task.text
     if task.text and len(task.states) > 1:  # the text of one batch is not true of the others
         missed = sum(state != "success" for state in task.states)
-        return f"{FAILED} in {task.task}: {missed} of {len(task.states)} did not succeed: {text}"
+        return f"{FAILED} in {task.task}: {missed} of {len(task.states)} did not succeed: {task.text}"
     if task.kind == REFUSED:
-        return f"{REFUSED}: nothing changed. {text}"
+        return f"{REFUSED}: nothing changed. {task.text}"
     if task.kind == FAILED:
         return f"{FAILED} in {task.task}: {task.text}"
     return f"{FAILED} in {task.task}: it ended without a message: killed, or marked by hand; see its log"
@@ -82,7 +81,7 @@ def in_short(result: TaskResult) -> TaskResult:
     """Move the remedy before the details, so that only details are cut off at the end."""
     if result.short:
         return replace(result, text=result.short)
-    first, *others = _SENTENCE.findall(result.text.removeprefix("Nothing was changed.").strip()) or [""]
+    first, *others = _SENTENCE.findall(result.text) or [""]
     ways = [one for one in others if _WAY.search(one)]
     if not ways or _WAY.search(first):
         return result

@@ -106,7 +106,7 @@ def require_way_back(environment: Environment, operation: MigrateOperation, topi
         try:
             target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
         except ClusterUnreachableError as error:
-            raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
+            raise StepFailedError(f"{error} {way_on(operation)}", changed=False) from error
         over = [
             name
             for name in opened
