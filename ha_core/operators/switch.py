@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
@@ -22,7 +21,7 @@ from ha_core.operators.migration import (
     batch_key,
     count_batches,
 )
-from ha_core.operators.outcome import DONE, FAILED, RunOutcome
+from ha_core.operators.outcome import DONE, RunOutcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
@@ -355,15 +354,8 @@ class ReportClusterSwitchOperator(ReportMigrationOperator):
         ended = self.ended()
         if found.failed:
             moved = [one for one in ended if one.state == "succeeded"]
-            if not moved:
-                return found
-            before = f"{FAILED}: {stays_moved(moved)}; "
-            line, short = (
-                f"{before}{text.removeprefix(FAILED).removeprefix(':').strip()}"
-                for text in (found.line, found.short or found.line)
-            )
-            return replace(found, line=line, short=short)
+            return found.after(stays_moved(moved)) if moved else found
         if not ended:
             return found
         histories = [self.environment.store.history(operation.id) for operation in ended]
-        return RunOutcome(f"{DONE}: {moved_in_parts(ended, histories)}")
+        return RunOutcome(DONE, moved_in_parts(ended, histories))
