@@ -19,20 +19,31 @@ from ha_core.plan.engine.revision import FINAL, AnyOperation, MoveDamagedError
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
 PATIENCE_S = 60.0
+AnyStep = TypeVar("AnyStep", bound=str)
 T = TypeVar("T")
+Effect = Callable[[], None]
 
 
-class Steps(Generic[AnyOperation]):
+class Effects(ABC, Generic[AnyStep]):
+    """Carries out the steps that a planner names."""
+
+    @property
+    @abstractmethod
+    def effects(self) -> Mapping[AnyStep, Effect]:
+        """Each step of the plan, and the method that is its effect."""
+
+    def perform(self, step: AnyStep) -> None:
+        self.effects[step]()
+
+
+class Steps(Effects[AnyStep], Generic[AnyOperation, AnyStep]):
     """The effects of the planner's steps on one operation. Facts that a step reads are kept for later steps here."""
 
     def __init__(self, journal: Journal[AnyOperation], why: str = "") -> None:
         """:param why: the reason of an undo, for the result."""
         self.journal, self.environment, self.why = journal, journal.environment, why
 
-    def perform(self, step: str) -> None:
-        getattr(self, step)()
-
-    def has_way_back(self, step: str) -> bool:
+    def has_way_back(self, step: AnyStep) -> bool:
         """Whether the operation can be taken back when the step fails."""
         raise NotImplementedError
 
@@ -64,7 +75,7 @@ class Kind(ABC):
     def take_back(self, journal: Journal[Any], why: str) -> bool:
         """Take back what was done, and end the operation as `undone`. False: it can only go forward."""
 
-    def take(self, effects: Steps[Any], steps: Iterable[str]) -> None:
+    def take(self, effects: Steps[Any, AnyStep], steps: Iterable[AnyStep]) -> None:
         """Perform the steps in order. A failure before the point of no return is taken back at once: clients wait.
 
         :raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -17,6 +17,7 @@ from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.report import BaseProposal
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
@@ -25,7 +26,7 @@ from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.plan.mirror.linking import BACK, link_change, mirrors, resume, unlink_change
+from ha_core.plan.mirror.linking import BACK, Step, link_change, mirrors, resume, unlink_change
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
 from ha_core.store.errors import StoreError
@@ -91,10 +92,24 @@ def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
 
 
-class LinkSteps(MoveSteps[LinkOperation]):
+class LinkSteps(MoveSteps[LinkOperation, Step]):
     """The effects of the steps of a link."""
 
-    def has_way_back(self, step: str) -> bool:
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {
+            "pin": self.pin,
+            "prepare": self.prepare,
+            "link": self.link,
+            "record": self.record,
+            "unlink": self.unlink,
+            "discard": self.discard,
+            "unpin": self.unpin,
+            "undone": self.undone,
+            "release": self.release,
+        }
+
+    def has_way_back(self, step: Step) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
 
     def prepare(self) -> None:
@@ -173,7 +188,8 @@ class Link(MoveKind):
         if journal.operation.state == "cut":
             return False
         effects = LinkSteps(journal, why)
-        for step in ("release",) if journal.operation.state in FINAL else BACK:
+        back: tuple[Step, ...] = ("release",) if journal.operation.state in FINAL else BACK
+        for step in back:
             effects.perform(step)
         return True
 

@@ -23,7 +23,7 @@ from ha_core.operations.engine.await_gateways import require_served, serves
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import Kind, Steps
+from ha_core.operations.engine.kind import AnyStep, Kind, Steps
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
 from ha_core.operations.move import dependents
 from ha_core.operations.proposal.made_topics import as_made
@@ -49,7 +49,7 @@ _WOULD_COMMIT_UNREAD = "it could still commit records from before the topic left
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
-class MoveSteps(Steps[AnyMove]):
+class MoveSteps(Steps[AnyMove, AnyStep]):
     """The effects of the steps that every move takes."""
 
     def __init__(self, journal: Journal[AnyMove], why: str = "") -> None:

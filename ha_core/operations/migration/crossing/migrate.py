@@ -25,6 +25,7 @@ from ha_core.plan.engine.revision import FINAL, fenced
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing_stages import (
     BACK,
+    Step,
     crossing_partitions,
     crossings,
     plan,
@@ -53,7 +54,8 @@ class Migrate(MoveKind):
         :raises StepFailedError: the target was written, or gateways do not follow: the crossing continues as it was.
         """
         effects = CrossingSteps(journal, why)
-        for step in ("release",) if journal.operation.state in FINAL else BACK:
+        back: tuple[Step, ...] = ("release",) if journal.operation.state in FINAL else BACK
+        for step in back:
             effects.perform(step)
         return True
 
