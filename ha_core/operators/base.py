@@ -129,7 +129,6 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     def finish_own(self) -> tuple[Report, ...]:
         """Finish one-revision operations of this run's killed tasks. Returns reports of those not undone."""
-        from ha_core.model import SingleOperation
         from ha_core.operations.clusters.registered import running_operations
         from ha_core.operations.running import engine
 
@@ -137,7 +136,7 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         reports = [
             engine.resume(self.environment, operation.id)
             for operation in running_operations(self.environment)
-            if of_run(operation.by, owner) and isinstance(operation, SingleOperation)
+            if of_run(operation.by, owner) and operation.ONE_REVISION
         ]
         return tuple(report for report in reports if report.result != "undone")
 

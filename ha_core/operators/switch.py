@@ -9,7 +9,7 @@ from airflow.sdk import chain
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import SwitchyardOperator
-from ha_core.operators.dag_run import base_of, current_id, newest_operation
+from ha_core.operators.dag_run import base_of, current_id, newest_move
 from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, Text
@@ -50,13 +50,12 @@ class _PlanOperator(SwitchyardOperator):
     drain_timeout_s: Any = FormField(10)
 
     def work(self) -> dict[str, Any]:
-        from ha_core.model import MoveOperation
         from ha_core.operations.proposal.proposal import Proposal, plan
         from ha_core.operations.running import engine
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
-        own = newest_operation(self.context, self.environment)
-        if isinstance(own, MoveOperation) and own.state != "undone":
+        own = newest_move(self.context, self.environment)
+        if own is not None and own.state != "undone":
             self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
             return self._hand_on(Proposal(request=own.request, revision=own.revision, moves=own.moves))
         request = self.request()
@@ -182,7 +181,7 @@ class StepOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.running import engine
 
-        newest = newest_operation(self.context, self.environment)
+        newest = newest_move(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
         operation = engine.run_task(self.environment, operation_id, self.step)
         self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
@@ -247,7 +246,7 @@ class ReportOperator(OutcomeOperator):
     def details(self, found: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.engine.report import report_of
 
-        operation = newest_operation(self.context, self.environment)
+        operation = newest_move(self.context, self.environment)
         report = report_of(self.environment, operation) if operation else None
         if report is None:
             return {"result": "nothing was changed", "proposal": self.proposal()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ha_core.model import MoveRequest
 from ha_core.model.operation import UnreadPolicy
@@ -54,6 +54,26 @@ class Steps(Effects[AnyStep], Generic[AnyOperation, AnyStep]):
         self.journal.release()
 
 
+class WaitingProgress(Protocol):
+    """The position of an operation that waits."""
+
+    @property
+    def at(self) -> object:
+        """Equal as long as nothing has changed."""
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+
+
+class OperationLook(NamedTuple):
+    """A look at an operation that waits without an executor."""
+
+    progress: WaitingProgress
+    due: bool
+    """Whether there is something to do for an executor."""
+
+
 class Kind(ABC):
     """Has no state of its own: all facts about an operation are in the store."""
 
@@ -95,6 +115,13 @@ class Kind(ABC):
                     raise
                 verdicts = error.verdicts if isinstance(error, MoveError) else ()
                 raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
+
+    def look(self, environment: Environment, operation: Any) -> OperationLook | None:
+        """Look at an operation that has not ended. Changes nothing. None: it waits for nothing, and is to be resumed.
+
+        :raises MoveError, KafkaAdminError, MoveDamagedError: it cannot be looked at now.
+        """
+        return None
 
     def repeats(self, operation: Any, request: MoveRequest) -> bool:
         """Whether `request` equals the operation's own, apart from the reason."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation, View
+from ha_core.model import LinkOperation, LinkRequest, MoveOperation, MoveRequest, View
 from ha_core.model.extent import live
 from ha_core.model.portions import portions
 from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.copies.syncing.groups import Memory
 from ha_core.operations.copies.syncing.passes import sync
 from ha_core.operations.copies.syncing.topics import make_copies
-from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
 from ha_core.operations.engine.kind import Effect
-from ha_core.operations.engine.report import BaseProposal
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
 from ha_core.operations.proposal.made_topics import with_trials
@@ -32,15 +30,12 @@ from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
 from ha_core.store.errors import StoreError
 
 
-class LinkProposal(BaseProposal, Startable):
+class LinkProposal(StartableProposal):
     """Mirrors to be linked on the state at `revision`."""
 
     @property
-    def kind(self) -> str:
-        return "link"
-
-    def begun(self, **common: Any) -> Operation:
-        return LinkOperation(**common)
+    def operation_class(self) -> type[MoveOperation]:
+        return LinkOperation
 
     @property
     def title(self) -> str:

@@ -16,7 +16,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
-from ha_core.model.operation import PlannedCuts, Verify
+from ha_core.model.operation import Verify
 from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
@@ -299,7 +299,7 @@ class MoveKind(Kind):
     def repeats(self, operation: MoveOperation, request: MoveRequest) -> bool:
         """A migration of many topics is one request, and begins batch by batch (`migration/planning`). No request has
         cuts that were chosen by hand: a migration with such cuts is continued by its id."""
-        if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
+        if operation.cuts_chosen:
             return False
         begun, part, whole = operation.request, operation.request.scope, request.scope
         amounts = get_args(Verify)
