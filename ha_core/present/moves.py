@@ -7,6 +7,7 @@ from typing import Any
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest
 from ha_core.model.scope import format_topic
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
 from ha_core.operations.move.outcome import CUT_OVER
@@ -21,6 +22,15 @@ OVER_A_HOLE = (
     "--bootstrap-server GATEWAY --group GROUP --topic TOPIC:PARTITION --reset-offsets --to-offset BELOW --execute"
 )
 _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "dim"}
+
+
+def startable_page(proposal: StartableProposal) -> Page:
+    """For kinds without a page of their own."""
+    yield Marked(proposal.title, "strong")
+    yield f"reason: {proposal.request.reason}"
+    if proposal.moves.topics:
+        yield Table((proposal.THINGS,), [(name,) for name in proposal.moves.topics], line="{}".format)
+    yield from verdicts_page(proposal.verdicts)
 
 
 def proposal_page(proposal: Proposal) -> Page:

@@ -16,7 +16,8 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import LinkOperation, Operation, UserBindings
+from ha_core.model import Operation, UserBindings
+from ha_core.model.operation import LinkOperation
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -74,6 +74,14 @@ class Startable(BaseModel):
 
 class StartableProposal(BaseProposal, Startable):
     """A proposal of one operation."""
+
+    THINGS: ClassVar[str] = "topics"
+    """Heading of its topics, for people."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """For people."""
 
 
 def begin(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import LinkOperation, LinkRequest, MoveOperation, MoveRequest, View
+from ha_core.model import MoveOperation, MoveRequest, View
 from ha_core.model.extent import live
+from ha_core.model.operation import LinkOperation, LinkRequest
 from ha_core.model.portions import portions
 from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.copies.syncing.groups import Memory
@@ -24,14 +25,16 @@ from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.plan.mirror.linking import BACK, Step, link_change, mirrors, resume, unlink_change
+from ha_core.plan.mirror.linking import BACK, LINK_RULES, Step, link_change, mirrors, resume, unlink_change
 from ha_core.plan.move.closure import closure
-from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
+from ha_core.plan.preflight import PreflightCase, preflight
 from ha_core.store.errors import StoreError
 
 
 class LinkProposal(StartableProposal):
     """Mirrors to be linked on the state at `revision`."""
+
+    THINGS = "mirrors"
 
     @property
     def operation_class(self) -> type[MoveOperation]:

@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from ha_core.model import LinkOperation, Mirror, View
+from ha_core.model import Mirror, View
+from ha_core.model.operation import LinkOperation
 from ha_core.plan.engine.revision import FINAL, Documents, entering, require_state
+from ha_core.plan.preflight import clusters, links, scope, settings, topics
 
 Forward = Literal["pin", "prepare", "link", "record"]
 Back = Literal["unlink", "discard", "unpin", "undone"]
@@ -30,6 +32,23 @@ Step = Literal[Forward, Back, "release"]
 STEPS: tuple[Step, ...] = get_args(Forward)
 BACK: tuple[Step, ...] = get_args(Back)
 """Steps of the undo: copiers first; maps last, and only of topics without a copy."""
+
+LINK_RULES = (
+    scope.locks,
+    topics.of_the_cluster,
+    topics.placed,
+    topics.in_target,
+    topics.lowered,
+    settings.not_taken,
+    settings.made_explicit,
+    links.one_copier,
+    links.no_circle,
+    links.one_source,
+    links.not_migrating,
+    clusters.limits,
+    clusters.gateways,
+)
+"""The pre-flight of topics that get a mirror."""
 
 
 def resume(operation: LinkOperation) -> tuple[Step, ...]:
