@@ -14,7 +14,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
 from ha_core.model.lost_tail import LostTail
-from ha_core.model.mirror import LEAST_BYTES_S, Mirror
+from ha_core.model.mirror import Mirror, MirrorPolicy
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 
@@ -494,13 +494,10 @@ class MigrateOperation(MoveOperation):
         return bool(self.evidence.cut_at)
 
 
-class LinkRequest(MoveRequest):
+class LinkRequest(MoveRequest, MirrorPolicy):
     """Topics to mirror. A class of its own, so that no code takes it for a switch of these topics."""
 
     COPIES = True
-
-    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """Copied to the mirrors (`Mirror`), as are the settings that are left alone."""
 
 
 class LinkOperation(MoveOperation):

@@ -57,8 +57,8 @@ class PlanMirrorOperator(SwitchyardOperator):
         from ha_core.operations.mirror.linking import link_request
         from ha_core.operations.mirror.throttling import limit_of
 
-        limit = limit_of(self.max_bytes_s)
-        return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone, limit)
+        policy = {"settings_left_alone": self.settings_left_alone, "max_bytes_s": limit_of(self.max_bytes_s)}
+        return link_request(self.topics, self.origin, self.target, self.reason, **policy)
 
 
 class LinkMirrorOperator(PlanMirrorOperator):

@@ -58,7 +58,8 @@ def link(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    request = link_request(topics, source, target, reason, leave_setting or (), limit_of(max_bytes_s))
+    policy = {"settings_left_alone": leave_setting or (), "max_bytes_s": limit_of(max_bytes_s)}
+    request = link_request(topics, source, target, reason, **policy)
     return carry_out(session, request, plan_link, startable_page, "Mirror them now?", dry_run, yes)
 
 

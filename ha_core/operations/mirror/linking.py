@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation, MoveRequest, View
@@ -55,24 +56,16 @@ class LinkProposal(StartableProposal):
         return again
 
 
-def link_request(
-    topics: Collection[str],
-    source: str,
-    target: str,
-    reason: str,
-    settings_left_alone: Collection[str] = (),
-    max_bytes_s: int | None = None,
-) -> LinkRequest:
+def link_request(topics: Collection[str], source: str, target: str, reason: str, **policy: Any) -> LinkRequest:
     """
-    :param max_bytes_s: limit of each topic.
+    :param policy: fields of `MirrorPolicy`, for each topic.
     :raises RefusedError: names the value and the allowed ones.
     """
     if patterns := [name for name in topics if is_pattern(name)]:
         raise unchanged(f"{listed(patterns)}: a mirror takes topic names, not patterns. Name each topic.")
     scope = [f"topic:{name}" for name in topics]
     asked = make_request(scope, source, target, reason=reason, include_other_users=True)
-    own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}
-    return LinkRequest.model_validate(asked.model_dump() | own)
+    return LinkRequest.model_validate(asked.model_dump() | policy)
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:

@@ -62,19 +62,9 @@ def resume(operation: LinkOperation) -> tuple[Step, ...]:
 
 def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
     """The mirrors that the operation creates."""
-    source, target = operation.route
+    made = *operation.route, operation.id, operation.started, operation.by
     for name in operation.moves.topics:
-        request = operation.request
-        yield Mirror.of(
-            name,
-            source,
-            target,
-            operation.id,
-            operation.started,
-            operation.by,
-            settings_left_alone=request.settings_left_alone,
-            max_bytes_s=request.max_bytes_s,
-        )
+        yield Mirror.of(name, *made, **operation.request.policy)
 
 
 def link_change(operation: LinkOperation, some: Iterable[Mirror], last: bool) -> Documents:
