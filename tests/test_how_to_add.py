@@ -48,7 +48,7 @@ def sections(page: str) -> Iterator[Section]:
         heading = re.match(r"(.+): (\d+) places?\n", text)
         if heading is None:
             continue
-        example = re.search(r"^Example: (.+) in (.+)$", text, re.MULTILINE)
+        example = re.search(r"^Example: (.+?) in (.+?)\n\n", text, re.MULTILINE | re.DOTALL)
         yield Section(
             heading[1],
             int(heading[2]),

@@ -21,11 +21,10 @@ from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import MoveRequest
 from ha_core.model.shown import ShownFormatter
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import BaseProposal, Report
-from ha_core.operations.mirror.linking import LinkProposal
-from ha_core.operations.proposal.proposal import Proposal
 from ha_core.operations.running import engine
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
@@ -34,7 +33,7 @@ from ha_core.store.store import Store
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was used."
-Planned = TypeVar("Planned", LinkProposal, Proposal)
+Planned = TypeVar("Planned", bound=StartableProposal)
 
 
 def option(help_: str, *names: str, **more: Any) -> Any:
@@ -112,7 +111,7 @@ class CommandRun(ExitStack):
     def confirm(self, yes: bool, question: str) -> None:
         """:raises RefusedError: the operator has not confirmed, neither by --yes nor at the prompt."""
         if not (yes or self.out.confirm(question)):
-            raise RefusedError("Nothing was changed: it was not confirmed. Add --yes, or run it in a terminal.")
+            raise unchanged("It was not confirmed. Add --yes, or run it in a terminal.")
 
     def judge(
         self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool

@@ -17,8 +17,6 @@ from ha_core.model.mirror_job import MirrorJob, MirrorReport, MirrorShare, Mirro
 from ha_core.model.mirror_sync import MirrorSync, SyncFinding
 from ha_core.model.operation import (
     HistoryEntry,
-    LinkOperation,
-    LinkRequest,
     Lock,
     MigrateOperation,
     MoveOperation,

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.extent import Extents
+from ha_core.model.mirror import MirrorPolicy
 
 
 class Tail(Part):
@@ -30,7 +31,7 @@ class Tail(Part):
     """The newest extents of the cluster up to `client`: if the copy's cluster dies as well, readers use them again."""
 
 
-class LostTail(Document):
+class LostTail(Document, MirrorPolicy):
     """`/lost_tails/{topic}@{cluster}:{operation}`: records in the log of `cluster` that no extent has.
 
     The cut's revision writes it, reconciling fills it in when the cluster is back, and its records are never served.
@@ -54,9 +55,6 @@ class LostTail(Document):
     log: str
     """Topic of `target` with these notes."""
     log_partitions: int = Field(ge=1)
-    settings_left_alone: tuple[str, ...] = ()
-    max_bytes_s: int | None = None
-    """Both as the mirror had them."""
     partitions: dict[int, Tail] = {}
     counted: str | None = None
     """When all partitions had been counted in the returned cluster."""

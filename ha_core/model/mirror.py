@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 
 LEAST_BYTES_S = 1024
 COPY_LOG = "switchyard-copies"
@@ -56,7 +56,21 @@ def copied_between(runs: Sequence[Run], low: int, high: int) -> int:
     return sum(run.records for run in islice(runs, first, last)) - cut_off
 
 
-class Mirror(Document):
+class MirrorPolicy(Part):
+    """How a topic is copied, as an operator decided it. The mirror that follows another one keeps its policy."""
+
+    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
+    """Limit for all partitions together; None: none. Its copiers keep it (`ha_core.mirror.pace`)."""
+    settings_left_alone: tuple[str, ...] = ()
+    """Patterns of settings that are not synced, besides those of `ha_core.plan.mirror.syncing`."""
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """As fields of another document."""
+        return {name: value for name, value in self if name in MirrorPolicy.model_fields}
+
+
+class Mirror(Document, MirrorPolicy):
     """`/mirrors/{topic}@{target}`. While it exists, the topic is copied; the operation that locks the topic owns it."""
 
     FOLDER = "/mirrors"
@@ -76,12 +90,8 @@ class Mirror(Document):
     """Topic of the target with the copiers' notes (`ha_core.mirror.notes`)."""
     log_partitions: int = Field(default=16, ge=1, le=1000)
     """Partitions of the copy log, which never grows."""
-    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """Limit for all its partitions together; None: none. Its copiers keep it (`ha_core.mirror.pace`)."""
     held: str | None = None
     """Id of the operation that has reserved the copy: no job copies until it is over."""
-    settings_left_alone: tuple[str, ...] = ()
-    """Patterns of settings that are not synced, besides those of `ha_core.plan.mirror.syncing`."""
 
     @classmethod
     def of(cls, topic: str, source: str, target: str, link: str, since: str, by: str, **more: Any) -> Self:

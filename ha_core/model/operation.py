@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
 from ha_core.model.lost_tail import LostTail
-from ha_core.model.mirror import LEAST_BYTES_S, Mirror
+from ha_core.model.mirror import Mirror, MirrorPolicy
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 
@@ -54,6 +55,9 @@ def _table(**successors: str) -> Mapping[str, frozenset[str]]:
 
 class MoveRequest(Part):
     """Parameters of a switch, as given by the operator."""
+
+    COPIES: ClassVar[bool] = False
+    """Whether the topics in the target are copies."""
 
     scope: Scope
     origin: str
@@ -287,6 +291,12 @@ class Operation(Document):
     """Word for people."""
     SUCCESSORS: ClassVar[Mapping[str, frozenset[str]]]
     """State → states that may follow, besides itself."""
+    ONE_REVISION: ClassVar[bool] = False
+    """It has changed nothing until its one revision, so any process may end it soon after its executor has died."""
+    FENCES: ClassVar[bool] = False
+    """Clients wait behind a fence of it, and its history has the milliseconds (`fenced_ms`)."""
+    CROSSES: ClassVar[bool] = False
+    """Its cuts may lie ahead of the logs: then no executor waits for them, and later looks settle it."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
     kind: str
@@ -319,6 +329,26 @@ class Operation(Document):
         return ()
 
     @property
+    def moving(self) -> tuple[str, ...]:
+        """Topics whose writer it has changed or is changing."""
+        return () if self.state in {"planned", "running", "undoing", "undone"} else self.moved
+
+    @property
+    def forced(self) -> bool:
+        """Whether it takes its origin for dead."""
+        return False
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When it is to end behind a fence what has not ended by then; None: never."""
+        return None
+
+    @property
+    def move_evidence(self) -> MoveEvidence:
+        """Empty unless it is a move."""
+        return MoveEvidence()
+
+    @property
     def writes(self) -> tuple[tuple[type[Document], str], ...]:
         """Documents that its revisions may write."""
         return ((Operation, self.id),)
@@ -337,6 +367,7 @@ class SingleOperation(Operation):
     """An operation of one revision. Until that is committed, nothing has changed."""
 
     SUCCESSORS = _table(running="cut undone failed", cut="succeeded failed")
+    ONE_REVISION = True
 
     kind: SingleKind
     evidence: SingleEvidence = SingleEvidence()
@@ -380,6 +411,19 @@ class MoveOperation(Operation):
         return self.moves.topics
 
     @property
+    def forced(self) -> bool:
+        return self.request.mode == "forced"
+
+    @property
+    def move_evidence(self) -> MoveEvidence:
+        return self.evidence
+
+    @property
+    def cuts_chosen(self) -> bool:
+        """Whether the operator chose cuts that its request does not have."""
+        return False
+
+    @property
     def writes(self) -> tuple[tuple[type[Document], str], ...]:
         return (
             *super().writes,
@@ -399,6 +443,7 @@ class SwitchOperation(MoveOperation):
         undoing="undone",
         cut="succeeded failed",
     )
+    FENCES = True
 
     kind: Literal["switch"] = "switch"
 
@@ -427,15 +472,32 @@ class MigrateOperation(MoveOperation):
         cut="succeeded failed",
     )
 
+    CROSSES = True
+
     kind: Literal["migrate"] = "migrate"
     evidence: CrossingEvidence = CrossingEvidence()
 
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """Also while it is undone: topics may have crossed over before."""
+        return self.moved if self.state == "undoing" else super().moving
 
-class LinkRequest(MoveRequest):
+    @property
+    def ends_at(self) -> datetime | None:
+        limit_s, opened = self.request.finish_after_s, self.evidence.opened
+        if limit_s is None or opened is None:
+            return None
+        return datetime.fromisoformat(opened) + timedelta(seconds=limit_s)
+
+    @property
+    def cuts_chosen(self) -> bool:
+        return bool(self.evidence.cut_at)
+
+
+class LinkRequest(MoveRequest, MirrorPolicy):
     """Topics to mirror. A class of its own, so that no code takes it for a switch of these topics."""
 
-    max_bytes_s: int | None = Field(default=None, ge=LEAST_BYTES_S)
-    """Copied to the mirrors (`Mirror`), as are the settings that are left alone."""
+    COPIES = True
 
 
 class LinkOperation(MoveOperation):

@@ -155,10 +155,10 @@ def _keys(file: str) -> Keys:
 @contextmanager
 def _refused() -> Iterator[None]:
     """Errors that a retry cannot help. It helps if a database is away, or another operator changed an entry."""
-    from ha_core.operations.engine.errors import RefusedError
+    from ha_core.operations.engine.errors import unchanged
     from ha_core.platform.errors import InvalidError, NotThereError, SchemaError, StillUsedError
 
     try:
         yield
     except (InvalidError, NotThereError, SchemaError, StillUsedError) as error:
-        raise RefusedError(f"Nothing was changed. {error}") from None
+        raise unchanged(str(error)) from None

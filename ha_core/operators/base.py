@@ -129,7 +129,6 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
 
     def finish_own(self) -> tuple[Report, ...]:
         """Finish one-revision operations of this run's killed tasks. Returns reports of those not undone."""
-        from ha_core.model import SingleOperation
         from ha_core.operations.clusters.registered import running_operations
         from ha_core.operations.running import engine
 
@@ -137,7 +136,7 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         reports = [
             engine.resume(self.environment, operation.id)
             for operation in running_operations(self.environment)
-            if of_run(operation.by, owner) and isinstance(operation, SingleOperation)
+            if of_run(operation.by, owner) and operation.ONE_REVISION
         ]
         return tuple(report for report in reports if report.result != "undone")
 
@@ -213,7 +212,8 @@ def errors_are_reported(context: Context, timeout: object) -> Iterator[None]:
     except Exception as error:
         kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
         short = refusal_in_short(_verdicts_of(error))
-        tell(context, kind, str(error) or type(error).__name__, **({"short": short} if short else {}))
+        text = error.reason if isinstance(error, RefusedRequestError) else str(error) or type(error).__name__
+        tell(context, kind, text, **({"short": short} if short else {}))
         raise
 
 
@@ -268,4 +268,5 @@ def refusals_are_final(context: Context) -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        raise RefusedRequestError(in_labels(str(error), _labels(context))) from error
+        reason = error.reason if isinstance(error, RefusedError) else str(error)
+        raise RefusedRequestError(in_labels(reason, _labels(context))) from error

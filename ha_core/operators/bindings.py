@@ -28,14 +28,14 @@ class CompareBindingsOperator(SwitchyardOperator):
     accept_warnings: Any = Flag()
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.engine.errors import RefusedError
+        from ha_core.operations.engine.errors import unchanged
         from ha_core.plan.facts.verdict import amount
 
         plan = self._plan()
         if not plan.differences:
             raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         if plan.warnings and not self.accept_warnings:
-            raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
+            raise unchanged(f"{' '.join(plan.warnings)} Accept the warnings if this is meant.")
         text = f"{amount(len(plan.differences), 'user')} would get other bindings"
         self.would(text, objections=[*plan.warnings] or ["none"])
         return plan.to_json()

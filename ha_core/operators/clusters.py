@@ -38,7 +38,7 @@ class LookAtClusterOperator(_ClusterOperator):
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.clusters.masking import already_done, dependents_of, objections
-        from ha_core.operations.engine.errors import RefusedError
+        from ha_core.operations.engine.errors import unchanged
         from ha_core.present.state import depends_lines
 
         depends = dependents_of(self.environment, self.cluster)
@@ -49,7 +49,7 @@ class LookAtClusterOperator(_ClusterOperator):
         document = depends.to_json()
         self.push_result(document)
         if against:
-            raise RefusedError(f"Nothing was changed. {against}")
+            raise unchanged(against)
         if done and self.dry_run:
             raise AirflowSkipException(done)
         self.would(f"would {self.change} {self.cluster}", objections=["none"], depends=lines)
@@ -148,8 +148,7 @@ class GiveUpOperator(CountLossOperator):
         seen = set(self.proposal(SEEN))
         if more := sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen}):
             raise RefusedRequestError(
-                f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: "
-                f"{', '.join(more[:5])}. Look again."
+                f"More would be lost than `{self.proposal_of}` has shown: {', '.join(more[:5])}. Look again."
             )
         done = given_up.give_up(self.environment, plan, self.reason)
         self.say_reports([*finished, *done.reports])

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ha_core.model import Operation
+    from ha_core.model import MoveOperation, Operation
     from ha_core.operations.engine.environment import Environment
 
 MAX_ATTEMPTS = 99
@@ -55,8 +55,11 @@ def started_by(context: Any, environment: Environment) -> list[str]:
     return [found for kind in KINDS for found in known_ids(base_of(context, kind), environment.operation)]
 
 
-def newest_operation(context: Any, environment: Environment) -> Operation | None:
-    return next(map(environment.operation, reversed(started_by(context, environment))), None)
+def newest_move(context: Any, environment: Environment) -> MoveOperation | None:
+    from ha_core.model import MoveOperation
+
+    newest = started_by(context, environment)[-1:]
+    return environment.operation_of(MoveOperation, newest[0]) if newest else None
 
 
 PLAN, APPROVAL = "plan", "approve"

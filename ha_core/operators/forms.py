@@ -28,6 +28,10 @@ _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
     """Nothing was changed, and repeating it cannot help."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Nothing was changed. {reason}")
+        self.reason = reason
+
 
 class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
     """The value of a field of the run's form, as an argument of an operator. It is typed; a template renders texts.
@@ -47,8 +51,7 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
         value = context["params"].get(self.name, self.default)
         if value is ...:
             raise RefusedRequestError(
-                f"Nothing was changed. There is no {self.name!r}: give it to the task as an argument, or the DAG a "
-                "param of this name."
+                f"There is no {self.name!r}: give it to the task as an argument, or the DAG a param of this name."
             )
         return value
 
@@ -84,7 +87,7 @@ class Flag(FormField):
         """:raises RefusedRequestError: it is neither true nor false. A typo must not turn a dry run into a change."""
         text = str(rendered).strip().lower()
         if text not in _TRUTHS:
-            raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
+            raise RefusedRequestError(f"{rendered!r} is neither true nor false.")
         return _TRUTHS[text]
 
 
@@ -346,13 +349,13 @@ def propose(names: Collection[str]) -> bool:
 
 def refuse_unknown_keys(context: Any) -> None:
     """:raises RefusedError: the run's configuration has a key that is no field of the form; names the nearest one."""
-    from ha_core.operations.engine.errors import RefusedError
+    from ha_core.operations.engine.errors import unchanged
 
     params = context["dag"].params
     # Every field of Switchyard's forms has a title; keys that only the configuration has, have none.
     fields = {name for name in params if params.get_param(name).schema.get("title")}
     if words := unknown_words(context["dag_run"].conf or {}, fields):
-        raise RefusedError(f"Nothing was changed. {words}")
+        raise unchanged(words)
 
 
 def unknown_words(conf: Collection[str], fields: Collection[str]) -> str:

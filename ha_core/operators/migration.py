@@ -97,8 +97,8 @@ class ListBatchesOperator(SwitchyardOperator):
         count = count_batches(self.proposal())
         if count > MAX_BATCHES:
             raise RefusedRequestError(
-                f"Nothing was changed. This needs {count} batches; a run takes at most {MAX_BATCHES}. Name fewer "
-                "topics, or allow more topics per batch."
+                f"This needs {count} batches; a run takes at most {MAX_BATCHES}. Name fewer topics, or allow more "
+                "topics per batch."
             )
         return list(range(1, count + 1))
 

@@ -11,7 +11,8 @@ from ha_core.operators.dag_run import base_of, current_id
 from ha_core.operators.forms import Flag, FormField, LinesField, Text
 
 if TYPE_CHECKING:
-    from ha_core.model import LinkRequest, Mirror
+    from ha_core.model import Mirror
+    from ha_core.model.operation import LinkRequest
     from ha_core.operations.engine.report import Report
     from ha_core.operations.mirror.linking import LinkProposal
 
@@ -46,18 +47,18 @@ class PlanMirrorOperator(SwitchyardOperator):
 
     def _plan(self) -> LinkProposal:
         from ha_core.operations.mirror.linking import plan_link
-        from ha_core.present.mirrors import link_page
+        from ha_core.present.moves import startable_page
 
         proposal = plan_link(self.environment, self.request())
-        self.propose(link_page(proposal))
+        self.propose(startable_page(proposal))
         return proposal
 
     def request(self) -> LinkRequest:
         from ha_core.operations.mirror.linking import link_request
         from ha_core.operations.mirror.throttling import limit_of
 
-        limit = limit_of(self.max_bytes_s)
-        return link_request(self.topics, self.origin, self.target, self.reason, self.settings_left_alone, limit)
+        policy = {"settings_left_alone": self.settings_left_alone, "max_bytes_s": limit_of(self.max_bytes_s)}
+        return link_request(self.topics, self.origin, self.target, self.reason, **policy)
 
 
 class LinkMirrorOperator(PlanMirrorOperator):

@@ -38,13 +38,33 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    line: str
-    """The first line of a run's result."""
+    kind: str
+    text: str
     short: str = ""
-    """A shorter line; empty: use `line`."""
+    """The text with the remedy first; empty: use `text`."""
+    where: str = ""
+    """The place of a failure, or the reason of a rejection; shown after the kind."""
     failed: bool = False
     by: TaskResult | None = None
     """The task that decides the outcome."""
+
+    @property
+    def line(self) -> str:
+        """The first line of a run's result."""
+        return self._line(self.text)
+
+    @property
+    def short_line(self) -> str:
+        return self._line(self.short or self.text)
+
+    def _line(self, text: str) -> str:
+        return f"{self.kind} {self.where}: {text}" if self.where else f"{self.kind}: {text}"
+
+    def after(self, done: str) -> RunOutcome:
+        """The failure of a run that had reached something before: `done` names it."""
+        how = self.where or ("" if self.kind == FAILED else self.kind)
+        before = f"{done}; {how}: " if how else f"{done}; "
+        return replace(self, kind=FAILED, text=before + self.text, short=before + (self.short or self.text), where="")
 
 
 def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunOutcome:
@@ -53,36 +73,36 @@ def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunO
     :param rejected_by: the user who rejected it, empty after a timeout; None: not asked, or approved.
     """
     if failed := next((one for one in tasks if "failed" in one.states), None):
-        return RunOutcome(_failure(failed), _failure(in_short(failed)), failed=True, by=failed)
+        return replace(_failure(failed), short=_failure(in_short(failed)).text)
     if any("upstream_failed" in one.states for one in tasks):
-        return RunOutcome(f"{FAILED}: an earlier task did not run", failed=True)
+        return RunOutcome(FAILED, "an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because there was no answer in time"
-        return RunOutcome(f"REJECTED {who}: nothing changed")
+        return RunOutcome("REJECTED", "nothing changed", where=who)
     results = [one for one in tasks if one.kind in {DONE, DRY_RUN, NOTHING}]
     if not results:
-        return RunOutcome(f"{DONE}: but no task has reported its result; see their logs")
+        return RunOutcome(DONE, "but no task has reported its result; see their logs")
     last = results[-1]
-    return RunOutcome(f"{last.kind}: {last.text}", f"{last.kind}: {in_short(last).text}", by=last)
+    return RunOutcome(last.kind, last.text, in_short(last).text, by=last)
 
 
-def _failure(task: TaskResult) -> str:
-    text = task.text.removeprefix("Nothing was changed.").strip() if task.kind == REFUSED else task.text
+def _failure(task: TaskResult) -> RunOutcome:
+    failed = RunOutcome(FAILED, task.text, where=f"in {task.task}", failed=True, by=task)
     if task.text and len(task.states) > 1:  # the text of one batch is not true of the others
         missed = sum(state != "success" for state in task.states)
-        return f"{FAILED} in {task.task}: {missed} of {len(task.states)} did not succeed: {text}"
+        return replace(failed, text=f"{missed} of {len(task.states)} did not succeed: {task.text}")
     if task.kind == REFUSED:
-        return f"{REFUSED}: nothing changed. {text}"
+        return replace(failed, kind=REFUSED, text=f"nothing changed. {task.text}", where="")
     if task.kind == FAILED:
-        return f"{FAILED} in {task.task}: {task.text}"
-    return f"{FAILED} in {task.task}: it ended without a message: killed, or marked by hand; see its log"
+        return failed
+    return replace(failed, text="it ended without a message: killed, or marked by hand; see its log")
 
 
 def in_short(result: TaskResult) -> TaskResult:
     """Move the remedy before the details, so that only details are cut off at the end."""
     if result.short:
         return replace(result, text=result.short)
-    first, *others = _SENTENCE.findall(result.text.removeprefix("Nothing was changed.").strip()) or [""]
+    first, *others = _SENTENCE.findall(result.text) or [""]
     ways = [one for one in others if _WAY.search(one)]
     if not ways or _WAY.search(first):
         return result
@@ -101,7 +121,7 @@ def refusal_in_short(verdicts: Iterable[Verdict]) -> str:
 
 def shown(found: RunOutcome) -> str:
     """The text beside a task: the whole line, or its short form with the remedy first."""
-    return found.line if len(found.line) <= MAX_SHOWN else cut_off(found.short or found.line)
+    return found.line if len(found.line) <= MAX_SHOWN else cut_off(found.short_line)
 
 
 def cut_off(text: str, most: int = MAX_SHOWN) -> str:

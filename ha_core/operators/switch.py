@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import SwitchyardOperator
-from ha_core.operators.dag_run import base_of, current_id, newest_operation
+from ha_core.operators.dag_run import base_of, current_id, newest_move
 from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, Text
@@ -22,7 +21,7 @@ from ha_core.operators.migration import (
     batch_key,
     count_batches,
 )
-from ha_core.operators.outcome import DONE, FAILED, RunOutcome
+from ha_core.operators.outcome import DONE, RunOutcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
@@ -51,13 +50,12 @@ class _PlanOperator(SwitchyardOperator):
     drain_timeout_s: Any = FormField(10)
 
     def work(self) -> dict[str, Any]:
-        from ha_core.model import MoveOperation
         from ha_core.operations.proposal.proposal import Proposal, plan
         from ha_core.operations.running import engine
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
-        own = newest_operation(self.context, self.environment)
-        if isinstance(own, MoveOperation) and own.state != "undone":
+        own = newest_move(self.context, self.environment)
+        if own is not None and own.state != "undone":
             self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
             return self._hand_on(Proposal(request=own.request, revision=own.revision, moves=own.moves))
         request = self.request()
@@ -183,7 +181,7 @@ class StepOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         from ha_core.operations.running import engine
 
-        newest = newest_operation(self.context, self.environment)
+        newest = newest_move(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
         operation = engine.run_task(self.environment, operation_id, self.step)
         self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
@@ -248,7 +246,7 @@ class ReportOperator(OutcomeOperator):
     def details(self, found: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.engine.report import report_of
 
-        operation = newest_operation(self.context, self.environment)
+        operation = newest_move(self.context, self.environment)
         report = report_of(self.environment, operation) if operation else None
         if report is None:
             return {"result": "nothing was changed", "proposal": self.proposal()}
@@ -355,15 +353,8 @@ class ReportClusterSwitchOperator(ReportMigrationOperator):
         ended = self.ended()
         if found.failed:
             moved = [one for one in ended if one.state == "succeeded"]
-            if not moved:
-                return found
-            before = f"{FAILED}: {stays_moved(moved)}; "
-            line, short = (
-                f"{before}{text.removeprefix(FAILED).removeprefix(':').strip()}"
-                for text in (found.line, found.short or found.line)
-            )
-            return replace(found, line=line, short=short)
+            return found.after(stays_moved(moved)) if moved else found
         if not ended:
             return found
         histories = [self.environment.store.history(operation.id) for operation in ended]
-        return RunOutcome(f"{DONE}: {moved_in_parts(ended, histories)}")
+        return RunOutcome(DONE, moved_in_parts(ended, histories))

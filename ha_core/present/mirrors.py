@@ -9,11 +9,9 @@ from ha_core.operations.absence.reconciled import LOGIN, Reconciled
 from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
 from ha_core.operations.copies.syncing.by_hand import MirrorsSynced
 from ha_core.operations.engine.problem import Problem
-from ha_core.operations.mirror.linking import LinkProposal
 from ha_core.plan.absence.decision import FINDINGS
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal
-from ha_core.present.moves import verdicts_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page
 
@@ -28,14 +26,6 @@ _MARKS: dict[str, Mark] = {
     "held": "warning",
     "copying": "good",
 }
-
-
-def link_page(proposal: LinkProposal) -> Page:
-    yield Marked(proposal.title, "strong")
-    yield f"reason: {proposal.request.reason}"
-    if proposal.moves.topics:
-        yield Table(("mirrors",), [(name,) for name in proposal.moves.topics], line="{}".format)
-    yield from verdicts_page(proposal.verdicts)
 
 
 _OUTCOMES = {

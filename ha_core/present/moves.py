@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation, SwitchOperation
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest
 from ha_core.model.scope import format_topic
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
 from ha_core.operations.move.outcome import CUT_OVER
@@ -21,6 +22,15 @@ OVER_A_HOLE = (
     "--bootstrap-server GATEWAY --group GROUP --topic TOPIC:PARTITION --reset-offsets --to-offset BELOW --execute"
 )
 _MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "dim"}
+
+
+def startable_page(proposal: StartableProposal) -> Page:
+    """For kinds without a page of their own."""
+    yield Marked(proposal.title, "strong")
+    yield f"reason: {proposal.request.reason}"
+    if proposal.moves.topics:
+        yield Table((proposal.THINGS,), [(name,) for name in proposal.moves.topics], line="{}".format)
+    yield from verdicts_page(proposal.verdicts)
 
 
 def proposal_page(proposal: Proposal) -> Page:
@@ -194,9 +204,7 @@ def objections(verdicts: Collection[Verdict]) -> list[str]:
     return [*found[:MAX_ROWS], *more] or ["none"]
 
 
-def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
-    if not isinstance(operation, MoveOperation):
-        return f"{operation.id} has ended"
+def moved(operation: MoveOperation, history: Iterable[HistoryEntry]) -> str:
     request, moves = operation.request, operation.moves
     waited = _fenced_ms(history)
     topics = len(moves.topics) - len(operation.evidence.stayed)
@@ -212,8 +220,7 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
 def _left_to_do(operation: MoveOperation) -> str:
     """Its result, without what is usual; the run's result has the comparison below its first line."""
     text = operation.result
-    usual = [CUT_OVER, *([compared_words(operation)] if isinstance(operation, SwitchOperation) else [])]
-    for words in usual:
+    for words in (CUT_OVER, compared_words(operation)):
         text = text.removeprefix(words).removeprefix("; ")
     return text
 

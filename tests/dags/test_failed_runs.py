@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import TriggerRule
 
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.spark import SparkJobOperator
@@ -127,7 +127,7 @@ def test_a_failed_task_fails_its_run_and_is_named_in_the_result(
 
     def works(task_id: str) -> Any:
         if task_id == failing:
-            raise RefusedError("Nothing was changed. It was planted.")
+            raise unchanged("It was planted.")
         return answer(task_id)
 
     stub(dagbag.dags[dag_id], monkeypatch, works)
@@ -146,7 +146,7 @@ def test_the_page_of_a_run_shows_its_result_as_far_as_there_is_room(
     run_alone: Run, dagbag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def works(_task_id: str) -> Any:
-        raise RefusedError(f"Nothing was changed. {'many words ' * 100}")
+        raise unchanged("many words " * 100)
 
     stub(dagbag.dags["mask_cluster"], monkeypatch, works)
 

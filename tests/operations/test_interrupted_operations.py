@@ -11,7 +11,7 @@ from ha_core.model.operation import Driver, OperationState
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.migration.judging import scoped
@@ -202,7 +202,7 @@ def test_a_refusal_after_a_continued_operation_names_that_operation(monkeypatch:
     # Given two interrupted batches, of which another process continues the second by now
     def resume(_: Environment, name: str) -> Report:
         if name == "migrate-users":
-            raise RefusedError("Somebody works on it. Nothing was changed by this run.")
+            raise unchanged("Somebody works on it.")
         return Report(name, "succeeded", 7)
 
     with Environment(MemoryStore(), by="test") as environment:

@@ -16,7 +16,8 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import LinkOperation, Operation, UserBindings
+from ha_core.model import Operation, UserBindings
+from ha_core.model.operation import LinkOperation
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
@@ -27,7 +28,7 @@ from ha_core.operations.mirror.unlinking import Unlink, unlink
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
-from ha_core.plan.mirror.linking import STEPS
+from ha_core.plan.mirror.linking import STEPS, Step
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
@@ -107,7 +108,7 @@ def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_agai
 
 
 @pytest.mark.parametrize("steps", [STEPS[:count] for count in range(3)], ids=lambda steps: str(len(steps)))
-def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, steps: tuple[str, ...]) -> None:
+def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, steps: tuple[Step, ...]) -> None:
     # Given a link that got so far
     operation = begin(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
     with holding(environment, operation.id, engine.resume) as journal:

@@ -40,7 +40,7 @@ def mirrored(stack: Stack, environment: Environment, config: dict[str, str], lef
     name = f"synced-{uuid.uuid4().hex[:8]}"
     admin_of(environment, "east").create_topics([TopicSpec(name, 2, 1, config)])
     fill(stack, "east", name, 20, partitions=2)
-    proposal = plan_link(environment, link_request([name], "east", "west", "a standby", left_alone))
+    proposal = plan_link(environment, link_request([name], "east", "west", "a standby", settings_left_alone=left_alone))
     report = engine.resume(environment, engine.start(environment, proposal).id)
     assert (report.result, report.error) == ("succeeded", "")
     return name

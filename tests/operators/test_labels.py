@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.definitions.param import Param, ParamsDict  # noqa: E402
 
-from ha_core.operations.engine.errors import RefusedError  # noqa: E402
+from ha_core.operations.engine.errors import unchanged  # noqa: E402
 from ha_core.operators import forms  # noqa: E402
 from ha_core.operators.base import SwitchyardOperator  # noqa: E402
 from ha_core.operators.forms import RefusedRequestError  # noqa: E402
@@ -36,7 +36,7 @@ class Refused(SwitchyardOperator):
     """An operator that is refused."""
 
     def work(self) -> Any:
-        raise RefusedError("Nothing was changed. Say --unread wait.")
+        raise unchanged("Say --unread wait.")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_refused_run_has_labels_in_its_outcome_and_its_log() -> None:
         "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
     }
 
-    with pytest.raises(RefusedRequestError, match='Say "Forced: unread records" wait'):
+    with pytest.raises(RefusedRequestError, match=r'^Nothing was changed\. Say "Forced: unread records" wait'):
         Refused(task_id="plan", dry_run=False).execute(context)
 
-    assert pushed[TOLD]["text"] == 'Nothing was changed. Say "Forced: unread records" wait.'
+    assert pushed[TOLD]["text"] == 'Say "Forced: unread records" wait.'

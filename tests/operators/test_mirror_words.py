@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -257,8 +258,9 @@ def test_a_failed_cluster_switch_reports_the_parts_that_have_moved(
     ]
     monkeypatch.setattr(ReportClusterSwitchOperator, "ended", lambda _: parts)
     report = ReportClusterSwitchOperator(task_id="report")
-    found = report.judged(RunOutcome("FAILED in switch: 1 of 3 did not: why", failed=True))
+    outcome = RunOutcome(FAILED, "1 of 3 did not: why", where="in switch", failed=True)
+    found = report.judged(outcome)
     assert (found.line, found.failed) == (line, True)
-    found = report.judged(RunOutcome("FAILED in switch: 1 of 3 did not: why", "FAILED in switch: `do this`: why", True))
+    found = report.judged(replace(outcome, short="`do this`: why"))
     assert found.line == line
-    assert found.short == line.replace("1 of 3 did not: why", "`do this`: why")
+    assert found.short_line == line.replace("1 of 3 did not: why", "`do this`: why")

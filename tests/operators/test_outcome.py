@@ -62,7 +62,7 @@ def test_a_plan_is_not_reported_as_done() -> None:
 
 
 def test_a_refusal_reports_only_once_that_nothing_was_changed() -> None:
-    found = outcome([TaskResult("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
+    found = outcome([TaskResult("plan", ("failed",), REFUSED, "topic orders: It is not empty.")])
 
     assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
 
@@ -91,9 +91,7 @@ def test_one_failed_batch_fails_the_run() -> None:
 
 
 def test_a_refused_batch_among_others_is_counted_as_one_that_failed() -> None:
-    found = outcome(
-        [PLAN, TaskResult("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")]
-    )
+    found = outcome([PLAN, TaskResult("migrate", ("failed", "success", "success"), REFUSED, "No lock.")])
 
     assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
 
@@ -284,7 +282,7 @@ DIFFERING = copies_differ(
 
 def refused(*verdicts: Any) -> RunOutcome:
     text = " ".join(one.words for one in verdicts)
-    told = TaskResult("plan", ("failed",), REFUSED, f"Nothing was changed. {text}", refusal_in_short(verdicts))
+    told = TaskResult("plan", ("failed",), REFUSED, text, refusal_in_short(verdicts))
     return outcome([told])
 
 
@@ -308,9 +306,7 @@ def test_several_refusals_are_counted() -> None:
 
 
 def test_a_short_refusal_is_shown_as_it_is() -> None:
-    short = outcome(
-        [TaskResult("plan", ("failed",), REFUSED, "Nothing was changed. topic x: It is not. Name it.", "another")]
-    )
+    short = outcome([TaskResult("plan", ("failed",), REFUSED, "topic x: It is not. Name it.", "another")])
 
     assert shown(short) == "REFUSED: nothing changed. topic x: It is not. Name it."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.plan.facts.limits import LIMITS, narrower
-from ha_core.plan.preflight import LINK_RULES
+from ha_core.plan.mirror.linking import LINK_RULES
 from tests.plan.preflight_case import SOUND
 
 EAST = dict.fromkeys(LIMITS, "1000")

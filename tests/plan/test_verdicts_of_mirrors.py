@@ -11,7 +11,7 @@ from ha_core.model import Crossing, Extent, LostTail, Mirror, Run, Scope, SyncFi
 from ha_core.model.extent import identity
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, GroupFacts, Replicas
 from ha_core.plan.facts.verdict import Verdict
-from ha_core.plan.preflight import LINK_RULES
+from ha_core.plan.mirror.linking import LINK_RULES
 from tests.plan.preflight_case import HERE, SOUND, Case
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")

@@ -10,7 +10,7 @@ from ha_core.model import Mirror, Topic
 from ha_core.model.extent import identity
 from ha_core.plan.facts.clusters import Trial
 from ha_core.plan.facts.verdict import Verdict
-from ha_core.plan.preflight import LINK_RULES
+from ha_core.plan.mirror.linking import LINK_RULES
 from tests.plan.preflight_case import EMPTY, HERE, SOUND, Case
 
 EAST = {"max.message.bytes": "8000000", "retention.ms": "604800000", "cleanup.policy": "delete"}

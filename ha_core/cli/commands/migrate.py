@@ -24,7 +24,7 @@ from ha_core.cli.command import (
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation
-from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError
+from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.crossing.migrate import would_roll_back
 from ha_core.operations.migration.listing import migrations
@@ -151,8 +151,8 @@ def carry_out_batches(
             operation = engine.start(environment, batch, recheck=recheck)
         except (RefusedError, KafkaAdminError) as error:
             if not reports:
-                raise  # its text says that nothing was changed
-            refused = str(error).removeprefix(NOTHING_CHANGED)
+                raise
+            refused = error.reason if isinstance(error, RefusedError) else str(error)
             out.error(f"{which} was not started: {refused} Earlier batches stay moved. Run it again to move the rest.")
             code = FAILURE
             break

@@ -35,8 +35,8 @@ from ha_core.operations.mirror.unlinking import judged, unlink
 from ha_core.operations.overview.health import left_behind
 from ha_core.plan.facts.verdict import listed
 from ha_core.present.mirror_picture import document, svg
-from ha_core.present.mirrors import below_mirrors, link_page, mirrors_page, reconciled_page, synced_page
-from ha_core.present.moves import batches_page
+from ha_core.present.mirrors import below_mirrors, mirrors_page, reconciled_page, synced_page
+from ha_core.present.moves import batches_page, startable_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
@@ -58,8 +58,9 @@ def link(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    request = link_request(topics, source, target, reason, leave_setting or (), limit_of(max_bytes_s))
-    return carry_out(session, request, plan_link, link_page, "Mirror them now?", dry_run, yes)
+    policy = {"settings_left_alone": leave_setting or (), "max_bytes_s": limit_of(max_bytes_s)}
+    request = link_request(topics, source, target, reason, **policy)
+    return carry_out(session, request, plan_link, startable_page, "Mirror them now?", dry_run, yes)
 
 
 @command("mirror throttle", "Limit the copy rate of topics, at once, without restarting copiers.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
-from ha_core.model import Mirror, MirrorSync, MoveOperation, MoveRequest, PartitionReport, SyncFinding, View
+from ha_core.model import Mirror, MirrorSync, MoveRequest, PartitionReport, SyncFinding, View
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.clusters import CopyLag
@@ -145,9 +145,9 @@ def _being_reversed(environment: Environment, there: Collection[str]) -> Iterato
     """Between its cut and its end a planned switch has ended mirrors and not yet linked the reversed ones. Without
     these rows an operator could think that there is none, and link it again."""
     for operation in running_operations(environment):
-        if not isinstance(operation, MoveOperation) or operation.state != "cut" or operation.request.mode == "forced":
+        if operation.state != "cut" or operation.forced:
             continue
-        for topic, mirror in operation.evidence.ended.items():
+        for topic, mirror in operation.move_evidence.ended.items():
             if f"{topic}@{mirror.source}" not in there:
                 reason = f"operation {operation.id} has switched it to {mirror.target}, and reverses its mirror"
                 yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)

@@ -23,7 +23,7 @@ from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror
 from ha_core.model.operation import Verify
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
@@ -138,7 +138,7 @@ class MirrorsCompared:
 def verify_of(text: str) -> Verify:
     """From an operator's input. :raises RefusedError: it is none of the allowed values."""
     if text not in get_args(Verify):
-        raise RefusedError(f"--verify {text!r} is not usable: give {', '.join(get_args(Verify))}. Nothing was changed.")
+        raise unchanged(f"--verify {text!r} is not usable: give {', '.join(get_args(Verify))}.")
     return cast(Verify, text)
 
 

@@ -31,13 +31,8 @@ _WOULD_LIE_IN_COPY = "its end would be written into what becomes a copy"
 
 def reversed_mirror(old: Mirror, link: str, since: str, by: str) -> Mirror:
     """The mirror in the other direction, linked by the operation `link`."""
-    new = Mirror.of(old.topic, old.target, old.source, link, since, by)
-    return new.changed(
-        log=old.log,
-        log_partitions=old.log_partitions,
-        max_bytes_s=old.max_bytes_s,
-        settings_left_alone=old.settings_left_alone,
-    )
+    new = Mirror.of(old.topic, old.target, old.source, link, since, by, **old.policy)
+    return new.changed(log=old.log, log_partitions=old.log_partitions)
 
 
 def prepare_reversal(

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import MoveRequest, MoveSet, Operation, SwitchOperation
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model import MoveOperation, MoveRequest, MoveSet, Operation
+from ha_core.model.operation import MoveEvidence, UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import Journal, new_operation_id
+from ha_core.operations.engine.report import BaseProposal
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.move.closure import lock_keys
 from ha_core.store.errors import ConflictError, LockedError
 
 
 class Startable(BaseModel):
-    """A move that was judged, and begins as an operation; a switch unless the subclass names another kind."""
+    """A move that was judged, and begins as an operation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -27,12 +28,18 @@ class Startable(BaseModel):
     moves: MoveSet
 
     @property
-    def kind(self) -> str:
-        return "switch"
+    @abstractmethod
+    def operation_class(self) -> type[MoveOperation]:
+        """The class of its kind."""
 
-    def begun(self, **common: Any) -> Operation:
-        """:param common: the fields that moves of every kind have."""
-        return SwitchOperation(**common)
+    @property
+    def kind(self) -> str:
+        return str(self.operation_class.model_fields["kind"].default)
+
+    @property
+    def evidence(self) -> MoveEvidence:
+        """Results of its planning that its steps need."""
+        return MoveEvidence()
 
     @property
     def lock_keys(self) -> Sequence[str]:
@@ -65,6 +72,18 @@ class Startable(BaseModel):
         return {}
 
 
+class StartableProposal(BaseProposal, Startable):
+    """A proposal of one operation."""
+
+    THINGS: ClassVar[str] = "topics"
+    """Heading of its topics, for people."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """For people."""
+
+
 def begin(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
     """Create the operation and change nothing else. An existing operation of this id is returned.
 
@@ -73,8 +92,17 @@ def begin(environment: Environment, chosen: Startable, operation_id: str | None 
     now = environment.now()
     operation_id = operation_id or new_operation_id(chosen.kind, now)
     request = chosen.request
-    run = {"id": operation_id, "by": environment.by, "driver": environment.driver, "started": now}
-    operation = chosen.begun(**run, reason=request.reason, request=request, moves=chosen.moves)
+    fields: dict[str, Any] = {
+        "id": operation_id,
+        "by": environment.by,
+        "driver": environment.driver,
+        "started": now,
+        "reason": request.reason,
+        "request": request,
+        "moves": chosen.moves,
+        "evidence": chosen.evidence,
+    }
+    operation = chosen.operation_class(**fields)
     try:
         epoch = environment.store.create_operation(operation, chosen.lock_keys)
     except LockedError as error:

@@ -9,27 +9,30 @@ if TYPE_CHECKING:
     from ha_core.plan.facts.verdict import Verdict
 
 
-NOTHING_CHANGED = "Nothing was changed. "
-
-
 class MoveError(Exception):
-    """Base. The text is one paragraph that names the thing, the value and the way out.
+    """Base. The reason is one paragraph that names the thing, the value and the way out.
 
-    `verdicts` have the same by code and number, where there is a code for it.
+    `verdicts` have the same by code and number, where there is a code for it. `changed` is False for a refused
+    change: people read that before the reason. None: no change was requested, or the reason names the changes.
     """
 
-    def __init__(self, text: str, verdicts: Sequence[Verdict] = ()) -> None:
-        super().__init__(text)
+    def __init__(self, reason: str, verdicts: Sequence[Verdict] = (), changed: bool | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.verdicts = tuple(verdicts)
+        self.changed = changed
+
+    def __str__(self) -> str:
+        return f"Nothing was changed. {self.reason}" if self.changed is False else self.reason
 
 
 class RefusedError(MoveError):
     """The request cannot be carried out as given. Nothing was changed."""
 
 
-def unchanged(text: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:
-    """A refusal with `NOTHING_CHANGED` before its text."""
-    return RefusedError(f"{NOTHING_CHANGED}{text}", verdicts)
+def unchanged(reason: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:
+    """A refused change."""
+    return RefusedError(reason, verdicts, changed=False)
 
 
 class StepFailedError(MoveError):

@@ -15,7 +15,7 @@ from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Ope
 from ha_core.model.operation import OperationState, Outcome
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import MoveError, RefusedError
+from ha_core.operations.engine.errors import MoveError, RefusedError, unchanged
 from ha_core.plan.engine.revision import FINAL, entering
 from ha_core.store.errors import StillHeldError, UnknownOperationError
 
@@ -185,14 +185,14 @@ def holding(
             environment.say(f"{error}. Waiting up to {wait_s:.0f} s, in case that process is dead.")
             epoch = store.take_over(operation_id, wait_s=wait_s)
     except StillHeldError as error:
-        raise RefusedError(f"{error}. Nothing was changed by this run.") from error
+        raise unchanged(f"{error}.") from error
     except UnknownOperationError as error:
         raise RefusedError(f"{error}.") from error
     with store.hold(operation_id, epoch):
         # Read under the hold: what the last holder wrote before it lost its epoch is in.
         found = store.read(Operation, operation_id)
         if found is None:
-            raise RefusedError(f"Operation {operation_id} vanished while it was taken over. Nothing was changed.")
+            raise unchanged(f"Operation {operation_id} vanished while it was taken over.")
         journal = Journal(environment, found[0], epoch)
         journal.complete = partial(complete, environment)
         yield journal

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ha_core.model import MoveRequest
 from ha_core.model.operation import UnreadPolicy
@@ -19,20 +19,31 @@ from ha_core.plan.engine.revision import FINAL, AnyOperation, MoveDamagedError
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
 PATIENCE_S = 60.0
+AnyStep = TypeVar("AnyStep", bound=str)
 T = TypeVar("T")
+Effect = Callable[[], None]
 
 
-class Steps(Generic[AnyOperation]):
+class Effects(ABC, Generic[AnyStep]):
+    """Carries out the steps that a planner names."""
+
+    @property
+    @abstractmethod
+    def effects(self) -> Mapping[AnyStep, Effect]:
+        """Each step of the plan, and the method that is its effect."""
+
+    def perform(self, step: AnyStep) -> None:
+        self.effects[step]()
+
+
+class Steps(Effects[AnyStep], Generic[AnyOperation, AnyStep]):
     """The effects of the planner's steps on one operation. Facts that a step reads are kept for later steps here."""
 
     def __init__(self, journal: Journal[AnyOperation], why: str = "") -> None:
         """:param why: the reason of an undo, for the result."""
         self.journal, self.environment, self.why = journal, journal.environment, why
 
-    def perform(self, step: str) -> None:
-        getattr(self, step)()
-
-    def has_way_back(self, step: str) -> bool:
+    def has_way_back(self, step: AnyStep) -> bool:
         """Whether the operation can be taken back when the step fails."""
         raise NotImplementedError
 
@@ -41,6 +52,26 @@ class Steps(Generic[AnyOperation]):
 
     def release(self) -> None:
         self.journal.release()
+
+
+class WaitingProgress(Protocol):
+    """The position of an operation that waits."""
+
+    @property
+    def at(self) -> object:
+        """Equal as long as nothing has changed."""
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+
+
+class OperationLook(NamedTuple):
+    """A look at an operation that waits without an executor."""
+
+    progress: WaitingProgress
+    due: bool
+    """Whether there is something to do for an executor."""
 
 
 class Kind(ABC):
@@ -64,7 +95,7 @@ class Kind(ABC):
     def take_back(self, journal: Journal[Any], why: str) -> bool:
         """Take back what was done, and end the operation as `undone`. False: it can only go forward."""
 
-    def take(self, effects: Steps[Any], steps: Iterable[str]) -> None:
+    def take(self, effects: Steps[Any, AnyStep], steps: Iterable[AnyStep]) -> None:
         """Perform the steps in order. A failure before the point of no return is taken back at once: clients wait.
 
         :raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not.
@@ -84,6 +115,13 @@ class Kind(ABC):
                     raise
                 verdicts = error.verdicts if isinstance(error, MoveError) else ()
                 raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
+
+    def look(self, environment: Environment, operation: Any) -> OperationLook | None:
+        """Look at an operation that has not ended. Changes nothing. None: it waits for nothing, and is to be resumed.
+
+        :raises MoveError, KafkaAdminError, MoveDamagedError: it cannot be looked at now.
+        """
+        return None
 
     def repeats(self, operation: Any, request: MoveRequest) -> bool:
         """Whether `request` equals the operation's own, apart from the reason."""

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import HistoryEntry, MoveOperation, Operation, Topic
-from ha_core.model.operation import ComparedCopies, MoveEvidence
+from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.model.operation import ComparedCopies
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import ASKED_FOR
@@ -136,19 +136,18 @@ def verdicts_of(history: Iterable[HistoryEntry]) -> tuple[Verdict, ...]:
     )
 
 
-def partition_cuts(operation: MoveOperation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
+def partition_cuts(operation: Operation, topics: Mapping[str, Topic]) -> tuple[PartitionCut, ...]:
     """The cuts of a move: from its evidence, since maps show those of later moves too; and cuts ahead from the maps."""
-    origin, target = operation.request.origin, operation.request.target
-    rows = [(name, cut.partition, cut.start) for name, cuts in operation.evidence.cuts.items() for cut in cuts]
+    evidence, (origin, target) = operation.move_evidence, operation.route or ("", "")
+    rows = [(name, cut.partition, cut.start) for name, cuts in evidence.cuts.items() for cut in cuts]
     rows += [
         (name, partition, ahead.start)
         for name in operation.moved
         if (topic := topics.get(name)) and topic.crossing and topic.crossing.operation == operation.id
         for partition, _, ahead in crossings(topic)
     ]
-    holes = operation.evidence.holes
     return tuple(
-        PartitionCut(name, partition, cut, origin, target, holes.get(name, {}).get(partition, 0))
+        PartitionCut(name, partition, cut, origin, target, evidence.holes.get(name, {}).get(partition, 0))
         for name, partition, cut in sorted(rows)
     )
 
@@ -169,13 +168,12 @@ def report_of(
         times = step_times(history)
         if not verdicts and result not in {"succeeded", "crossing"}:
             verdicts = verdicts_of(history)
-        if isinstance(operation, MoveOperation) and operation.revision and result != "undone":
+        if operation.moved and operation.revision and result != "undone":
             cuts = partition_cuts(operation, environment.store.load().topics)
     except StoreError as unread:
         # The result is known, and has to be reported even if its details cannot be read now.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
     text = error or ("" if quiet else operation.result)
-    evidence = operation.evidence if isinstance(operation, MoveOperation) else MoveEvidence()
-    stayed, compared = evidence.stayed, evidence.compared
+    stayed, compared = operation.move_evidence.stayed, operation.move_evidence.compared
     return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, stayed, compared)

@@ -94,7 +94,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[To
         elif isinstance(look, str):
             blocks.append(f"its log ends cannot be read: {look}")
         else:
-            late = isinstance(operation, MigrateOperation) and overdue(environment, operation)
+            late = operation is not None and overdue(environment, operation)
             blocks += _held_up(topic, crossing, rows, late)
         found.append(TopicMigration(status, operation, age_s, tuple(blocks), _groups(operation, view)))
     return tuple(found)
@@ -127,11 +127,9 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, MoveOperation
     """Topic → the newest operation that has moved it, or moves it."""
     found: dict[str, MoveOperation] = {}
     for operation in operations:
-        back = operation.state == "undoing" and not isinstance(operation, MigrateOperation)
-        if back or not isinstance(operation, MoveOperation) or operation.state in {"planned", "running", "undone"}:
-            continue
-        for name in operation.moved:
-            found.setdefault(name, operation)
+        if isinstance(operation, MoveOperation):
+            for name in operation.moving:
+                found.setdefault(name, operation)
     return found
 
 

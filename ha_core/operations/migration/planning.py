@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import MigrateOperation, MoveRequest, MoveSet, Operation, Topic, View
-from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, PlannedCuts
+from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
+from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, MoveEvidence, PlannedCuts
 from ha_core.model.portions import portions
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
@@ -68,14 +68,18 @@ class MigrationBatch(PlannedCuts, Startable):
     number: int
 
     @property
-    def kind(self) -> str:
-        return "switch" if self.request.cut == "barrier" else "migrate"
+    def fenced(self) -> bool:
+        return self.request.cut == "barrier"
 
-    def begun(self, **common: Any) -> Operation:
-        if self.kind == "switch":
-            return super().begun(**common)
-        planned = self.model_dump(include=set(PlannedCuts.model_fields))
-        return MigrateOperation(**common, evidence=CrossingEvidence(**planned, batch=self.number))
+    @property
+    def operation_class(self) -> type[MoveOperation]:
+        return SwitchOperation if self.fenced else MigrateOperation
+
+    @property
+    def evidence(self) -> MoveEvidence:
+        if self.fenced:
+            return super().evidence
+        return CrossingEvidence(**self.model_dump(include=set(PlannedCuts.model_fields)), batch=self.number)
 
     @property
     def waits_for(self) -> Collection[str]:
@@ -83,10 +87,10 @@ class MigrationBatch(PlannedCuts, Startable):
 
     @property
     def history_detail(self) -> dict[str, Any]:
-        return {} if self.kind == "switch" else {"topics": len(self.moves.topics)}
+        return {} if self.fenced else {"topics": len(self.moves.topics)}
 
     def judged_again(self, environment: Environment) -> Startable:
-        if self.kind == "switch":
+        if self.fenced:
             return Proposal(request=self.request, revision=0, moves=self.moves).judged_again(environment)
         judged = JudgedTopics(environment, environment.store.load(), self.request)
         judged.judge(self.moves.topics)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import LinkOperation, LinkRequest, MoveRequest, Operation, View
+from ha_core.model import MoveOperation, MoveRequest, View
 from ha_core.model.extent import live
+from ha_core.model.operation import LinkOperation, LinkRequest
 from ha_core.model.portions import portions
 from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.copies.syncing.groups import Memory
 from ha_core.operations.copies.syncing.passes import sync
 from ha_core.operations.copies.syncing.topics import make_copies
-from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.operations.engine.report import BaseProposal
+from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
 from ha_core.operations.proposal.made_topics import with_trials
@@ -25,21 +26,20 @@ from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.plan.mirror.linking import BACK, link_change, mirrors, resume, unlink_change
+from ha_core.plan.mirror.linking import BACK, LINK_RULES, Step, link_change, mirrors, resume, unlink_change
 from ha_core.plan.move.closure import closure
-from ha_core.plan.preflight import LINK_RULES, PreflightCase, preflight
+from ha_core.plan.preflight import PreflightCase, preflight
 from ha_core.store.errors import StoreError
 
 
-class LinkProposal(BaseProposal, Startable):
+class LinkProposal(StartableProposal):
     """Mirrors to be linked on the state at `revision`."""
 
-    @property
-    def kind(self) -> str:
-        return "link"
+    THINGS = "mirrors"
 
-    def begun(self, **common: Any) -> Operation:
-        return LinkOperation(**common)
+    @property
+    def operation_class(self) -> type[MoveOperation]:
+        return LinkOperation
 
     @property
     def title(self) -> str:
@@ -56,24 +56,16 @@ class LinkProposal(BaseProposal, Startable):
         return again
 
 
-def link_request(
-    topics: Collection[str],
-    source: str,
-    target: str,
-    reason: str,
-    settings_left_alone: Collection[str] = (),
-    max_bytes_s: int | None = None,
-) -> LinkRequest:
+def link_request(topics: Collection[str], source: str, target: str, reason: str, **policy: Any) -> LinkRequest:
     """
-    :param max_bytes_s: limit of each topic.
+    :param policy: fields of `MirrorPolicy`, for each topic.
     :raises RefusedError: names the value and the allowed ones.
     """
     if patterns := [name for name in topics if is_pattern(name)]:
         raise unchanged(f"{listed(patterns)}: a mirror takes topic names, not patterns. Name each topic.")
     scope = [f"topic:{name}" for name in topics]
     asked = make_request(scope, source, target, reason=reason, include_other_users=True)
-    own = {"settings_left_alone": tuple(settings_left_alone), "max_bytes_s": max_bytes_s}
-    return LinkRequest.model_validate(asked.model_dump() | own)
+    return LinkRequest.model_validate(asked.model_dump() | policy)
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
@@ -91,10 +83,24 @@ def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
 
 
-class LinkSteps(MoveSteps[LinkOperation]):
+class LinkSteps(MoveSteps[LinkOperation, Step]):
     """The effects of the steps of a link."""
 
-    def has_way_back(self, step: str) -> bool:
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {
+            "pin": self.pin,
+            "prepare": self.prepare,
+            "link": self.link,
+            "record": self.record,
+            "unlink": self.unlink,
+            "discard": self.discard,
+            "unpin": self.unpin,
+            "undone": self.undone,
+            "release": self.release,
+        }
+
+    def has_way_back(self, step: Step) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
 
     def prepare(self) -> None:
@@ -173,7 +179,8 @@ class Link(MoveKind):
         if journal.operation.state == "cut":
             return False
         effects = LinkSteps(journal, why)
-        for step in ("release",) if journal.operation.state in FINAL else BACK:
+        back: tuple[Step, ...] = ("release",) if journal.operation.state in FINAL else BACK
+        for step in back:
             effects.perform(step)
         return True
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ha_core.model import LEAST_BYTES_S, Document, Mirror
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.one_revision import run_single
 from ha_core.operations.engine.report import Report
 from ha_core.plan.facts.verdict import listed
@@ -73,7 +73,7 @@ def throttle(
     for key in others:
         stored = environment.store.read(Mirror, key)
         if stored is None:
-            raise RefusedError(f"The mirror {key} has ended meanwhile. Nothing was changed; run it again.")
+            raise unchanged(f"The mirror {key} has ended meanwhile. Run it again.")
         puts.append(stored[0].changed(max_bytes_s=max_bytes_s))
         expected[Mirror, key] = stored[1]
     detail = {"mirrors": others, "max_bytes_s": max_bytes_s, "reason": reason}

@@ -28,7 +28,7 @@ from ha_core.operations.copies.taken import fence_copiers
 from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import NOTHING_CHANGED, RefusedError, StepFailedError, unchanged
+from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
@@ -105,7 +105,7 @@ def _end(environment: Environment, topics: Sequence[str], target: str, reason: s
 
 
 def _after(error: Exception, names: Sequence[str], reports: Sequence[Report]) -> str:
-    text = str(error).replace(NOTHING_CHANGED, "")
+    text = error.reason if isinstance(error, RefusedError) else str(error)
     ended = listed(report.operation for report in reports)
     return f"{text} So the mirrors of {listed(names)} and of later batches stay; others were ended before, by {ended}."
 

@@ -17,14 +17,14 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
-from ha_core.model.operation import PlannedCuts, Verify
+from ha_core.model.operation import Verify
 from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import Kind, Steps
+from ha_core.operations.engine.kind import AnyStep, Kind, Steps
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
 from ha_core.operations.move import dependents
 from ha_core.operations.proposal.made_topics import as_made
@@ -50,7 +50,7 @@ _WOULD_COMMIT_UNREAD = "it could still commit records from before the topic left
 AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
-class MoveSteps(Steps[AnyMove]):
+class MoveSteps(Steps[AnyMove, AnyStep]):
     """The effects of the steps that every move takes."""
 
     def __init__(self, journal: Journal[AnyMove], why: str = "") -> None:
@@ -300,7 +300,7 @@ class MoveKind(Kind):
     def repeats(self, operation: MoveOperation, request: MoveRequest) -> bool:
         """A migration of many topics is one request, and begins batch by batch (`migration/planning`). No request has
         cuts that were chosen by hand: a migration with such cuts is continued by its id."""
-        if isinstance(operation.evidence, PlannedCuts) and operation.evidence.cut_at:
+        if operation.cuts_chosen:
             return False
         begun, part, whole = operation.request, operation.request.scope, request.scope
         amounts = get_args(Verify)

@@ -50,14 +50,13 @@ def without_settings(operation: SwitchOperation) -> str:
 
 
 def _ended(journal: Journal[SwitchOperation], name: str) -> Mirror:
-    """The mirror that ended at the cut, as far as its settings to leave alone are known."""
+    """The mirror that ended at the cut, as far as its policy is known."""
     operation, (origin, target) = journal.operation, journal.operation.route
     if (known := operation.evidence.ended.get(name)) is not None:
         return known
     tail = journal.environment.store.read(LostTail, LostTail.key_of(name, origin, operation.id))
-    left_alone = () if tail is None else tail[0].settings_left_alone
-    mirror = Mirror.of(name, origin, target, operation.id, operation.started, operation.by)
-    return mirror.changed(settings_left_alone=left_alone)
+    policy = {} if tail is None else tail[0].policy
+    return Mirror.of(name, origin, target, operation.id, operation.started, operation.by, **policy)
 
 
 def _sources(journal: Journal[SwitchOperation], mirrors: Mapping[str, Mirror]) -> Mapping[str, Settings]:

@@ -86,7 +86,6 @@ def _left(operation: SwitchOperation, old: Mirror, at: str) -> LostTail:
         link=old.link,
         log=old.log,
         log_partitions=old.log_partitions,
-        settings_left_alone=old.settings_left_alone,
-        max_bytes_s=old.max_bytes_s,
+        **old.policy,
         partitions={cut.partition: Tail(mirrored=ends.get(cut.partition, 0), client=cut.start) for cut in cuts},
     )

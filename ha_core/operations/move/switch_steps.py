@@ -11,7 +11,7 @@ remember transactional producers, a transaction fence comes first. Producers wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -27,7 +27,7 @@ from ha_core.operations.engine.await_gateways import drained, name_them, require
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
-from ha_core.operations.engine.kind import patiently
+from ha_core.operations.engine.kind import Effect, patiently
 from ha_core.operations.engine.revisions import Touched, by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
@@ -65,7 +65,7 @@ KEEP_ALIVE_S = 3.0
 """Interval of heartbeats for adopted members: the default of clients."""
 
 
-class SwitchSteps(MoveSteps[SwitchOperation]):
+class SwitchSteps(MoveSteps[SwitchOperation, Step]):
     """The effects of a switch's steps. `window`, and its results, belong to one run of `cut_over`."""
 
     def __init__(self, journal: Journal[SwitchOperation], why: str = "") -> None:
@@ -80,7 +80,36 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         """Read once; later revisions of this run update it without a read."""
         return Touched.read(self.journal)
 
-    def perform(self, step: str) -> None:
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {
+            "compare": self.compare,
+            "pin": self.pin,
+            "prepare": self.prepare,
+            "adopt": self.adopt,
+            "hold": self.hold,
+            "level": self.level,
+            "warm": self.warm,
+            "quiesce": self.quiesce,
+            "fence": self.fence,
+            "drain": self.drain,
+            "ends": self.ends,
+            "mirrored": self.mirrored,
+            "offsets": self.offsets,
+            "cut": self.cut,
+            "verify": self.verify,
+            "reverse": self.reverse,
+            "groups": self.groups,
+            "record": self.record,
+            "lift": self.lift,
+            "leave": self.leave,
+            "discard": self.discard,
+            "unpin": self.unpin,
+            "undone": self.undone,
+            "release": self.release,
+        }
+
+    def perform(self, step: Step) -> None:
         """A failure after the fence goes into the history when the fence is lifted, since clients wait for it."""
         try:
             super().perform(step)
@@ -97,7 +126,7 @@ class SwitchSteps(MoveSteps[SwitchOperation]):
         if self.levelling is not None:
             self.levelling.close()
 
-    def has_way_back(self, step: str) -> bool:
+    def has_way_back(self, step: Step) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
 
     def compare(self) -> None:
@@ -428,7 +457,7 @@ class Switch(MoveKind):
         if after_cut or journal.operation.state != "cut":
             self._take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
 
-    def _take(self, effects: SwitchSteps, left: Iterable[str]) -> None:
+    def _take(self, effects: SwitchSteps, left: Iterable[Step]) -> None:
         with closing(effects):
             self.take(effects, left)
 

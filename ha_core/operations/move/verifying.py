@@ -8,7 +8,7 @@ operation keeps its result, and then it is not done again.
 from __future__ import annotations
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import SwitchOperation
+from ha_core.model import MoveOperation, SwitchOperation
 from ha_core.model.operation import ComparedCopies
 from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, compare_all, coverage, plan_mirrors
 from ha_core.operations.engine.errors import StepFailedError
@@ -58,7 +58,7 @@ def compare_copies(journal: Journal[SwitchOperation]) -> None:
         journal.note(compared=compared)
 
 
-def compared_words(operation: SwitchOperation) -> str:
+def compared_words(operation: MoveOperation) -> str:
     """The result of the comparison; empty: nothing was compared."""
     found = operation.evidence.compared
     if found is None:

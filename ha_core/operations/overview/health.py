@@ -11,8 +11,6 @@ from ha_core.model import (
     GatewayRecord,
     KnownTopic,
     LostTail,
-    MigrateOperation,
-    MoveOperation,
     Operation,
     UnreadableDocumentError,
     View,
@@ -214,7 +212,7 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
             last = f"its last step was {duration(quiet_s(environment, operation))} ago"
             text = f"It was interrupted: no executor works on it, {last}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
-        elif isinstance(operation, MigrateOperation) and overdue(environment, operation):
+        elif overdue(environment, operation):
             yield Problem(about, "It should have crossed over by now.", f"{way} --finish-with-barrier")
 
 
@@ -300,7 +298,7 @@ def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
     names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
     begun = {tail.operation: environment.operation(tail.operation) for tail in tails}
     who = listed(f"{name} of {one.by}" if one is not None else name for name, one in sorted(begun.items()))
-    forced = any(isinstance(one, MoveOperation) and one.request.mode == "forced" for one in begun.values())
+    forced = any(one is not None and one.forced for one in begun.values())
     where = listed(sorted({tail.target for tail in tails}))
     are, copies = ("topic {} is", "its copy was") if len(names) == 1 else ("topics {} are", "their copies were")
     ago = duration(max(0.0, environment.age_s(since)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import LinkRequest, MoveRequest
+from ha_core.model import MoveRequest
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
@@ -28,7 +28,7 @@ def as_made(spec: TopicSpec, defaults: Mapping[str, str], brokers: int, request:
     replication = max(1, min(spec.replication, brokers))
     there = to_create(settings_of(spec.config, spec.defaults), defaults, replication, request.settings_left_alone)
     config = {key: value for key, value in there.changes.items() if value is not None}
-    if isinstance(request, LinkRequest):
+    if request.COPIES:
         # From the first record on: a broker that has not seen a later change of the setting would stamp records anew.
         config[STAMPS] = OF_A_COPY[STAMPS]
     return replace(spec, config=config)

@@ -9,16 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import KnownTopic, MoveRequest, MoveSet, SwitchOperation, View
+from ha_core.model import KnownTopic, MoveOperation, MoveRequest, MoveSet, SwitchOperation, View
 from ha_core.model.operation import UnreadPolicy
 from ha_core.model.topic import client_end
 from ha_core.operations.clusters.collect_facts import FORCED_S, PATIENCE_S, gather_all
 from ha_core.operations.clusters.mirrors import findings, reported_lags
 from ha_core.operations.copies.copy_notes import committed_tails, noted_copies
-from ha_core.operations.engine.creating import Startable
+from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
-from ha_core.operations.engine.report import BaseProposal
 from ha_core.operations.proposal.made_topics import with_trials
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Facts
@@ -26,7 +25,7 @@ from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight
 
 
-class Proposal(BaseProposal, Startable):
+class Proposal(StartableProposal):
     """A move on the state at `revision`. JSON-able: it is passed between tasks and shown to people."""
 
     other_users: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -35,6 +34,10 @@ class Proposal(BaseProposal, Startable):
     """Its cost, if the proposal is to be read by people."""
     crossings: dict[str, str] = Field(default_factory=dict)
     """Forced moves only: topic with a crossing out of the dead cluster → the operation to end without it first."""
+
+    @property
+    def operation_class(self) -> type[MoveOperation]:
+        return SwitchOperation
 
     @property
     def title(self) -> str:
@@ -150,7 +153,7 @@ def expected_fence(environment: Environment) -> str:
     """Fence times of the last moves."""
     store, found = environment.store, []
     for operation in store.operations(OPERATIONS_LOOKED_AT):
-        if isinstance(operation, SwitchOperation) and operation.state == "succeeded":
+        if operation.FENCES and operation.state == "succeeded":
             entries = store.history(operation.id, ENTRIES_LOOKED_AT)
             found += [entry.detail["fenced_ms"] for entry in entries if entry.detail.get("fenced_ms") is not None]
         if len(found) >= MOVES_LOOKED_AT:

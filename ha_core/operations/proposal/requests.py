@@ -169,7 +169,7 @@ def chosen_by(patterns: Collection[str], name: str) -> bool:
 def require_named(patterns: Collection[str]) -> None:
     """:raises RefusedError: the operator has to name topics for a decision."""
     if not patterns:
-        raise RefusedError("Give the topics: names or patterns, '*' for all. Nothing was changed.")
+        raise unchanged("Give the topics: names or patterns, '*' for all.")
 
 
 def fault_request(

@@ -20,7 +20,7 @@ from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import Startable, await_free, begin, interrupted
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import NOTHING_CHANGED, MoveError, RefusedError, StepFailedError
+from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal, holding
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
@@ -164,8 +164,7 @@ class Continued:
 
 
 def _after(error: RefusedError, what: str, operations: Iterable[str]) -> StepFailedError:
-    text = str(error).replace(NOTHING_CHANGED, "").replace(" Nothing was changed by this run.", "")
-    return StepFailedError(f"{text} {what} before: operations {', '.join(operations)}.")
+    return StepFailedError(f"{error.reason} {what} before: operations {', '.join(operations)}.")
 
 
 def continue_twins(environment: Environment, request: MoveRequest) -> Continued:

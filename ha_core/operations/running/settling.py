@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MigrateOperation, MoveOperation
+from ha_core.model import MoveOperation
 from ha_core.operations.clusters.registered import known_operation, running_operations
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
-from ha_core.operations.migration.crossing.below import unread_below
-from ha_core.operations.migration.crossing.ends import CrossingProgress, look, overdue
+from ha_core.operations.engine.kind import WaitingProgress
 from ha_core.operations.move.dependents import failure
 from ha_core.operations.running import engine
+from ha_core.operations.running.kinds import KINDS
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 
@@ -31,7 +31,7 @@ class CrossingStatus:
     """The result of one look at an operation."""
 
     operation: MoveOperation
-    progress: CrossingProgress | None = None
+    progress: WaitingProgress | None = None
     error: str = ""
 
     @property
@@ -53,7 +53,7 @@ class CrossingStatus:
 
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted during it."""
-    running = (one for one in running_operations(environment) if isinstance(one, MigrateOperation))
+    running = (one for one in running_operations(environment) if one.CROSSES)
     return tuple(one.id for one in running if one.state in {"crossing", "fenced", "undoing", "cut"})
 
 
@@ -64,9 +64,9 @@ def advance_once(environment: Environment, operation_id: str) -> CrossingStatus:
         return CrossingStatus(operation, error=failure(operation, environment.store.load()))
     progress = None
     try:
-        if isinstance(operation, MigrateOperation):
-            progress = look(environment, operation)
-            if not _due(environment, operation, progress):
+        if look := KINDS[operation.kind].look(environment, operation):
+            progress = look.progress
+            if not look.due:
                 return CrossingStatus(operation, progress)
         report = engine.resume(environment, operation_id)
     except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
@@ -85,10 +85,9 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
     if not left or any(operation is None or operation.state in {"failed", "undone"} for operation in found):
         return True
     for operation in left:
-        if not isinstance(operation, MigrateOperation):
-            return True
         with suppress(MoveError, KafkaAdminError, MoveDamagedError):
-            if _due(environment, operation, look(environment, operation)):
+            look = KINDS[operation.kind].look(environment, operation)
+            if look is None or look.due:
                 return True
     return False
 
@@ -118,11 +117,3 @@ def wait_for(
             return looks
         pause_s = FIRST_POLL_S if moved else min(pause_s * 1.5, LONGEST_POLL_S)
         environment.sleep(pause_s)
-
-
-def _due(environment: Environment, operation: MigrateOperation, progress: CrossingProgress) -> bool:
-    """Whether there is something to do: an interruption to repair, a cut that was reached, or a deadline."""
-    if operation.state != "crossing" or {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
-        return True
-    found = unread_below(operation, progress) or progress.ready or progress.went_back
-    return bool(found) or overdue(environment, operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ha_core.model import KnownGroup, MoveOperation, View
+from ha_core.model import KnownGroup, View
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import interrupted
 from ha_core.operations.engine.environment import Environment
@@ -95,8 +95,7 @@ def continue_interrupted(environment: Environment, origin: str, target: str) -> 
     found = [
         operation
         for operation in reversed(running_operations(environment))
-        if isinstance(operation, MoveOperation)
-        and (operation.kind, operation.driver) == ("switch", "command")
+        if (operation.kind, operation.driver) == ("switch", "command")
         and operation.route == (origin, target)
         and interrupted(environment, operation, engine.BEGUN_S)
     ]

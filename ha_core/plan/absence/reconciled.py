@@ -101,13 +101,8 @@ def moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -
 
 def old_mirror(tail: LostTail) -> Mirror:
     """The mirror that was cut off, with the fields that its notes and its reversal need."""
-    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "")
-    return old.changed(
-        log=tail.log,
-        log_partitions=tail.log_partitions,
-        settings_left_alone=tail.settings_left_alone,
-        max_bytes_s=tail.max_bytes_s,
-    )
+    old = Mirror.of(tail.topic, tail.cluster, tail.target, tail.link, tail.since, "", **tail.policy)
+    return old.changed(log=tail.log, log_partitions=tail.log_partitions)
 
 
 def filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:

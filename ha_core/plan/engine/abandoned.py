@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ha_core.model import Operation, SingleOperation, SwitchOperation, Topic
+from ha_core.model import Operation, Topic
 from ha_core.plan.engine.revision import FINAL
 
 AT_ONCE_S = 0.5
@@ -27,13 +27,13 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
 
     :param topics: its topics, needed only if it is `crossing`.
     """
-    if isinstance(operation, SingleOperation) or operation.state in FINAL:
+    if operation.ONE_REVISION or operation.state in FINAL:
         return SOON_S
     if operation.state in {"fenced", "undoing"}:
         return AT_ONCE_S
     if operation.state == "cut":
         return NEXT_TASK_S if operation.driver == "run" else AT_ONCE_S
-    if operation.state == "running" and isinstance(operation, SwitchOperation) and operation.evidence.mirrored:
+    if operation.state == "running" and operation.move_evidence.mirrored:
         return SOON_S  # no copier copies the mirrors that it holds
     if operation.state == "crossing":
         crossings = [topic.crossing for topic in topics.values() if topic.crossing is not None]

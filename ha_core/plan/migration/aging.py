@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Lock, MigrateOperation, Operation, Topic
+from ha_core.model import Extent, Lock, Operation, Topic
 from ha_core.plan.absence.decision import gone_for_good, unmask
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.routing.resolve import at_home
@@ -62,11 +62,11 @@ def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:
     """
     found: dict[tuple[str, str], int] = {}
     for operation in operations:
-        if not isinstance(operation, MigrateOperation) or operation.state == "undone" or operation.ended is None:
+        if not (operation.CROSSES and operation.route and operation.ended) or operation.state == "undone":
             continue
         ended_ms = int(datetime.fromisoformat(operation.ended).timestamp() * 1000)
         for name in operation.moved:
-            found.setdefault((operation.request.origin, name), ended_ms)
+            found.setdefault((operation.route[0], name), ended_ms)
     return found
 
 

@@ -31,13 +31,13 @@ BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
 """Steps of the undo: no fence, and nothing is lost as long as the target was not written."""
 BEFORE_OPEN = frozenset[Step](get_args(BeforeOpen))
 """A failure in these steps is undone at once: a proposed cut that the log reaches blocks producers."""
-BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
-BEHIND_FENCE: tuple[BehindFence, ...] = get_args(BehindFence)
+FencePart = Literal["hold", "drain", "quiet", "producers", "finish"]
+BEHIND_FENCE: tuple[FencePart, ...] = get_args(FencePart)
 """Parts of `end`: the fence, gateways drained, stable log ends, last sequences below the cuts, the last revision."""
 Look = Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]
 """Reads the current documents."""
-WithoutOrigin = Literal["hold", "drain", "written", "conclude"]
-WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = get_args(WithoutOrigin)
+PartWithoutOrigin = Literal["hold", "drain", "written", "conclude"]
+WITHOUT_ORIGIN: tuple[PartWithoutOrigin, ...] = get_args(PartWithoutOrigin)
 """Parts of `end_without_origin`: the fence, gateways drained, the target's log, the last revision."""
 
 

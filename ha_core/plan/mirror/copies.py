@@ -172,8 +172,7 @@ def lost_tail(
         link=mirror.link,
         log=mirror.log,
         log_partitions=mirror.log_partitions,
-        settings_left_alone=mirror.settings_left_alone,
-        max_bytes_s=mirror.max_bytes_s,
+        **mirror.policy,
         partitions=tails,
     )
 

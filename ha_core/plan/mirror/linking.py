@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from ha_core.model import LinkOperation, Mirror, View
+from ha_core.model import Mirror, View
+from ha_core.model.operation import LinkOperation
 from ha_core.plan.engine.revision import FINAL, Documents, entering, require_state
+from ha_core.plan.preflight import clusters, links, scope, settings, topics
 
 Forward = Literal["pin", "prepare", "link", "record"]
 Back = Literal["unlink", "discard", "unpin", "undone"]
@@ -31,6 +33,23 @@ STEPS: tuple[Step, ...] = get_args(Forward)
 BACK: tuple[Step, ...] = get_args(Back)
 """Steps of the undo: copiers first; maps last, and only of topics without a copy."""
 
+LINK_RULES = (
+    scope.locks,
+    topics.of_the_cluster,
+    topics.placed,
+    topics.in_target,
+    topics.lowered,
+    settings.not_taken,
+    settings.made_explicit,
+    links.one_copier,
+    links.no_circle,
+    links.one_source,
+    links.not_migrating,
+    clusters.limits,
+    clusters.gateways,
+)
+"""The pre-flight of topics that get a mirror."""
+
 
 def resume(operation: LinkOperation) -> tuple[Step, ...]:
     """The remaining steps, from the state of the operation. Each may be repeated."""
@@ -43,19 +62,9 @@ def resume(operation: LinkOperation) -> tuple[Step, ...]:
 
 def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
     """The mirrors that the operation creates."""
-    source, target = operation.route
+    made = *operation.route, operation.id, operation.started, operation.by
     for name in operation.moves.topics:
-        request = operation.request
-        yield Mirror.of(
-            name,
-            source,
-            target,
-            operation.id,
-            operation.started,
-            operation.by,
-            settings_left_alone=request.settings_left_alone,
-            max_bytes_s=request.max_bytes_s,
-        )
+        yield Mirror.of(name, *made, **operation.request.policy)
 
 
 def link_change(operation: LinkOperation, some: Iterable[Mirror], last: bool) -> Documents:

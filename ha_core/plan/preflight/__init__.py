@@ -1,7 +1,7 @@
 """Pre-flight: everything that is wrong with a move, found before anything was changed. Each verdict has its way out.
 
-A rule is a generator of verdicts on a `PreflightCase`, and is listed in one of the tables below. Rules for groups that
-follow topics get a `DependentsCase`, rules for chosen cuts a `Cuts`.
+A rule is a generator of verdicts on a `PreflightCase`, and is listed in one of the tables below, or in that of its kind
+(`plan/mirror/linking`). Rules for groups that follow topics get a `DependentsCase`, rules for chosen cuts a `Cuts`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ha_core.plan.preflight import (
     cuts,
     dependents,
     groups,
-    links,
     mirrors,
     partitions,
     replicas,
@@ -84,22 +83,6 @@ REVISION_RULES = (sizes.too_large,)
 DEPENDENT_RULES = (dependents.of_nobody, dependents.of_super_users, dependents.beside_a_crossing, groups.groups)
 """For groups that move with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
-LINK_RULES = (
-    scope.locks,
-    topics.of_the_cluster,
-    topics.placed,
-    topics.in_target,
-    topics.lowered,
-    settings.not_taken,
-    settings.made_explicit,
-    links.one_copier,
-    links.no_circle,
-    links.one_source,
-    links.not_migrating,
-    clusters.limits,
-    clusters.gateways,
-)
-"""For topics that get a mirror, in place of `RULES`."""
 
 C = TypeVar("C")
 

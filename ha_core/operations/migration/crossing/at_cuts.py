@@ -18,16 +18,17 @@ from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.engine.cluster_admins import DYING_S
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import by_topic
 from ha_core.operations.migration.crossing.fence import FencedEnd
 from ha_core.plan.absence.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts.clusters import Partition, Surplus
-from ha_core.plan.migration.crossing_stages import WITHOUT_ORIGIN, Stage, crossings
+from ha_core.plan.migration.crossing_stages import WITHOUT_ORIGIN, PartWithoutOrigin, Stage, crossings
 
 READ_S = 120.0
 
 
-class EndWithoutOrigin(FencedEnd):
+class EndWithoutOrigin(FencedEnd[PartWithoutOrigin]):
     """Ends at cuts that follow from the target and the last known state of the origin (`WITHOUT_ORIGIN`).
 
     The target's records since the cuts, and their producers, are read before the fence, and the rest under it.
@@ -35,6 +36,10 @@ class EndWithoutOrigin(FencedEnd):
 
     parts = WITHOUT_ORIGIN
     standing: ClassVar[tuple[Stage, ...]] = ("proposed", "open")
+
+    @property
+    def effects(self) -> Mapping[PartWithoutOrigin, Effect]:
+        return {"hold": self.hold, "drain": self.drain, "written": self.written, "conclude": self.conclude}
 
     def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str], unread: UnreadPolicy) -> None:
         super().__init__(journal, names)

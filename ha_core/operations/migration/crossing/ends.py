@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError
 from ha_core.kafka.facts import LogEnds
-from ha_core.model import MigrateOperation, Topic
+from ha_core.model import MigrateOperation, Operation, Topic
 from ha_core.model.scope import format_topic
 from ha_core.model.topic import client_end
 from ha_core.operations.engine.cluster_admins import admin_of, described
@@ -250,7 +251,6 @@ def way_on(operation: MigrateOperation) -> str:
     )
 
 
-def overdue(environment: Environment, operation: MigrateOperation) -> bool:
-    """Whether the crossing should have ended by now."""
-    limit_s, opened = operation.request.finish_after_s, operation.evidence.opened
-    return limit_s is not None and opened is not None and environment.age_s(opened) >= limit_s
+def overdue(environment: Environment, operation: Operation) -> bool:
+    """Whether the operation should have ended by now."""
+    return operation.ends_at is not None and datetime.fromisoformat(environment.now()) >= operation.ends_at

@@ -6,7 +6,7 @@ others keep theirs. Producers wait for some milliseconds, as for a barrier.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ha_core.model import MigrateOperation
 from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import patiently
+from ha_core.operations.engine.kind import AnyStep, Effect, Effects, patiently
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now
 from ha_core.operations.migration.crossing.below import kept_below, physical_cuts, read_below, without_below
 from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients, read_ends
@@ -23,7 +23,7 @@ from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
 from ha_core.plan.facts.verdict import amount
 from ha_core.plan.migration.crossing import finish_change, hold_change, lift_change
-from ha_core.plan.migration.crossing_stages import BEHIND_FENCE, Stage
+from ha_core.plan.migration.crossing_stages import BEHIND_FENCE, FencePart, Stage
 
 
 class CrossingEnd:
@@ -62,10 +62,10 @@ class CrossingEnd:
         return {"unknown_sequences": unknown, **more, **bounded("client_ends", clients)}
 
 
-class FencedEnd(CrossingEnd, ABC):
+class FencedEnd(CrossingEnd, Effects[AnyStep]):
     """An end under the topics' fence, part by part. A failure lifts the fence again."""
 
-    parts: ClassVar[tuple[str, ...]]
+    parts: tuple[AnyStep, ...]
     standing: ClassVar[tuple[Stage, ...]]
     """Stages that the topics may be in."""
     dead: str | None = None
@@ -75,7 +75,7 @@ class FencedEnd(CrossingEnd, ABC):
         begun = self.environment.monotonic()
         try:
             for part in self.parts:
-                getattr(self, part)()
+                self.perform(part)
         except BaseException:
             patiently(self.environment, partial(lift, self.journal))
             raise
@@ -99,11 +99,21 @@ class FencedEnd(CrossingEnd, ABC):
         """Detail for the history, and a text for people."""
 
 
-class BehindFence(FencedEnd):
+class BehindFence(FencedEnd[FencePart]):
     """Ends at the origin's log ends (`BEHIND_FENCE`)."""
 
     parts = BEHIND_FENCE
     standing = ("open",)
+
+    @property
+    def effects(self) -> Mapping[FencePart, Effect]:
+        return {
+            "hold": self.hold,
+            "drain": self.drain,
+            "quiet": self.quiet,
+            "producers": self.producers,
+            "finish": self.finish,
+        }
 
     def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
         super().__init__(journal, names)

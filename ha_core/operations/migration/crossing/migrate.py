@@ -15,8 +15,10 @@ from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.kind import OperationLook
 from ha_core.operations.engine.revisions import Touched
-from ha_core.operations.migration.crossing.ends import overdue, read_ends, way_on
+from ha_core.operations.migration.crossing.below import unread_below
+from ha_core.operations.migration.crossing.ends import look, overdue, read_ends, way_on
 from ha_core.operations.migration.crossing.fence import lift
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin, afterwards, require_lost
@@ -25,6 +27,7 @@ from ha_core.plan.engine.revision import FINAL, fenced
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.migration.crossing_stages import (
     BACK,
+    Step,
     crossing_partitions,
     crossings,
     plan,
@@ -47,13 +50,22 @@ class Migrate(MoveKind):
         effects = CrossingSteps(journal, "interrupted on the way back")
         self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
 
+    def look(self, environment: Environment, operation: MigrateOperation) -> OperationLook:
+        """There is something to do after an interruption, at a cut that was reached, or at a deadline."""
+        progress = look(environment, operation)
+        waits = operation.state == "crossing" and {*progress.stages.values()} <= {"open", "settled"}
+        found = unread_below(operation, progress) or progress.ready or progress.went_back
+        due = not (waits and progress.partitions) or bool(found) or overdue(environment, operation)
+        return OperationLook(progress, due)
+
     def take_back(self, journal: Journal[MigrateOperation], why: str) -> bool:
         """Take it back from any stage of the crossing.
 
         :raises StepFailedError: the target was written, or gateways do not follow: the crossing continues as it was.
         """
         effects = CrossingSteps(journal, why)
-        for step in ("release",) if journal.operation.state in FINAL else BACK:
+        back: tuple[Step, ...] = ("release",) if journal.operation.state in FINAL else BACK
+        for step in back:
             effects.perform(step)
         return True
 
@@ -106,7 +118,7 @@ def require_way_back(environment: Environment, operation: MigrateOperation, topi
         try:
             target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
         except ClusterUnreachableError as error:
-            raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
+            raise StepFailedError(f"{error} {way_on(operation)}", changed=False) from error
         over = [
             name
             for name in opened

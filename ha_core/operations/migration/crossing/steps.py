@@ -11,6 +11,7 @@ from ha_core.model import MigrateOperation, Topic
 from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.errors import NotDrainedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now, write_all
 from ha_core.operations.migration.crossing.at_cuts import EndOfWhatWentBack
 from ha_core.operations.migration.crossing.below import keep_below
@@ -39,7 +40,7 @@ from ha_core.plan.migration.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.migration.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
+from ha_core.plan.migration.crossing_stages import BEFORE_OPEN, Step, crossing_partitions, passed, stages
 
 LEADERS_S = 180.0
 """Time for a cluster to elect leaders of thousands of new partitions. No client waits for it."""
@@ -47,7 +48,7 @@ MAX_PROPOSALS = 5
 """Each proposal's cuts are twice as far ahead as those before."""
 
 
-class CrossingSteps(MoveSteps[MigrateOperation]):
+class CrossingSteps(MoveSteps[MigrateOperation, Step]):
     """The effects of a crossing's steps."""
 
     def __init__(self, journal: Journal[MigrateOperation], why: str = "") -> None:
@@ -59,7 +60,31 @@ class CrossingSteps(MoveSteps[MigrateOperation]):
         self.replicated: Mapping[Partition, int] = {}
         """The origin's high watermarks at that time."""
 
-    def has_way_back(self, step: str) -> bool:
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {
+            "pin": self.pin,
+            "prepare": self.prepare,
+            "propose": self.propose,
+            "serve": self.serve,
+            "ends": self.ends,
+            "open": self.open,
+            "settle": self.settle,
+            "end": self.end,
+            "verify": self.verify,
+            "groups": self.groups,
+            "record": self.record,
+            "lift": self.lift,
+            "retreat": self.retreat,
+            "withdraw": self.withdraw,
+            "reopen": self.reopen,
+            "discard": self.discard,
+            "unpin": self.unpin,
+            "undone": self.undone,
+            "release": self.release,
+        }
+
+    def has_way_back(self, step: Step) -> bool:
         return step in BEFORE_OPEN
 
     def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:

@@ -6,14 +6,18 @@ as before; after it the topics have crossed over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ha_core.model import MigrateOperation
 from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import Journal
+from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.looking import presence
 from ha_core.operations.engine.revisions import write_all
 from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps
+from ha_core.plan.migration.crossing_stages import Step
 
 
 class StepsWithoutOrigin(CrossingSteps):
@@ -22,6 +26,10 @@ class StepsWithoutOrigin(CrossingSteps):
     def __init__(self, journal: Journal[MigrateOperation], unread: UnreadPolicy) -> None:
         super().__init__(journal, "interrupted on the way back")
         self.unread = unread
+
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {**super().effects, "end_without_origin": self.end_without_origin}
 
     def reopen(self) -> None:
         self.why = f"{self.journal.request.origin} is taken for dead"
