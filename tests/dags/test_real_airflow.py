@@ -15,6 +15,7 @@ from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
+from tests.kit.stacks import own_stack
 
 pytestmark = [
     pytest.mark.stack,
@@ -23,10 +24,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, airflow=True) as running:
-        yield running
+stack = own_stack(gateways=0, airflow=True)
 
 
 @pytest.fixture(scope="module")

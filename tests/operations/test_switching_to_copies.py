@@ -18,7 +18,7 @@ from ha_core.model import Mirror, Operation, Topic
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import holding
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.move.switch_steps import SwitchSteps
@@ -30,6 +30,7 @@ from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
+from tests.kit.stacks import operator
 from tests.operations.flipping import flip
 
 pytestmark = pytest.mark.stack
@@ -38,11 +39,7 @@ MOVE = make_request(["topic:any"], "east", "west", reason="drill", include_other
 ALL = steps(MOVE)
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
-    with connect(settings, by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

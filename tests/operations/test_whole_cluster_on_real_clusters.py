@@ -17,7 +17,7 @@ from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.running import engine
 from stack.harness import Stack
@@ -25,6 +25,7 @@ from tests.kafka.clients import produce
 from tests.kafka.mirroring import content, wait_until
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bootstrap
+from tests.kit.stacks import operator, own_stack
 from tests.operations.dying import COMMIT, Death, after, die
 from tests.operations.real_clusters import held
 
@@ -38,17 +39,9 @@ BEHIND_ITS_FENCE, AFTER_ITS_CUT = after(COMMIT, "fence"), after(COMMIT, "cut")
 _COMMAND = "from ha_core.cli import main\nmain()\n"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack of its own: everything in it moves, and a cluster dies."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack(gateways=0)
+"""A stack of its own: everything in it moves, and a cluster dies."""
+environment = operator()
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from ha_core.operations.engine.environment import Environment, EnvironmentSettin
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
@@ -33,7 +34,7 @@ pytestmark = [
 ]
 RATE = 100
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from tests.gateway.hostile.catalogue import (
 )
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
 
 pytestmark = pytest.mark.stack
 
@@ -41,11 +42,7 @@ CATALOGUE = [(one, ()) for one in before()] + [(one, LOGIN) for one in inside()]
 CONNECTIONS = 2000
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2"}, gateways=0) as running:
-        create_topic(bootstrap(running, "east"), "orders", 1)
-        yield running
+stack = own_stack({"east": "3.9.2"}, gateways=0, prepare=lambda up: create_topic(bootstrap(up, "east"), "orders", 1))
 
 
 @pytest.fixture(scope="module")
