@@ -28,10 +28,6 @@ class Cost:
         return Cost(self.cpu_s - other.cpu_s, self.requests - other.requests, self.client_bytes - other.client_bytes)
 
     @property
-    def us_per_request(self) -> float:
-        return self.cpu_s * 1e6 / self.requests if self.requests else 0.0
-
-    @property
     def cpu_s_per_gb(self) -> float:
         """GB is 10^9 bytes on the clients' side."""
         return self.cpu_s * 1e9 / self.client_bytes if self.client_bytes else 0.0
