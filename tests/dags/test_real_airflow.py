@@ -53,7 +53,7 @@ def fenced(environment: Environment, workload: Workload) -> bool:
 
 @pytest.fixture
 def run_id(airflow: AirflowApi, environment: Environment, workload: Workload) -> Iterator[str]:
-    """A run behind its fence: it waits for a gateway that lives and never drains."""
+    """A run under its fence: it waits for a gateway that lives and never drains."""
     record = GatewayRecord(id="gw-deaf", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
     registration = environment.store.register_gateway(record)
     run_id = f"run-{workload.user}"

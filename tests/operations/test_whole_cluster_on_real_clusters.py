@@ -127,7 +127,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     assert engine.resume(environment, link.id).result == "succeeded"
     all_copied(copiers, "west")
     known = {one.id for one in environment.store.operations(50)}
-    # When the command is killed behind the fence of its first part
+    # When the command is killed under the fence of its first part
     Command(stack, "east", "west").dies(environment, BEHIND_ITS_FENCE)
     (begun,) = (topic for topic in TOPICS if environment.store.load().topics[topic].fence is not None)
     # When it is asked again, then that part is undone and begun anew, and the other one goes as well
