@@ -4,7 +4,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
@@ -37,13 +38,6 @@ def airflow(stack: Stack) -> AirflowApi:
 def environment(stack: Stack) -> Iterator[Environment]:
     with connect(EnvironmentSettings(stack.zookeeper), by="test:reader") as opened:
         yield opened
-
-
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline, f"never {what}"
-        time.sleep(0.05)
 
 
 def fenced(environment: Environment, workload: Workload) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from itertools import takewhile
@@ -31,6 +30,7 @@ from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
 from tests.kit.stacks import operator
+from tests.kit.waiting import until
 from tests.operations.flipping import flip
 
 pytestmark = pytest.mark.stack
@@ -87,10 +87,7 @@ def stored(environment: Environment, topic: str) -> Topic:
 
 
 def await_copies(copiers: Copiers, topic: str, target: str) -> None:
-    until = time.monotonic() + 60
-    while not copiers.caught_up(topic, target):
-        assert time.monotonic() < until, f"{topic} in {target} does not catch up"
-        time.sleep(0.05)
+    until(lambda: copiers.caught_up(topic, target), lambda: f"{topic} in {target} does not catch up", timeout_s=60)
 
 
 def assert_equal(environment: Environment, topic: str, target: str) -> None:

@@ -10,8 +10,9 @@ import pytest
 from stack.harness import Stack
 from tests.kit.running import Run
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.interrupting import Command, Onlooker, looking
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,

@@ -17,8 +17,9 @@ from stack.harness import Stack
 from stack.history.events import Revoked
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import led_from, until
+from tests.system.watching import led_from
 
 pytestmark = [
     pytest.mark.stack,

@@ -10,9 +10,10 @@ from stack.clients.kinds import CONSUMERS
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run
+from tests.kit.waiting import until
 from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, until
+from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given
 
 pytestmark = [
     pytest.mark.stack,

@@ -15,7 +15,7 @@ from stack.harness import Stack
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/discovery.py", "gateway/session/discovery_rates.py")]
 

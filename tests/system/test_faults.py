@@ -26,8 +26,9 @@ from tests.kit.running import (
     switchyard,
 )
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.interrupting import Command, looking
-from tests.system.watching import client_id_at, until
+from tests.system.watching import client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100

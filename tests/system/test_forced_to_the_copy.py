@@ -18,11 +18,12 @@ from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.by_hand import ByHand
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
 from tests.system.nemesis.schedule import Does
 from tests.system.transactions_by_hand import Transactional, again, committed
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [
     pytest.mark.stack,

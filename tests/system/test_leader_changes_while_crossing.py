@@ -13,9 +13,10 @@ from kafka import KafkaAdminClient, TopicPartition
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import assert_no_client_has_failed, leaders, until
+from tests.system.watching import assert_no_client_has_failed, leaders
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 BROKERS = (1, 2, 3)

@@ -13,9 +13,10 @@ from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [
     pytest.mark.stack,

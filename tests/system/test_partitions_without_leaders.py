@@ -14,8 +14,9 @@ from ha_core.cli.exits import ATTENTION
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bind, bootstrap, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, leaders, led_from, until
+from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, leaders, led_from
 
 pytestmark = [
     pytest.mark.stack,

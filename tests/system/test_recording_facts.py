@@ -22,7 +22,7 @@ from stack.harness import Stack
 from stack.processes import descendants
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
 from tests.kit.stacks import own_stack
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,

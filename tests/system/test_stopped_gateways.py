@@ -15,8 +15,9 @@ from stack.clients.halting_sender import batch
 from stack.harness import Stack
 from tests.kit.running import Run, switch
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import bound_run
-from tests.system.watching import acked, until
+from tests.system.watching import acked
 
 pytestmark = pytest.mark.stack
 METADATA, PRODUCE = 1, 7

@@ -13,8 +13,9 @@ from stack.history.checker import check
 from stack.history.history import LogDump
 from tests.kit.running import Run, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,

@@ -22,8 +22,9 @@ from stack.processes import command_line, descendants, identity
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/process/workers", "gateway/process")]
 WORKERS = ("gw-1.0", "gw-1.1")
