@@ -221,18 +221,24 @@ def test_a_copy_that_is_written_to_has_the_settings_of_its_source_also_those_tha
     assert {**west, **changes[topic]} == west
 
 
-@pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
-def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
-) -> None:
-    # Given a switch whose process died before a step, with its copies
-    before = stored(environment, topic)
+def died(environment: Environment, topic: str, killed_before: str) -> Operation:
+    """A switch whose process died before this step."""
     operation = begun(environment, topic)
     with holding(environment, operation.id, engine.resume) as journal:
         effects = SwitchSteps(journal)  # type: ignore[arg-type]
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
+    return operation
+
+
+@pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
+def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+) -> None:
+    # Given a switch whose process died before a step, with its copies
+    before = stored(environment, topic)
+    operation = died(environment, topic, killed_before)
     # When another process continues it
     assert engine.resume(environment, operation.id).result == "undone"
     # Then nothing of it is left, and the job has the copies again
@@ -248,13 +254,8 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
 def test_a_switch_that_died_after_its_cut_is_ended(
     stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:
-    # Given a switch whose process died behind the cut
-    operation = begun(environment, topic)
-    with holding(environment, operation.id, engine.resume) as journal:
-        effects = SwitchSteps(journal)  # type: ignore[arg-type]
-        for step in takewhile(lambda step: step != killed_before, ALL):
-            effects.perform(step)
-        effects.close()
+    # Given a switch whose process died after the cut
+    operation = died(environment, topic, killed_before)
     # When another process continues it
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then the mirror goes the other way, once
