@@ -58,10 +58,10 @@ class PlatformService:
             ssl_certfile=None if shown is None else str(shown.certificate),
             ssl_keyfile=None if shown is None else str(shown.key),
         )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        server = self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=server.run, daemon=True)
         self._thread.start()
-        until(lambda: self._server.started, timeout_s=20)
+        until(lambda: server.started, timeout_s=20)
 
     def go_away(self) -> None:
         if self._server is not None and self._thread is not None:
