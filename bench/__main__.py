@@ -21,8 +21,6 @@ from stack.errors import StackError
 
 NAMES = (
     "gateway",
-    "throughput",
-    "latency",
     "enforcement",
     "platform",
     "blackout",

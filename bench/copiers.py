@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,12 +111,3 @@ def spark_job(zookeeper: str, folder: Path) -> AbstractContextManager[Program]:
     part.prepare()
     command = part.command()
     return program("Spark job", command.argv, command.env, folder / "job.log", _END_S)
-
-
-def micro_batches(task: CopyTask, folder: Path) -> AbstractContextManager[Program]:
-    """Switchyard's copy loop in successive Spark jobs of a second each."""
-    options = ("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=ERROR")
-    submit = shlex.join(("--master", "local[*]", "--driver-memory", "512m", *options, "pyspark-shell"))
-    extra = {**spark_environment(find_java()), "PYSPARK_SUBMIT_ARGS": submit}
-    command = (sys.executable, "-m", "bench.micro_batches", task.text())
-    return program("micro-batches of 1 s", command, extra, folder / f"batches-{task.link}.log", _END_S)

@@ -27,43 +27,23 @@ RECORDS = (90_000, 9_000)
 SAMPLES = (1500, 100)
 RATE = 50.0
 FAR = 1 << 40
+
+
+def _moved(name: str, cut: int, writer: str = "east") -> Topic:
+    """A topic that moves from east to west at `cut`; `writer` is west: it has moved."""
+    extents = (
+        Extent(cluster="east", start=0, end=cut, base=0, term=0),
+        Extent(cluster="west", start=cut, base=0, term=1),
+    )
+    crossing = Crossing(operation="bench", state="open") if writer == "east" else None
+    return Topic(name=name, writer=writer, partitions=dict.fromkeys(range(PARTITIONS), extents), crossing=crossing)
+
+
 STATES = {
     "before": None,
-    "below the cut": Topic(
-        name="below",
-        writer="east",
-        partitions={
-            p: (
-                Extent(cluster="east", start=0, end=FAR, base=0, term=0),
-                Extent(cluster="west", start=FAR, base=0, term=1),
-            )
-            for p in range(PARTITIONS)
-        },
-        crossing=Crossing(operation="bench", state="open"),
-    ),
-    "above the cut": Topic(
-        name="above",
-        writer="east",
-        partitions={
-            p: (
-                Extent(cluster="east", start=0, end=1, base=0, term=0),
-                Extent(cluster="west", start=1, base=0, term=1),
-            )
-            for p in range(PARTITIONS)
-        },
-        crossing=Crossing(operation="bench", state="open"),
-    ),
-    "after": Topic(
-        name="after",
-        writer="west",
-        partitions={
-            p: (
-                Extent(cluster="east", start=0, end=1, base=0, term=0),
-                Extent(cluster="west", start=1, base=0, term=1),
-            )
-            for p in range(PARTITIONS)
-        },
-    ),
+    "below the cut": _moved("below", FAR),
+    "above the cut": _moved("above", 1),
+    "after": _moved("after", 1, "west"),
 }
 """State → the document of its topic; None: a topic without a map."""
 

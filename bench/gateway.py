@@ -3,7 +3,7 @@
 `--path NAME=HOST:PORT[,PID]` names one: a bootstrap address, and the process whose descendants are charged to it.
 The first path is the base of the comparison. Without any, two clusters and a gateway are started here, and the paths
 are direct and through the gateway, to a topic that never moved and to one that did (mapped); then both with TLS, which
-the gateway ends.
+the gateway ends. Before all loads the processor time of a path without clients is taken.
 
 Throughput is measured by Kafka's tools; latency and the cost of a request by single requests with pauses, since caches
 are cold between real ones. Memory is taken after all loads, of the process and its descendants: one gateway of a
@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, spread, turns
+from bench.gateway_cost import cpu_seconds
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct, load, switch, up
 from bench.java_performance import consumed_mb_s, produced_mb_s
 from bench.process_cost import cpu_ns, rss_bytes, tree
@@ -41,6 +42,7 @@ SIZES = (100, KIB, 64 * KIB, KIB * KIB)
 LARGE = {"max.message.bytes": str(2 * KIB * KIB)}
 """Brokers accept batches up to 1 MiB by default, so the record is smaller."""
 CONNECTIONS = (1, 50, 1000)
+IDLE_S = (3, 1)
 KINDS = ("produce", "fetch")
 
 
@@ -96,7 +98,8 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             broker = next(side for side in found if side.name == BROKER_TLS)
             paths = _paths(stack, CLUSTER, ", TLS", broker.bootstrap, str(broker.ca_file), say)
             enciphered = _measured(paths, scale, say)
-    return BenchOutcome({"plain": plain.figures, "tls": enciphered.figures}, (*plain.tables, *enciphered.tables))
+    tables, remarks = (*plain.tables, *enciphered.tables), (*plain.remarks, *enciphered.remarks)
+    return BenchOutcome({"plain": plain.figures, "tls": enciphered.figures}, tables, remarks)
 
 
 def _paths(stack: Stack, cluster: str, name: str, broker: str, ca_file: str | None, say: Say) -> list[Path]:
@@ -130,6 +133,7 @@ def _write(bootstrap: str, topic: str, records: int) -> None:
 
 
 def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> BenchOutcome:
+    idle = _idle(paths, scale.pick(*IDLE_S))
     flows = {kind: _throughput(paths, kind, scale, say) for kind in KINDS}
     calls = {(kind, KIB, 1): _calls(paths, kind, KIB, 1, scale, say) for kind in KINDS}
     for size in SIZES if not scale.quick else ():
@@ -142,8 +146,19 @@ def _measured(paths: Sequence[Path], scale: Scale, say: Say) -> BenchOutcome:
         "throughput": flows,
         "calls": {f"{kind}, {size} B, {count} connections": found for (kind, size, count), found in calls.items()},
         "rss_bytes": rss,
+        "idle_cores": idle,
     }
-    return BenchOutcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)))
+    said = "; ".join(f"{name} {100 * cores:.1f} %" for name, cores in idle.items())
+    remarks = (f"Of a core, without clients: {said}.",) if idle else ()
+    return BenchOutcome(figures, (_summary(paths, flows, calls, rss), _shapes(paths, calls)), remarks)
+
+
+def _idle(paths: Sequence[Path], seconds: int) -> dict[str, float]:
+    """Share of a core that the process of each path uses by itself, without all that it started."""
+    pids = {path.name: path.pid for path in paths if path.pid is not None}
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    time.sleep(seconds)
+    return {name: (cpu_seconds(pid) - before[name]) / seconds for name, pid in pids.items()}
 
 
 # -- throughput -------------------------------------------------------------------------------------------------------

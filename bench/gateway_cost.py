@@ -1,4 +1,4 @@
-"""The cost of a gateway process: CPU and memory from the kernel, requests and bytes from its metrics."""
+"""The cost of a gateway process: CPU and memory from the kernel, bytes of clients from its metrics."""
 
 from __future__ import annotations
 
@@ -20,16 +20,11 @@ class Cost:
     """Cost of all gateways together in a window."""
 
     cpu_s: float
-    requests: float
     client_bytes: float
     """From and to clients."""
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(self.cpu_s - other.cpu_s, self.requests - other.requests, self.client_bytes - other.client_bytes)
-
-    @property
-    def us_per_request(self) -> float:
-        return self.cpu_s * 1e6 / self.requests if self.requests else 0.0
+        return Cost(self.cpu_s - other.cpu_s, self.client_bytes - other.client_bytes)
 
     @property
     def cpu_s_per_gb(self) -> float:
@@ -42,22 +37,21 @@ class CostMeter:
 
     def __init__(self, gateways: Iterable[dict[str, Any]]) -> None:
         self._gateways = [(int(one["pid"]), str(one["http"])) for one in gateways]
-        self._before = Cost(0, 0, 0)
+        self._before = Cost(0, 0)
 
     def start(self) -> None:
-        requests, data = self._counts()
-        self._before = Cost(self._cpu_s(), requests, data)
+        data = self._client_bytes()
+        self._before = Cost(self._cpu_s(), data)
 
     def stop(self) -> Cost:
         cpu_s = self._cpu_s()
-        return Cost(cpu_s, *self._counts()) - self._before
+        return Cost(cpu_s, self._client_bytes()) - self._before
 
     def _cpu_s(self) -> float:
         return sum(cpu_seconds(pid) for pid, _ in self._gateways)
 
-    def _counts(self) -> tuple[float, float]:
-        found = [scrape(http) for _, http in self._gateways]
-        return sum(one[0] for one in found), sum(one[1] for one in found)
+    def _client_bytes(self) -> float:
+        return sum(scrape(http) for _, http in self._gateways)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -81,15 +75,13 @@ def _memory(pid: int, *kinds: str) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(kinds))
 
 
-def scrape(http: str) -> tuple[float, float]:
-    """(requests, bytes from and to clients) since the gateway's start."""
+def scrape(http: str) -> float:
+    """Bytes from and to clients since the gateway's start."""
     with urllib.request.urlopen(f"{http}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    requests = data = 0.0
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name == f"{_PREFIX}requests_total":
-                requests += sample.value
-            elif sample.name == f"{_PREFIX}bytes_total" and sample.labels.get("side") == "client":
-                data += sample.value
-    return requests, data
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == f"{_PREFIX}bytes_total" and sample.labels.get("side") == "client"
+    )

@@ -22,7 +22,7 @@ from bench.copying_speed import BenchCopy, Bounds, watch
 from bench.figures import BenchOutcome, FigureTable, number
 from bench.filling import multiply
 from bench.ground import Say, Scale, create_topic, direct, load, up
-from bench.mirror_sides import BATCHES, JOB, LOOP, PARTITIONS, SIDES, TUNED, CopierSide, Ground
+from bench.mirror_sides import JOB, LOOP, PARTITIONS, SIDES, TUNED, CopierSide, Ground
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster
 
@@ -81,12 +81,12 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
         ground = Ground(stack, folder, target, job, scale, say, until_s)
         for case in MAIN[1:] if scale.quick else MAIN:
             ground.attempt(case.name, partial(_speeds, case, ground, speeds))
-        for side in (None, *SIDES, BATCHES):
+        for side in (None, *SIDES):
             ground.attempt(f"lag: {SOURCE if side is None else side.name}", partial(_lag, side, ground, lags))
         idle = _idle(ground)
         for case in () if scale.quick else MORE:
             ground.attempt(case.name, partial(_speeds, case, ground, speeds))
-    names = {side.key: side.name for side in (*SIDES, BATCHES)}
+    names = {side.key: side.name for side in SIDES}
     tables = (
         _ratios(speeds),
         FigureTable(
@@ -132,7 +132,7 @@ def _speeds(case: MirrorCase, ground: Ground, speeds: dict[str, Figures]) -> Non
         }
         ground.say(f"{case.name}: {side.name} {_speed(found[side.key])}, in {speed.seconds:.1f} s")
 
-    for side in (*SIDES, *([BATCHES] if case in MAIN else [])):
+    for side in SIDES:
         ground.attempt(f"{case.name}: {side.name}", partial(measure, side))
     ground.delete("east", topic)
 

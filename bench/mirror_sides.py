@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.copiers import CopyTask, Program, copy_loop, micro_batches
+from bench.copiers import CopyTask, Program, copy_loop
 from bench.ground import BenchError, Say, Scale, create_topic, direct
 from bench.mirror_maker import DEFAULTS, mirror_maker, tuned
 from ha_core.kafka.admin import Admin
@@ -98,17 +98,12 @@ def _tuned_maker(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Progr
         yield one, f"{alias}.{topic}"
 
 
-def _own(
-    copies: Callable[[CopyTask, Path], AbstractContextManager[Program]],
-) -> Callable[[Ground, str, str], AbstractContextManager[tuple[Program, str]]]:
-    @contextmanager
-    def side(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
-        create_topic(ground.west, topic, PARTITIONS)
-        task = CopyTask(ground.east, ground.west, topic, PARTITIONS, f"link-{ground.next()}")
-        with copies(task, ground.folder) as one:
-            yield one, topic
-
-    return side
+@contextmanager
+def _loop(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
+    create_topic(ground.west, topic, PARTITIONS)
+    task = CopyTask(ground.east, ground.west, topic, PARTITIONS, f"link-{ground.next()}")
+    with copy_loop(task, ground.folder) as one:
+        yield one, topic
 
 
 @contextmanager
@@ -121,10 +116,9 @@ def _job(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]
 
 
 TUNED, LOOP, JOB = "tuned", "loop", "job"
-BATCHES = CopierSide("batches", "ours, micro-batches of 1 s", _own(micro_batches))
 SIDES = (
     CopierSide("defaults", "MirrorMaker 2, defaults", _default_maker),
     CopierSide(TUNED, "MirrorMaker 2, tuned", _tuned_maker),
-    CopierSide(LOOP, "ours, copy loop alone", _own(copy_loop)),
+    CopierSide(LOOP, "ours, copy loop alone", _loop),
     CopierSide(JOB, "ours, Spark job", _job),
 )

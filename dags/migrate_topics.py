@@ -54,7 +54,7 @@ PARAMS = {
         "Groups",
         "*move*: groups with commits or members on the topics get their coordinator in the target too, with offsets as "
         "they are and live members without a rebalance. One batch behind a *barrier* takes them in the same revision; "
-        "otherwise each operation moves them, behind a fence of some ms, when its topics have crossed over. It sets a "
+        "otherwise each operation moves them, under a fence of some ms, when its topics have crossed over. It sets a "
         "binding **user##group** for each of their users. Before the old cluster's topics can be deleted all groups "
         "have to move.",
         {"leave": "leave: only topics move", "move": "move: those that read them come along"},
@@ -88,7 +88,7 @@ PARAMS = {
     "finish_after_s": forms.field(
         "Finish after, seconds",
         "Idle partitions never reach their cuts. Partitions that have not crossed over after so many seconds are "
-        "cut at their end, behind a fence. Empty: never.",
+        "cut at their end, under a fence. Empty: never.",
         ["null", "number"],
         forms.HOW,
         default=None,

@@ -10,7 +10,7 @@ Then the groups follow, if the migration is to take them along; if they cannot, 
 log has the command that moves them. The topics stay moved.
 
 It also continues interrupted migrations (a proposed cut that is never opened would make producers wait when the log
-reaches it), and ends overdue ones behind a fence (*finish after*).
+reaches it), and ends overdue ones under a fence (*finish after*).
 
 Without open migrations it is skipped. Its log shows the progress of each topic, and its obstacles.
 Without Airflow: `switchyard settle`.

@@ -70,7 +70,7 @@ PARAMS = {
     "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
-        "How long clients may wait behind the fence. After that the move is undone."
+        "How long clients may wait under the fence. After that the move is undone."
     ),
 }
 

@@ -51,9 +51,7 @@ PARAMS = {
     ),
     **forms.lag_bounds(),
     "approval": forms.approval(),
-    "drain_timeout_s": forms.drain_timeout_s(
-        "How long clients may wait behind a fence. After that the part is undone."
-    ),
+    "drain_timeout_s": forms.drain_timeout_s("How long clients may wait under a fence. After that the part is undone."),
 }
 
 with switchyard_dag(

@@ -1,4 +1,4 @@
-"""Handlers behind the client's rights: the request is reduced to its allowed part, and the answer to its visible
+"""Handlers that see the rights of a client: the request is reduced to its allowed part, and the answer to its visible
 part."""
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import typer
 
 from ha_core.cli import commands
 from ha_core.cli.command import COMMANDS, Command
-from ha_core.cli.exits import FAILURE, IN_SHORT
+from ha_core.cli.exits import FAILURE, IN_SHORT, INTERRUPTED, TERMINATED
 from ha_core.cli.output import Output
 
 PLUGINS = "switchyard.commands"
@@ -115,8 +115,8 @@ def _mount(app: typer.Typer, entry: EntryPoint) -> None:
 
 def main() -> None:
     # SIGTERM becomes an exception, so that a move that waits under its fence lifts it before the process ends.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(TERMINATED))
     try:
         build()(prog_name="switchyard")
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

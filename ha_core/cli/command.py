@@ -50,7 +50,7 @@ Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes")]
 DrainTimeout = Annotated[float, option("Seconds to wait for gateways to drain; after that the move is undone.")]
 _ZooKeeper = Annotated[str | None, option("ZooKeeper hosts, host:port[,host:port…].", envvar="SWITCHYARD_ZOOKEEPER")]
 _Security = Annotated[Path | None, option("YAML of security profiles.", envvar="SWITCHYARD_SECURITY_FILE")]
-_OPTIONS: dict[str, tuple[Any, Any]] = {
+COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "zookeeper": (_ZooKeeper, None),
     "root": (Annotated[str, option("Root node.", envvar="SWITCHYARD_ROOT")], DEFAULT_ROOT),
     "security_file": (_Security, None),
@@ -194,7 +194,7 @@ def code_of(*reports: Report) -> int:
 def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(**arguments: Any) -> None:
-        options = {name: arguments.pop(name) for name in _OPTIONS}
+        options = {name: arguments.pop(name) for name in COMMON_OPTIONS}
         output, debug = Output(options["as_json"]), options["debug"]
         # Libraries log only with --debug: otherwise the command prints its progress and its result alone.
         handler = logging.StreamHandler()
@@ -221,7 +221,8 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     _, *own = inspect.signature(function).parameters.values()
     parameters = [p.replace(annotation=hints[p.name], kind=keyword) for p in own]
     parameters += [
-        inspect.Parameter(name, keyword, default=default, annotation=hint) for name, (hint, default) in _OPTIONS.items()
+        inspect.Parameter(name, keyword, default=default, annotation=hint)
+        for name, (hint, default) in COMMON_OPTIONS.items()
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, SecurityProfileError
@@ -25,26 +25,35 @@ from ha_core.store.errors import (
     StoreUnavailableError,
 )
 
-SUCCESS = 0
-FAILURE = 1
-"""It began and did not succeed. The text names what remains, and how to go on."""
-BAD_INPUT = 2
-"""The request cannot be carried out: not understood, not confirmed, or refused by a verdict. Nothing was changed,
-and repeating the request does not help."""
-UNDONE = 3
-"""It began, failed, and was undone: no fence, no lock, and nothing has moved. It can be tried again."""
-OUT_OF_REACH = 4
-"""ZooKeeper, the database, or a required cluster does not answer. Nothing was begun."""
-BUSY = 5
-"""Another operation works on it. Nothing was changed; wait for its end."""
-ATTENTION = 6
-"""A check has found problems that need an operator: `status --check`, `origins check`."""
+SUCCESS, FAILURE, BAD_INPUT, UNDONE, OUT_OF_REACH, BUSY, ATTENTION = range(7)
 DEFECT = 70
-"""A defect of this program: run it again with --debug."""
-IN_SHORT = (
-    "Exit codes: 0 done; 1 failed, see the text; 2 cannot be done as asked; 3 undone; 4 out of reach; 5 busy; "
-    "6 something waits for a human; 70 a defect."
-)
+INTERRUPTED, TERMINATED = 130, 143
+MEANINGS: Mapping[int, tuple[str, str]] = {
+    SUCCESS: ("done", ""),
+    FAILURE: (
+        "failed, see the text",
+        "Something was begun and did not succeed. The text names the present state and the way to continue.",
+    ),
+    BAD_INPUT: (
+        "cannot be done as asked",
+        "Not understood, not confirmed, or refused by a verdict. Nothing was changed; repeating it does not help.",
+    ),
+    UNDONE: ("undone", "It was begun, failed, and was taken back: no fence, no lock, nothing has moved. Try again."),
+    OUT_OF_REACH: (
+        "out of reach",
+        "ZooKeeper, the database, or a required cluster does not answer. Nothing was begun: try again.",
+    ),
+    BUSY: ("busy", "Another operation holds the locks. Nothing was changed: try again when it has ended."),
+    ATTENTION: (
+        "something waits for a human",
+        "A check has found problems (`status --check`, `origins check`, `mirror verify`).",
+    ),
+    DEFECT: ("a defect", "A defect of the command: `--debug` shows where."),
+    INTERRUPTED: ("interrupted", "SIGINT. A move lifts its fence first."),
+    TERMINATED: ("terminated", "SIGTERM. A move lifts its fence first."),
+}
+"""Exit code → short text for `--help`, and the meaning, as `docs/commands.md` lists it."""
+IN_SHORT = f"Exit codes: {'; '.join(f'{code} {short}' for code, (short, _) in MEANINGS.items())}."
 
 
 _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (

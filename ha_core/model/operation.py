@@ -93,7 +93,7 @@ class MoveRequest(Part):
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
     finish_after_s: float | None = Field(default=None, gt=0)
-    """Predicted only: a crossing still open after so many seconds is ended behind a fence."""
+    """Predicted only: a crossing still open after so many seconds is ended under a fence."""
     settings_left_alone: tuple[str, ...] = ()
     """Settings that are not carried to the target: names or patterns."""
     groups: GroupsChoice = "leave"

@@ -73,7 +73,7 @@ class Topic(Document):
     transaction_fence: Fence | None = None
     """No transaction may begin to write to the topic. Open ones continue and end; other produce is not affected.
 
-    It comes before the fence, which replaces it: behind a fence an open transaction could never end.
+    It comes before the fence, which replaces it: under a fence an open transaction could never end.
     """
     crossing: Crossing | None = None
     deletion: Deletion | None = None

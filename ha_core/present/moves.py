@@ -188,7 +188,7 @@ def would_migrate(proposal: MigrationProposal) -> str:
     """The first line of a dry run's result."""
     ahead = sum(len(batch.moves.topics) for batch in proposal.batches if batch.request.cut == "predicted")
     fenced = len(proposal.topics) - ahead
-    cuts = [f"{fenced} behind a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
+    cuts = [f"{fenced} under a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
     what = _things(len(proposal.topics), len(proposal.dependents))
     return f"would move {what} from {proposal.origin} to {proposal.target}, {', '.join(filter(None, cuts))}"
 
@@ -209,7 +209,7 @@ def moved(operation: MoveOperation, history: Iterable[HistoryEntry]) -> str:
     waited = _fenced_ms(history)
     topics = len(moves.topics) - len(operation.evidence.stayed)
     what = f"moved {_things(topics, len(moves.groups))} from {request.origin} to {request.target}"
-    fence = "" if waited is None else f"clients waited {waited:.1f} ms behind its fence"
+    fence = "" if waited is None else f"clients waited {waited:.1f} ms under its fence"
     dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
     if dead and len(operation.evidence.went_to_copies) < topics:  # else the result says that they continue at copies
         dead = _taken_for_dead(request, topics, len(operation.evidence.went_to_copies))[0]
@@ -235,7 +235,7 @@ def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iter
     groups = sum(len(one.moves.groups) for one in operations)
     route = f"from {request.origin} to {request.target} in {amount(len(operations), 'operation')}"
     waited = [ms for history in histories if (ms := _fenced_ms(history)) is not None]
-    fence = f"clients waited {max(waited):.1f} ms at most behind a fence" if waited else ""
+    fence = f"clients waited {max(waited):.1f} ms at most under a fence" if waited else ""
     dead = f"{request.origin} is taken for dead" if request.mode == "forced" else ""
     left = dict.fromkeys(filter(None, map(_left_to_do, operations)))
     return "; ".join(filter(None, (f"moved {_things(topics, groups)} {route}", fence, dead, *left)))
@@ -339,6 +339,6 @@ def _groups_come_along(proposal: MigrationProposal) -> str:
     if not proposal.dependents:
         return "no group comes along"
     at_once = any(batch.moves.groups for batch in proposal.batches)
-    when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
+    when = "in the same revision" if at_once else "under a fence of some milliseconds, when their topics are over"
     count = len(proposal.dependents)
     return f"{amount(count, 'group')} {'comes' if count == 1 else 'come'} along {when}"

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ha_core.cli.plotting import Mark
 from stack.clients.process import history_of
 from stack.demo.command import Say, open_environment, switchyard
 from stack.demo.failover_plot import acks, draw, track_of
-from stack.demo.plot import Mark
 from stack.demo.report import Failover, client_lines
 from stack.demo.workload import PAYMENTS, Workload, prepare, service_settings
 from stack.errors import StackError

@@ -12,8 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ha_core.cli.plotting import Mark, draw_marks, figure, plain
 from ha_core.present.colours import INK
-from stack.demo.plot import HOLDERS, READER, Mark, Points, apart, draw_marks, draw_points, plain, save
+from stack.demo.plot import HOLDERS, READER, Points, apart, draw_points, save
 from stack.history.events import Acked, Delivered
 from stack.history.history import History
 from stack.history.lost_tails import ForcedLoss, tail_records
@@ -66,12 +67,8 @@ def track_of(history: History, loss: ForcedLoss, group: str) -> FailoverTrack:
 
 def draw(track: FailoverTrack, marks: Sequence[Mark], killed: float, path: Path, topic: str) -> Figure:
     """Write the plot to `path`, a PNG, and return it. Time counts from `killed`; `marks` define the range shown."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    drawn = figure(11, 6.4)
+    axes = drawn.subplots()
     several: Mapping[str, tuple[Points, str]] = {
         f"acknowledged by {track.origin}, and in the copy": (track.mirrored, HOLDERS[0]),
         f"acknowledged by {track.origin}, and in no copy: lost": (track.lost, LOST),
@@ -93,6 +90,6 @@ def draw(track: FailoverTrack, marks: Sequence[Mark], killed: float, path: Path,
     axes.set_xlabel(f"seconds since {track.origin} was killed")
     axes.set_ylabel("records since the clients began")
     plain(axes)
-    figure.suptitle(f"{topic} goes on at its copy in {track.target}: no client is restarted", fontsize=14)
-    save(figure, axes, path)
-    return figure
+    drawn.suptitle(f"{topic} goes on at its copy in {track.target}: no client is restarted", fontsize=14)
+    save(drawn, axes, path)
+    return drawn

@@ -13,10 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ha_core.cli.plotting import Mark
 from stack.clients.process import ClientProcess, history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
 from stack.demo.command import Say, open_environment, switchyard
-from stack.demo.plot import Mark, draw, tracks_of
+from stack.demo.plot import draw, tracks_of
 from stack.demo.report import LaggingReader, MigrationReport, client_lines
 from stack.demo.workload import INVOICES, Workload, prepare, service_account, service_settings
 from stack.errors import StackError

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ha_core.present.colours import BLUE, FAINT, GREEN, INK, PURPLE, SKY, VERMILION
+from ha_core.cli.plotting import DPI, Mark, draw_marks, figure, plain
+from ha_core.present.colours import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
 from stack.history.events import Acked, Delivered
 from stack.history.history import History, Truth, stays
 
@@ -25,17 +26,8 @@ Points = Sequence[tuple[float, int]]
 HOLDERS = (BLUE, VERMILION, PURPLE, SKY)
 """One colour per cluster."""
 READER, SURPLUS = GREEN, SKY
-DPI = 150
 CLOSE = 0.04
 """Share of the time shown below which labels of marks would overlap."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """An event at one instant."""
-
-    t: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -105,12 +97,8 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
     """
     if not tracks or not marks:
         raise ValueError(f"no migration of {topic} was recorded")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.2 * len(tracks) + 0.8, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(tracks), sharex=True, squeeze=False)[0]
+    drawn = figure(5.2 * len(tracks) + 0.8, 6.4)
+    panels = drawn.subplots(1, len(tracks), sharex=True, squeeze=False)[0]
     zero = marks[0].t
     times = [t for track in tracks for points in (*track.held.values(), track.read) for t, _ in points]
     told = apart(marks, max(times, default=0.0) - min(times, default=0.0))
@@ -118,21 +106,21 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
         _panel(axes, track, told, zero)
     panels[0].set_ylabel("client offset")
     first = tracks[0]
-    figure.suptitle(
+    drawn.suptitle(
         f"{topic} migrates from {first.origin} to {first.target}: no fence, and no offset changes", fontsize=14
     )
-    save(figure, panels[0], path)
-    return figure
+    save(drawn, panels[0], path)
+    return drawn
 
 
-def save(figure: Figure, axes: Axes, path: Path) -> None:
+def save(drawn: Figure, axes: Axes, path: Path) -> None:
     """Save the figure with the legend of `axes` below it."""
     handles, labels = axes.get_legend_handles_labels()
-    legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    legend = drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     for line in legend.get_lines():
         line.set_markersize(8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI)
+    drawn.savefig(path, dpi=DPI)
 
 
 def apart(marks: Sequence[Mark], span_s: float) -> list[Mark]:
@@ -180,31 +168,6 @@ def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None
         axes.axhspan(low, high, color=colour, alpha=0.05, linewidth=0)
     axes.set_ylim(0, 1.12 * top)
     plain(axes)
-
-
-def draw_marks(axes: Axes, marks: Sequence[Mark], zero: float) -> None:
-    for mark in marks:
-        axes.axvline(mark.t - zero, color=FAINT, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            mark.text,
-            (mark.t - zero, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(-3, -5),
-            textcoords="offset points",
-            rotation=90,
-            ha="right",
-            va="top",
-            fontsize=8.5,
-            color="#555555",
-        )
-
-
-def plain(axes: Axes) -> None:
-    """Faint grid, no frame, numbers in full."""
-    axes.grid(visible=True, color="#ececec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
 def draw_points(axes: Axes, points: Points, zero: float, colour: str, label: str, size: float) -> None:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.commands import moves
 from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
-from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
+from ha_core.model import Cluster, Crossing, Extent, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import Extents
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch
@@ -17,6 +17,7 @@ from ha_core.operations.running.whole_cluster import ClusterProposal
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
+from tests.kit.operations import a_migration
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
 OPERATION = "migrate-20260101-120000-0a1b"
@@ -38,15 +39,7 @@ NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east"
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     store = seeded(*CLUSTERS, CROSSING, MOVED, AGED, NEVER)
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted")
-    operation = MigrateOperation(
-        id=OPERATION,
-        state="crossing",
-        by="cli:somebody",
-        reason="test",
-        started="2026-01-01T12:00:00Z",
-        request=request,
-        moves=MoveSet(topics=("orders",)),
-    )
+    operation = a_migration(id=OPERATION, state="crossing", started="2026-01-01T12:00:00Z", request=request)
     store.create_operation(operation, ["topic:orders"])
     use(store, monkeypatch, now=lambda: "2026-01-01T13:30:00Z")
     return store
@@ -167,15 +160,7 @@ def test_migrate_continues_an_equal_migration_that_was_interrupted_before_its_cu
         cut="predicted",
         include_other_users=True,
     )
-    operation = MigrateOperation(
-        id="migrate-1",
-        state="running",
-        by="cli:somebody",
-        reason="test",
-        started="2026-01-01T13:00:00Z",
-        request=request,
-        moves=MoveSet(topics=("stays",)),
-    )
+    operation = a_migration("stays", state="running", started="2026-01-01T13:00:00Z", request=request)
     store.create_operation(operation, ["topic:stays"])
     resumed: list[str] = []
 

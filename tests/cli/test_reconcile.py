@@ -11,22 +11,11 @@ from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, LostTail, Mask, MoveRequest, Scope, Tail
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
-from tests.kit.operations import a_switch
+from tests.kit.operations import a_switch, a_tail
 
 EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
 WEST = Cluster(name="west", bootstrap="127.0.0.1:1")
-TAIL = LostTail(
-    key="orders@east:switch-1",
-    topic="orders",
-    cluster="east",
-    target="west",
-    operation="switch-1",
-    since="2026-11-23T10:00:00Z",
-    link="link-1",
-    log="switchyard-copies",
-    log_partitions=16,
-    partitions={0: Tail(mirrored=20, client=20)},
-)
+TAIL = a_tail()
 FORCED = MoveRequest(
     scope=Scope(topics=("orders",)), origin="east", target="west", mode="forced", reason="east is down", unread="wait"
 )

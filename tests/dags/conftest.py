@@ -1,17 +1,17 @@
-from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
-
+import json
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-import json
-import uuid
 
 import pytest
 
-from ha_core.operations.engine.environment import EnvironmentSettings, Environment, connect
 from ha_core.operations.clusters.registered import declare_usage
+from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from stack.harness import Stack
+from tests.dags import airflow_home  # before anything of airflow
+from tests.kit.stacks import own_stack
 
 PARTITIONS, RECORDS = 2, 20
 
@@ -34,10 +34,7 @@ def metadata_db() -> None:
     initdb()
 
 
-@pytest.fixture(scope="package")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
-        yield running
+stack = own_stack(scope="package", gateways=1)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from stack.harness import Stack
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 from tests.kit.consumed import value_of
 from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.stacks import own_stack
 from tests.operations.real_clusters import topics_of
 
 pytestmark = [
@@ -35,11 +36,8 @@ MORE = 7
 PATIENCE_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack of its own: one of its clusters dies."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
-        yield running
+stack = own_stack(gateways=1)
+"""A stack of its own: one of its clusters dies."""
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
@@ -23,10 +25,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, airflow=True) as running:
-        yield running
+stack = own_stack(gateways=0, airflow=True)
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,6 @@ def environment(stack: Stack) -> Iterator[Environment]:
         yield opened
 
 
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline, f"never {what}"
-        time.sleep(0.05)
-
-
 def fenced(environment: Environment, workload: Workload) -> bool:
     topic = environment.store.load().topics.get(workload.topic)
     return topic is not None and topic.fence is not None
@@ -55,7 +47,7 @@ def fenced(environment: Environment, workload: Workload) -> bool:
 
 @pytest.fixture
 def run_id(airflow: AirflowApi, environment: Environment, workload: Workload) -> Iterator[str]:
-    """A run behind its fence: it waits for a gateway that lives and never drains."""
+    """A run under its fence: it waits for a gateway that lives and never drains."""
     record = GatewayRecord(id="gw-deaf", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
     registration = environment.store.register_gateway(record)
     run_id = f"run-{workload.user}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,16 +19,14 @@ from ha_core.operations.running.whole_cluster import plan_cluster
 from stack.harness import Stack
 from tests.dags.conftest import Outcome
 from tests.kit.running import create_topic
+from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 Run = Callable[..., Outcome]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack of its own: everything in it moves."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
-        yield running
+stack = own_stack(gateways=1)
+"""A stack of its own: everything in it moves."""
 
 
 def users_with_topics(stack: Stack, environment: Environment, cluster: str) -> list[tuple[str, str]]:

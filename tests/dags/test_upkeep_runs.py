@@ -11,22 +11,14 @@ from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 Run = Callable[..., Outcome]
+FROM_FAULT = {"from": "east", "to": "west", "unread": "wait", "reason": "a test", "dry_run": False}
 
 
 def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_once(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
-    form = {
-        "topics": [workload.topic],
-        "from": "east",
-        "to": "west",
-        "unread": "wait",
-        "reason": "a test",
-        "dry_run": False,
-    }
-
-    refused = run_dag("migrate_from_fault", form)
-    forced = run_dag("migrate_from_fault", {**form, "force": True})
+    refused = run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic]})
+    forced = run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic], "force": True})
     extents = environment.store.load().topics[workload.topic].partitions[0]
     checked = run_dag("check_origins", {"topics": [workload.topic]})
     again = run_dag("check_origins", {"topics": [workload.topic]})
@@ -45,15 +37,7 @@ def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_on
 def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
-    moved = {
-        "topics": [workload.topic],
-        "from": "east",
-        "to": "west",
-        "unread": "wait",
-        "reason": "a test",
-        "dry_run": False,
-    }
-    run_dag("migrate_from_fault", {**moved, "force": True, "groups": False})
+    run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic], "force": True, "groups": False})
     form = {"cluster": "east", "topics": [workload.topic], "reason": "a test", "force": True}
     before = environment.store.load()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ha_core.store.commits import StateChange
 from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
@@ -64,10 +64,11 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     job = Copying(east, west, copies_of(mirror, PARTITIONS), {(workload.topic, p): 0 for p in range(PARTITIONS)})
     thread = threading.Thread(target=job.run)
     thread.start()
-    until = time.monotonic() + 40
-    while not all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()):
-        assert time.monotonic() < until, job.statuses()
-        time.sleep(0.1)
+    until(
+        lambda: all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()),
+        job.statuses,
+        timeout_s=40,
+    )
     job.stop()
     thread.join(30)
     equal = run_dag("verify_mirror", {**form, "sample": 0.5, "seed": 7})

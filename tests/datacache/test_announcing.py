@@ -10,8 +10,8 @@ from ha_core.datacache.change_notifier import ChangeNotifier
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.store import Store
+from tests.kit.waiting import until
 from tests.store.sessions import Backend, Session
-from tests.store.waiting import until
 
 
 class World:

@@ -13,8 +13,9 @@ from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.state import CacheSettings
+from tests.kit.waiting import until
 from tests.store.sessions import Backend
-from tests.store.waiting import DEADLINE_S, until
+from tests.store.waiting import DEADLINE_S
 
 from .sources import History, values
 

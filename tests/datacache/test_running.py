@@ -17,8 +17,9 @@ from ha_core.datacache.core.uncommitted import Content
 from ha_core.datacache.state import CacheSettings
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.store.tree import Create, Node, Put
+from tests.kit.waiting import until
 from tests.store.sessions import Backend, Session
-from tests.store.waiting import DEADLINE_S, until
+from tests.store.waiting import DEADLINE_S
 
 from .sources import History, damage, values
 

@@ -10,8 +10,8 @@ from ha_core.datacache.core.uncommitted import Interval
 from ha_core.datacache.nodes import LiveNode, Published
 from ha_core.datacache.zookeeper import CacheNodes, Members
 from ha_core.store.errors import StoreUnavailableError
+from tests.kit.waiting import until
 from tests.store.sessions import Session
-from tests.store.waiting import until
 
 FIRST = Published(Interval(1, 2), 1, "host-a process 7")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ha_core.cli.plotting import Mark
 from stack.demo.failover_plot import draw, track_of
-from stack.demo.plot import Mark
 from tests.history.failover import KILLED, LOSS, recorded
 
 

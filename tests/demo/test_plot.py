@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ha_core.cli.plotting import Mark
 from stack.demo.migrating import LAGGING, reader_of
-from stack.demo.plot import Mark, Track, draw, tracks_of
+from stack.demo.plot import Track, draw, tracks_of
 from stack.history.events import Acked, ClientStarted, Delivered
 from stack.history.history import History, HistoryCut, LogDump
 

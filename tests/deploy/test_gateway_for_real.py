@@ -17,6 +17,7 @@ from stack.java import find_java
 from stack.ports import PortBlock, claim
 from stack.zookeeper_part import ZooKeeperPart
 from tests.deploy.compose import ROOT, SERVICES, at_secrets, gateway_config, health_check
+from tests.kit.waiting import until
 
 READY_S = 60.0
 
@@ -47,10 +48,10 @@ def becomes(code: int, command: list[str]) -> str:
 
 
 def until_it_records(http: int) -> None:
-    deadline = time.monotonic() + READY_S
-    while "switchyard_gateway_records_facts 1.0" not in httpx.get(f"http://127.0.0.1:{http}/metrics").text:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(
+        lambda: "switchyard_gateway_records_facts 1.0" in httpx.get(f"http://127.0.0.1:{http}/metrics").text,
+        timeout_s=READY_S,
+    )
 
 
 def on_this_machine(command: list[str], port: int) -> list[str]:

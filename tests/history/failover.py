@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ha_core.model import Extent, LostTail, Tail, Topic
+from ha_core.model import Extent, Tail, Topic
 from stack.history.events import Acked, Assigned, ClientStarted, Committed, Delivered, Event, Sent
 from stack.history.history import History, LogDump
 from stack.history.lost_tails import ForcedLoss
 from tests.history.world import TOPIC
+from tests.kit.operations import a_tail
 
 KILLED, CUT_AT = 200.0, 205.0
 MIRRORED, EAST_END, CUT = 6, 10, 1000
@@ -27,16 +28,8 @@ LOSS = ForcedLoss(
             )
         },
     ),
-    LostTail(
-        key=f"{TOPIC}@east:switch-1",
-        topic=TOPIC,
-        cluster="east",
-        target="west",
-        operation="switch-1",
-        since="2026-11-23T10:00:00Z",
-        link="link-1",
-        log="log",
-        log_partitions=1,
+    a_tail(
+        TOPIC,
         partitions={
             0: Tail(mirrored=MIRRORED, client=MIRRORED, start=MIRRORED, end=EAST_END, records=EAST_END - MIRRORED)
         },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId
 from ha_core.model import Mirror
 from ha_core.store.store import Store
+from tests.kit.waiting import until
 
 _LOOK_S = 0.1
 
@@ -85,8 +85,5 @@ class Copiers:
 
 @contextmanager
 def await_copies(copiers: Copiers, topic: str, target: str, seconds: float = 60) -> Iterator[None]:
-    until = time.monotonic() + seconds
-    while not copiers.caught_up(topic, target):
-        assert time.monotonic() < until, f"{topic} in {target} did not catch up"
-        time.sleep(0.05)
+    until(lambda: copiers.caught_up(topic, target), lambda: f"{topic} in {target} did not catch up", timeout_s=seconds)
     yield

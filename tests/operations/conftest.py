@@ -5,8 +5,8 @@ import pytest
 from ha_core.model import Cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
-from stack.harness import Stack
 from stack.memory_store import MemoryStore
+from tests.kit.stacks import own_stack
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
@@ -30,8 +30,5 @@ def environment(store: MemoryStore) -> Iterator[Environment]:
         yield opened
 
 
-@pytest.fixture(scope="package")
-def stack() -> Iterator[Stack]:
-    """Two clusters of different major versions, no gateways. Tests leave all parts of it alive."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
+stack = own_stack(scope="package", gateways=0)
+"""Two clusters of different major versions, no gateways. Tests leave all parts of it alive."""

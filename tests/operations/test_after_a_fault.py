@@ -24,6 +24,7 @@ from ha_core.plan.migration.cuts import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
 from tests.operations.real_clusters import fill, run_to_success, stored_topic
 
 pytestmark = pytest.mark.stack
@@ -46,10 +47,7 @@ def opened(stack: Stack) -> Environment:
     return connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
+stack = own_stack(gateways=0)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -15,7 +14,7 @@ from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.model import Document, Mirror
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.registered import declare_usage
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.aging import Aging, age
 from ha_core.operations.migration.crossing import cuts
@@ -26,6 +25,7 @@ from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import operator
 from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
 
 pytestmark = pytest.mark.stack
@@ -33,10 +33,7 @@ PARTITIONS, RECORDS = 2, 30
 produce = partial(fill, partitions=PARTITIONS)
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
-        yield opened
+environment = operator(session_timeout_s=4.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.overview.health import problems
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
-from tests.store.waiting import until
+from tests.kit.waiting import until
 
 SETTINGS = CacheSettings(every_s=0.05, hold_s=0.2, check_s=3600.0)
 

@@ -96,14 +96,18 @@ def test_damage_in_notes_is_reported_and_records_below_it_are_compared(
     assert [one.ranges for one in found.partitions] == [5] * PARTITIONS
 
 
-def test_when_the_time_is_over_the_rest_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
-) -> None:
+def a_second_each(clock: Clock) -> Callable[[int, Range, Callable[[], bool]], Compared]:
     def compare(_partition: int, _span: Range, _over: Callable[[], bool]) -> Compared:
         clock.pass_s(1)
         return Compared(LENGTH)
 
-    looks_at(monkeypatch, compare)
+    return compare
+
+
+def test_when_the_time_is_over_the_rest_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
+) -> None:
+    looks_at(monkeypatch, a_second_each(clock))
     found = MirrorsCompared(coverage("sample", "op"), compare_all(environment, planned(), 1, within_s=10))
     looked, of = found.ranges
     assert 10 <= looked < 10 + SIDE_BY_SIDE
@@ -114,11 +118,7 @@ def test_when_the_time_is_over_the_rest_is_left_out(
 def test_where_there_is_little_time_each_partition_is_looked_at_before_any_is_a_second_time(
     monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
 ) -> None:
-    def compare(_partition: int, _span: Range, _over: Callable[[], bool]) -> Compared:
-        clock.pass_s(1)
-        return Compared(LENGTH)
-
-    looks_at(monkeypatch, compare)
+    looks_at(monkeypatch, a_second_each(clock))
     for seed in range(10):
         found = compare_all(environment, planned(), seed, within_s=PARTITIONS)
         assert min(one.ranges for one in found) >= 1

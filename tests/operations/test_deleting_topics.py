@@ -39,6 +39,7 @@ from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
+from tests.kit.operations import a_tail
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -95,11 +96,7 @@ def moved(store: MemoryStore, environment: Environment, clusters: dict[str, Fake
         Topic(name="orders", writer="west", partitions={0: identity("west")}),
         LastSequences(name="orders", partitions={0: {7: (0, 41)}}),
         Mirror.of("orders", "west", "east", "link-1", AT, "test"),
-        LostTail(
-            key=LostTail.key_of("orders", "east", "switch-1"),
-            topic="orders", cluster="east", target="west", operation="switch-1", since=AT, link="link-1",
-            log="switchyard-copies", log_partitions=16,
-        ),
+        a_tail(since=AT, partitions={}),
     )  # fmt: skip
     store.commit(StateChange(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
     (topic, *_) = puts

@@ -15,7 +15,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
-from tests.store.waiting import until
+from tests.kit.waiting import until
 
 SETTINGS = CacheSettings(every_s=0.05, hold_s=0.2, check_s=3600.0)
 CHANGED_US = 1_000_000

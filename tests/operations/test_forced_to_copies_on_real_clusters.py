@@ -34,6 +34,7 @@ from stack.harness import Stack
 from tests.kafka.clients import Settings
 from tests.kafka.mirroring import caught_up, content, wait_until
 from tests.kit.running import bootstrap
+from tests.kit.stacks import own_stack
 from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
 from tests.operations.flipping import flip
 from tests.operations.real_clusters import fill, held, stored_topic
@@ -71,10 +72,7 @@ def opened(stack: Stack) -> Environment:
     return connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
+stack = own_stack(gateways=0)
 
 
 @pytest.fixture

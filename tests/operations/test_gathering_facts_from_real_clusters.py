@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -13,22 +12,18 @@ from ha_core.operations.clusters.collect_facts import gather
 from ha_core.operations.clusters.inventory import lag_of, overview
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.registered import declare_usage
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.facts.limits import LIMITS
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
+from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import operator
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(
-        EnvironmentSettings(stack.zookeeper, ZOOKEEPER_ROOT, session_timeout_s=6.0), by="test:operator"
-    ) as opened:
-        yield opened
+environment = operator()
 
 
 def test_an_illegal_topic_name_in_usage_does_not_make_a_healthy_cluster_look_lost(

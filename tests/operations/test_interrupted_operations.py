@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import MoveSet, Scope, SwitchOperation
+from ha_core.model import MoveSet, Scope
 from ha_core.model.operation import Driver, OperationState
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import begin
@@ -23,6 +23,7 @@ from ha_core.operations.running import engine
 from ha_core.operations.running.engine import interrupted_twins
 from ha_core.plan.facts.verdict import error
 from stack.memory_store import MemoryStore
+from tests.kit.operations import a_switch
 
 
 def test_an_interrupted_equal_operation_is_found_without_reading_ended_operations(
@@ -35,14 +36,8 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
         states: list[tuple[OperationState, bool]] = [("succeeded", False), ("undone", True), ("running", True)]
         for n, (state, locked) in enumerate(states):
             name = f"switch-20261101-10000{n}-aa"
-            operation = SwitchOperation(
-                id=name,
-                state=state,
-                by="t",
-                reason="r",
-                started=f"2026-11-01T10:00:0{n}Z",
-                request=request,
-                moves=MoveSet(),
+            operation = a_switch(
+                id=name, state=state, started=f"2026-11-01T10:00:0{n}Z", request=request, moves=MoveSet()
             )
             epoch = store.create_operation(operation, [f"user:{n}"])
             if not locked:

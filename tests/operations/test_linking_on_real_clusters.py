@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import cast
@@ -20,7 +19,7 @@ from ha_core.model import Operation, UserBindings
 from ha_core.model.operation import LinkOperation
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal, holding
 from ha_core.operations.mirror.linking import LinkSteps, link_request, plan_link
@@ -33,15 +32,12 @@ from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, states, wait_until
+from tests.kit.stacks import operator
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
-    with connect(settings, by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def test_a_revision_leaves_room_for_the_last_sequences_of_thirty_producers_per_p
     runs = list(in_revisions(an_operation(environment), topics, topics))
 
     assert [name for run in runs for name in run] == list(topics)
-    assert 35 <= len(runs[0]) <= 45, "as many wait behind the fence that ends a crossing"
+    assert 35 <= len(runs[0]) <= 45, "as many wait under the fence that ends a crossing"
     revision = Documents((*(topics[name] for name in runs[0]), *(sequences(name, 30) for name in runs[0])))
     assert size(revision) < MAX_REQUEST_BYTES
 

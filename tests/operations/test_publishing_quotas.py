@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ha_core.store.quota_writes import noting
 from ha_core.store.store import Store
 from ha_core.store.tree import Put
 from stack.memory_store import MemoryStore
+from tests.kit.waiting import until
 
 BYTES: Limits = {QuotaKind.PRODUCE: 1000}
 ALICE, ORDERS, TOOL = QuotaEntity("alice"), QuotaEntity("alice", None, "orders"), QuotaEntity(None, "tool")
@@ -279,10 +279,3 @@ def test_the_thread_publishes_at_once_on_a_change_and_reports_each_problem_once(
     publishing.close()
     assert said[0].endswith("those in ZooKeeper stay in force: ZooKeeper is away")
     assert "with its dots" in said[1]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ha_core.model import Crossing, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
+from ha_core.model import Crossing, MoveRequest, Scope, Topic
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.engine.environment import Environment
@@ -20,6 +20,7 @@ from ha_core.operations.migration.planning import PartitionPlan
 from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.migration.cuts import Rate
+from tests.kit.operations import a_migration
 
 
 def write(tmp_path: Path, document: object) -> Path:
@@ -118,14 +119,9 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
     evidence = CrossingEvidence(
         expected={"orders": {0: 2.5}}, opened="2026-11-21T10:00:00Z", opened_at={"orders": {0: 100}}
     )
-    operation = MigrateOperation(
-        id="migrate-1",
+    operation = a_migration(
         state="crossing",
-        by="test",
-        reason="test",
-        started="2026-11-21T09:59:00Z",
         request=MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted"),
-        moves=MoveSet(topics=("orders",)),
         evidence=evidence,
     )
     # When it is looked at, soon or later

@@ -10,28 +10,18 @@ import pytest
 
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.tails import Counted
-from ha_core.model import Cluster, Extent, LostTail, Tail, Topic
+from ha_core.model import Cluster, Extent, Topic
 from ha_core.operations.absence import reconciling
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.engine.environment import Environment, utc_now
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.absence.reconciled import written_again_from
 from tests.cli.invoking import seeded
+from tests.kit.operations import a_tail
 
 EAST = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
 WEST = Cluster(name="west", bootstrap="127.0.0.1:1")
-TAIL = LostTail(
-    key="orders@east:switch-1",
-    topic="orders",
-    cluster="east",
-    target="west",
-    operation="switch-1",
-    since="2026-11-23T10:00:00Z",
-    link="link-1",
-    log="switchyard-copies",
-    log_partitions=16,
-    partitions={0: Tail(mirrored=20, client=20)},
-)
+TAIL = a_tail()
 
 
 class East:

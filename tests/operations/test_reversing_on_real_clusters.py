@@ -22,20 +22,18 @@ from ha_core.model import Document, Mirror
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.copies.reversal import prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, wait_until
+from tests.kit.stacks import operator
 
 pytestmark = pytest.mark.stack
 PARTITIONS = 2
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

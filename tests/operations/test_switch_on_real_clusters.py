@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from ha_core.model.extent import identity, skipping
 from ha_core.operations.clusters.masking import mask_cluster
 from ha_core.operations.clusters.registered import add_cluster, declare_usage
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.report import report_of
 from ha_core.operations.move import adoption, common_steps, switch_steps
@@ -38,6 +38,7 @@ from ha_core.plan.move.planner import TASKS
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import operator
 from tests.operations.dying import (
     ADOPT,
     COMMIT,
@@ -65,10 +66,7 @@ PARTITIONS, RECORDS = 3, 60
 produce = partial(fill, partitions=PARTITIONS)
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
-        yield opened
+environment = operator(session_timeout_s=4.0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from itertools import takewhile
@@ -18,7 +17,7 @@ from ha_core.model import Mirror, Operation, Topic
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import holding
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.move.switch_steps import SwitchSteps
@@ -30,6 +29,8 @@ from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
+from tests.kit.stacks import operator
+from tests.kit.waiting import until
 from tests.operations.flipping import flip
 
 pytestmark = pytest.mark.stack
@@ -38,11 +39,7 @@ MOVE = make_request(["topic:any"], "east", "west", reason="drill", include_other
 ALL = steps(MOVE)
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
-    with connect(settings, by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture
@@ -90,10 +87,7 @@ def stored(environment: Environment, topic: str) -> Topic:
 
 
 def await_copies(copiers: Copiers, topic: str, target: str) -> None:
-    until = time.monotonic() + 60
-    while not copiers.caught_up(topic, target):
-        assert time.monotonic() < until, f"{topic} in {target} does not catch up"
-        time.sleep(0.05)
+    until(lambda: copiers.caught_up(topic, target), lambda: f"{topic} in {target} does not catch up", timeout_s=60)
 
 
 def assert_equal(environment: Environment, topic: str, target: str) -> None:
@@ -227,18 +221,24 @@ def test_a_copy_that_is_written_to_has_the_settings_of_its_source_also_those_tha
     assert {**west, **changes[topic]} == west
 
 
-@pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
-def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
-) -> None:
-    # Given a switch whose process died before a step, with its copies
-    before = stored(environment, topic)
+def died(environment: Environment, topic: str, killed_before: str) -> Operation:
+    """A switch whose process died before this step."""
     operation = begun(environment, topic)
     with holding(environment, operation.id, engine.resume) as journal:
         effects = SwitchSteps(journal)  # type: ignore[arg-type]
         for step in takewhile(lambda step: step != killed_before, ALL):
             effects.perform(step)
         effects.close()
+    return operation
+
+
+@pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
+def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
+    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+) -> None:
+    # Given a switch whose process died before a step, with its copies
+    before = stored(environment, topic)
+    operation = died(environment, topic, killed_before)
     # When another process continues it
     assert engine.resume(environment, operation.id).result == "undone"
     # Then nothing of it is left, and the job has the copies again
@@ -254,13 +254,8 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
 def test_a_switch_that_died_after_its_cut_is_ended(
     stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:
-    # Given a switch whose process died behind the cut
-    operation = begun(environment, topic)
-    with holding(environment, operation.id, engine.resume) as journal:
-        effects = SwitchSteps(journal)  # type: ignore[arg-type]
-        for step in takewhile(lambda step: step != killed_before, ALL):
-            effects.perform(step)
-        effects.close()
+    # Given a switch whose process died after the cut
+    operation = died(environment, topic, killed_before)
     # When another process continues it
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then the mirror goes the other way, once

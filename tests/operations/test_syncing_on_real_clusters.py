@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,23 +15,20 @@ from ha_core.operations.copies.syncing.pair import Synced
 from ha_core.operations.copies.syncing.passes import sync
 from ha_core.operations.copies.syncing.topics import become_writers
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
 from stack.harness import Stack
 from tests.kit.platform import soon
+from tests.kit.stacks import operator
 from tests.operations.real_clusters import fill, live_member
 
 pytestmark = pytest.mark.stack
 KEPT_MS = {"retention.ms": "7200000"}
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
-    with connect(settings, by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 def mirrored(stack: Stack, environment: Environment, config: dict[str, str], left_alone: tuple[str, ...] = ()) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,19 +13,17 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror
 from ha_core.operations.copies.taken import require_usable, take_over
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.proposal.requests import make_request
 from stack.harness import Stack
 from tests.kafka.clients import produce
+from tests.kit.stacks import operator
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

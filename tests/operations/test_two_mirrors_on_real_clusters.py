@@ -14,7 +14,7 @@ from ha_core.model import Mirror, MoveRequest
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
@@ -24,6 +24,7 @@ from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import content
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bootstrap
+from tests.kit.stacks import operator, own_stack
 
 pytestmark = [
     pytest.mark.stack,
@@ -35,17 +36,9 @@ TOPIC, PARTITIONS, RECORDS = "orders", 2, 300
 COPIES = ("west", "north")
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack of its own: its east dies."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0)
+"""A stack of its own: its east dies."""
+environment = operator()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -13,7 +12,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import SwitchOperation
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import Proposal, plan
 from ha_core.operations.proposal.requests import make_request
@@ -22,15 +21,12 @@ from ha_core.plan.facts.verdict import Verdict
 from stack.harness import Stack
 from tests.kafka.clients import Settings
 from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.stacks import operator
 
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    settings = EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0)
-    with connect(settings, by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

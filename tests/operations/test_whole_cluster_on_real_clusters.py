@@ -17,7 +17,7 @@ from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.running import engine
 from stack.harness import Stack
@@ -25,6 +25,7 @@ from tests.kafka.clients import produce
 from tests.kafka.mirroring import content, wait_until
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bootstrap
+from tests.kit.stacks import operator, own_stack
 from tests.operations.dying import COMMIT, Death, after, die
 from tests.operations.real_clusters import held
 
@@ -38,17 +39,9 @@ BEHIND_ITS_FENCE, AFTER_ITS_CUT = after(COMMIT, "fence"), after(COMMIT, "cut")
 _COMMAND = "from ha_core.cli import main\nmain()\n"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A stack of its own: everything in it moves, and a cluster dies."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack(gateways=0)
+"""A stack of its own: everything in it moves, and a cluster dies."""
+environment = operator()
 
 
 @pytest.fixture
@@ -134,7 +127,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     assert engine.resume(environment, link.id).result == "succeeded"
     all_copied(copiers, "west")
     known = {one.id for one in environment.store.operations(50)}
-    # When the command is killed behind the fence of its first part
+    # When the command is killed under the fence of its first part
     Command(stack, "east", "west").dies(environment, BEHIND_ITS_FENCE)
     (begun,) = (topic for topic in TOPICS if environment.store.load().topics[topic].fence is not None)
     # When it is asked again, then that part is undone and begun anew, and the other one goes as well

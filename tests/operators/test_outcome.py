@@ -239,7 +239,7 @@ def test_the_summary_of_a_move_leaves_out_steps_that_went_well() -> None:
     line = moved_by(request, f"{CUT_OVER}; {compared_words(begun)}; orders got no copy", compared=COMPARED)
 
     assert line == (
-        f"moved 3 topics from east to west; clients waited 41.3 ms behind its fence; orders got no copy; "
+        f"moved 3 topics from east to west; clients waited 41.3 ms under its fence; orders got no copy; "
         f"operation {SWITCH}"
     )
 
@@ -270,7 +270,7 @@ def test_a_cluster_switch_has_one_summary_with_the_remaining_work_of_any_part() 
     line = moved_in_parts([first, second], [[FENCED], []])
 
     assert line == (
-        "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most behind a fence; "
+        "moved 1 topic and 1 group from east to west in 2 operations; clients waited 41.3 ms at most under a fence; "
         "orders got no copy"
     )
 

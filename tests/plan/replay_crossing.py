@@ -130,7 +130,7 @@ class Gateway:
         return self.view.topics.get(TOPIC)
 
     def drained(self) -> bool:
-        """No request is in flight from before this gateway's state or, behind a fence, at all."""
+        """No request is in flight from before this gateway's state or, under a fence, at all."""
         now = self.topic
         if now is not None and now.fence is not None:
             return not self.flights
@@ -473,7 +473,7 @@ class World:
         yield "fenced"
 
     def _drain(self) -> Iterator[str]:
-        if "drain behind the fence" not in self.faults:
+        if "drain under the fence" not in self.faults:
             yield from self.served()
 
     def _quiet(self) -> Iterator[str]:
@@ -486,7 +486,7 @@ class World:
 
     def _finish(self) -> Iterator[str]:
         documents = finish_change(self.operation, self.view, [TOPIC], self.found, self.counts(), self.producers)
-        yield "about to end behind the fence"
+        yield "about to end under the fence"
         self.publish(documents)
 
     def _read_producers(self, cuts: dict[int, int]) -> Iterator[str]:

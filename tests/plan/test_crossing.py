@@ -41,6 +41,7 @@ from ha_core.plan.move.closure import closure
 from ha_core.plan.move.identity_maps import pinned_map
 from ha_core.plan.preflight import CUT_RULES, PreflightCase, cuts, judge
 from ha_core.plan.preflight.cuts import Cuts
+from tests.kit.operations import a_migration
 from tests.plan.maps import rows
 from tests.plan.revisions import written
 
@@ -51,12 +52,9 @@ ONE = {"orders": 1, "payments": 1}
 
 
 def an_operation(*topics: str, state: OperationState = "running", **evidence: Any) -> MigrateOperation:
-    return MigrateOperation(
+    return a_migration(
         id="m-1",
         state=state,
-        by="t",
-        reason="t",
-        started="now",
         request=REQUEST,
         moves=MoveSet(topics=topics or ("orders",)),
         evidence=CrossingEvidence(**evidence),

@@ -19,10 +19,8 @@ from ha_core.model import (
     Mirror,
     MoveOperation,
     MoveRequest,
-    MoveSet,
     Run,
     Scope,
-    SwitchOperation,
     Tail,
     Topic,
     View,
@@ -30,6 +28,7 @@ from ha_core.model import (
 from ha_core.model.extent import Extents, Hole, Place, check, identity, live, locate
 from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
 from ha_core.plan.move.planner import cut_change
+from tests.kit.operations import a_switch
 from tests.plan.preflight_case import HERE, SOUND, Case
 
 MIRRORED, EAST_END = 100, 120
@@ -65,15 +64,7 @@ def forced(
     request = MoveRequest(
         scope=Scope(topics=("orders",)), origin=origin, target=target, mode="forced", reason="it is dead", unread="wait"
     )
-    operation: MoveOperation = SwitchOperation(
-        id=f"to-{target}",
-        by="me",
-        reason="r",
-        started="2026-11-23T10:00:00Z",
-        state="fenced",
-        request=request,
-        moves=MoveSet(topics=("orders",)),
-    )
+    operation: MoveOperation = a_switch(id=f"to-{target}", state="fenced", request=request)
     mirror = Mirror.of("orders", origin, target, "link-1", "now", "me").changed(held=operation.id)
     if copy is not None:
         operation = operation.noting(mirrored=("orders",))

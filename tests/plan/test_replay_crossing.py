@@ -250,7 +250,7 @@ def test_an_origin_that_dies_on_the_way_back_of_a_crossing_is_done_without() -> 
         "sequences",
         "whole",
         "drain on the way back",
-        "drain behind the fence",
+        "drain under the fence",
         "withhold",
     ],
 )
@@ -259,7 +259,7 @@ def test_the_checker_finds_every_omitted_condition_of_the_invariant(fault: str) 
 
     def attempt(seed: int) -> None:
         world = a_world(seed, *faults)
-        if fault == "drain behind the fence":
+        if fault == "drain under the fence":
             world.idle = {PARTITIONS[1]}
         back = fault == "drain on the way back"
         for count, effect in enumerate(world.run()):
@@ -272,7 +272,7 @@ def test_the_checker_finds_every_omitted_condition_of_the_invariant(fault: str) 
             if back and any(flight.cluster == TARGET for one in world.gateways for flight in one.flights):
                 back = False
                 world.begin_back()
-            if count % 7 == 0 and fault == "drain behind the fence":
+            if count % 7 == 0 and fault == "drain under the fence":
                 world.idle ^= {PARTITIONS[1]}
         for _ in range(30):
             world.tick()

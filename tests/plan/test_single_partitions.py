@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ha_core.model import (
     Crossing,
     Extent,
-    LostTail,
     MigrateOperation,
     MoveRequest,
     Scope,
@@ -31,7 +30,7 @@ from ha_core.plan.migration.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
 from ha_core.plan.migration.status import status_of
 from ha_core.plan.move.partitions import left_in, moving, of_all
 from ha_core.plan.move.planner import cut_change, fence_change
-from tests.kit.operations import a_migration, a_switch
+from tests.kit.operations import a_migration, a_switch, a_tail
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written
 
@@ -320,17 +319,7 @@ def test_a_forced_move_of_a_partition_is_refused_while_its_topic_crosses_over() 
 
 
 def test_a_topic_left_by_force_returns_as_a_whole_and_not_by_partition() -> None:
-    tail = LostTail(
-        key="k",
-        topic="orders",
-        cluster="west",
-        target="east",
-        operation="s-1",
-        since="t",
-        link="l",
-        log="c",
-        log_partitions=1,
-    )
+    tail = a_tail("orders", "west", "east", operation="s-1", partitions={})
     assert left_in(by_force().request, "orders", [tail]) == tail
     assert left_in(by_force(1).request, "orders", [tail]) is None
 

@@ -180,7 +180,7 @@ class Watched(Sequence[Run]):
 
 
 def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alone() -> None:
-    # Given a copy with very many gaps, while clients wait behind a fence
+    # Given a copy with very many gaps, while clients wait under a fence
     runs = Watched()
     # When its map is made
     after = switched(identity("a"), "a", "b", runs, 2_000_000, 1_000_000, most=50, whole=True)

@@ -7,6 +7,7 @@ import pytest
 from ha_core.model import LostTail, Tail, Topic, UserBindings, View
 from ha_core.model.extent import Extent
 from ha_core.plan.mirror.unlinking import needed
+from tests.kit.operations import a_tail
 
 IDENTITY = Topic(
     name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, term=0),)}
@@ -28,19 +29,7 @@ def view(*topics: Topic, bindings: tuple[UserBindings, ...] = ()) -> View:
 
 
 def tail(cluster: str, counted: str | None) -> LostTail:
-    return LostTail(
-        key=LostTail.key_of("orders", cluster, "switch-1"),
-        topic="orders",
-        cluster=cluster,
-        target="east",
-        operation="switch-1",
-        since="2026-01-01T00:00:00Z",
-        link="link-1",
-        log="switchyard-copies",
-        log_partitions=16,
-        partitions={0: Tail(mirrored=5, client=5)},
-        counted=counted,
-    )
+    return a_tail("orders", cluster, "east", partitions={0: Tail(mirrored=5, client=5)}, counted=counted)
 
 
 BOUND = UserBindings(user="ann", topics={"orders": "west"})

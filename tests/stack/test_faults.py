@@ -23,6 +23,7 @@ from stack.processes import ProcessIdentity, descendants, identity
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("stack")]
 _PATIENCE_S = 30.0
+UP = (sys.executable, "-m", "stack", "up", "--cluster", "east=4.3.1")
 
 
 @pytest.fixture(scope="module")
@@ -192,18 +193,7 @@ def test_a_stack_ends_with_its_owner() -> None:
 
 def test_a_starter_killed_during_the_start_leaves_no_process(tmp_path: Path) -> None:
     # Given a start that has come as far as a running ZooKeeper
-    command = [
-        sys.executable,
-        "-m",
-        "stack",
-        "up",
-        "--cluster",
-        "east=4.3.1",
-        "--gateways",
-        "0",
-        "--dir",
-        str(tmp_path),
-    ]
+    command = [*UP, "--gateways", "0", "--dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as starter:
         assert starter.stderr is not None
         for line in starter.stderr:
@@ -220,18 +210,7 @@ def test_a_starter_killed_during_the_start_leaves_no_process(tmp_path: Path) -> 
 
 def test_ctrl_c_ends_a_foreground_stack_and_removes_its_folder() -> None:
     # Given a stack in the foreground with a gateway that is ready
-    command = [
-        sys.executable,
-        "-m",
-        "stack",
-        "up",
-        "--cluster",
-        "east=4.3.1",
-        "--gateways",
-        "1",
-        "--foreground",
-        "--json",
-    ]
+    command = [*UP, "--gateways", "1", "--foreground", "--json"]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as starter:
         assert starter.stdout is not None
         document = json.loads("".join(iter(starter.stdout.readline, "}\n")) + "}")

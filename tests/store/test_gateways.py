@@ -7,10 +7,10 @@ import pytest
 
 from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
 from ha_core.store.gateways import RETRY_S
+from tests.kit.waiting import until
 
 from .documents import binding, gateway, put
 from .sessions import Session
-from .waiting import until
 
 
 def test_a_registered_gateway_is_seen_until_it_closes(session: Session, other: Session) -> None:

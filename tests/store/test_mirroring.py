@@ -20,9 +20,9 @@ from ha_core.model import (
 )
 from ha_core.store.commits import StateChange
 from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreUnavailableError
+from tests.kit.waiting import until
 
 from .sessions import Session
-from .waiting import until
 
 SHARE = MirrorShare(
     mirror="orders@west", topic="orders", source="east", target="west", link="l1", log="copies", log_partitions=4,

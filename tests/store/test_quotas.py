@@ -17,9 +17,9 @@ from ha_core.store import quota_nodes, quota_writes, quotas
 from ha_core.store.errors import QuotaNameTakenError
 from ha_core.store.quotas import QuotasFound
 from ha_core.store.tree import Create, Put, Remove
+from tests.kit.waiting import until
 
 from .sessions import Session
-from .waiting import until
 
 ALICE_ORDERS = QuotaEntity("alice", None, "orders")
 BYTES: Limits = {QuotaKind.PRODUCE: 1024.0, QuotaKind.FETCH: 2048.0}

@@ -9,10 +9,11 @@ from ha_core.model import Extent, Topic, UserBindings, View
 from ha_core.store.commits import StateChange
 from ha_core.store.tree import Node, Reads
 from ha_core.store.watching import StateReplica, StateWatcher
+from tests.kit.waiting import until
 
 from .documents import binding, operation, put
 from .sessions import Session
-from .waiting import DEADLINE_S, delivered, until
+from .waiting import DEADLINE_S, delivered
 
 
 class Recorder:

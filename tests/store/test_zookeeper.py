@@ -17,9 +17,10 @@ from ha_core.store.multiread import MAX_BATCH, read_in_batches
 from ha_core.store.store import Store
 from ha_core.store.tree import Create, Node
 from ha_core.store.zookeeper import connect
+from tests.kit.waiting import until
 
 from .documents import binding, gateway, operation, put
-from .waiting import DEADLINE_S, delivered, until
+from .waiting import DEADLINE_S, delivered
 from .zookeeper_process import ZooKeeperProcess
 
 MANY = 100_000

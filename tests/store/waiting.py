@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ha_core.model import View
 from ha_core.store.watching import StateWatcher
+from tests.kit.waiting import until
 
 DEADLINE_S = 120.0
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Return once the condition holds; the deadline is only there so that a failure ends."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"never happened: {what}")
-        time.sleep(0.01)
 
 
 def delivered(watcher: StateWatcher, revision: int) -> View:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,21 +14,14 @@ from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.platform import RunningPlatform
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.stacks import own_stack
 
 MakeRun = Callable[..., Run]
 MIRRORED_PARTITIONS = 3
 
 
-def two_clusters() -> Iterator[Stack]:
-    """Two clusters of different major versions behind two gateways."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2) as running:
-        yield running
-
-
-@pytest.fixture(scope="package")
-def stack() -> Iterator[Stack]:
-    """One for all files whose tests leave every part alive; other files have their own: `fixture(two_clusters)`."""
-    yield from two_clusters()
+stack = own_stack(scope="package")
+"""One for all files whose tests leave every part alive; other files have their own."""
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +52,19 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
         run.end()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there, both named after the test."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+def bound_run(partitions: int = 3, **config: str) -> Any:
+    """A fixture: a user bound to east, with a topic there, both named after the test."""
+
+    @pytest.fixture
+    def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+        create_topic(bootstrap(stack, "east"), name, partitions, **config)
+        bind(stack, name, "east")
+        return make_run(stack, user=name)
+
+    return run
+
+
+run = bound_run()
 
 
 def mirrored_run(stack: Stack, make_run: MakeRun, name: str) -> Run:

@@ -15,7 +15,7 @@ from ha_core.model import View
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, switchyard_command
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 
 class Onlooker:

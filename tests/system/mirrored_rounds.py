@@ -18,9 +18,10 @@ from stack.history.events import Acked
 from stack.history.history import LogDump
 from stack.history.violation import Violation
 from tests.kit.running import CommandFailedError, Run, switchyard
+from tests.kit.waiting import until
 from tests.system.conftest import MIRRORED_PARTITIONS
 from tests.system.nemesis.schedule import Does
-from tests.system.watching import assert_no_client_has_failed, given, until
+from tests.system.watching import assert_no_client_has_failed, given
 
 RATE = 40
 PATIENCE_S = 240.0

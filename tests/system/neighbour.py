@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from confluent_kafka import Consumer, Producer
 
 from stack.clients.process import PATIENCE_S
+from tests.kit.waiting import until
 
 _PAUSE_S = 0.01
 _TROUBLES = ("txretries", "rxerrs", "txerrs", "req_timeouts", "connects", "disconnects")
@@ -63,10 +64,11 @@ class Neighbour:
     def wait_for_more(self, records: int) -> None:
         """Waits until this many more records were read."""
         wanted = len(self.read) + records
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.read) < wanted:
-            assert time.monotonic() < deadline, f"{len(self.read)} of {wanted} records read; {self.failed}"
-            time.sleep(_PAUSE_S)
+        until(
+            lambda: len(self.read) >= wanted,
+            lambda: f"{len(self.read)} of {wanted} records read; {self.failed}",
+            timeout_s=PATIENCE_S,
+        )
 
     def troubles(self) -> Troubles:
         """Counts the troubles so far."""

@@ -9,9 +9,10 @@ import pytest
 
 from stack.harness import Stack
 from tests.kit.running import Run
-from tests.system.conftest import two_clusters
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.interrupting import Command, Onlooker, looking
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,
@@ -20,7 +21,7 @@ pytestmark = [
 AT_MOST_S = 5.0
 SLOW_MACHINE_S = 2.0
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "standing still"])

@@ -6,8 +6,9 @@ import pytest
 
 from stack.harness import Stack
 from stack.history.events import Acked, Failed, LibraryRemark
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.running import Run
+from tests.kit.stacks import own_stack
+from tests.system.conftest import bound_run
 from tests.system.watching import client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/composed/duplicate_lookup.py")]
@@ -20,14 +21,10 @@ PRESSING = {
 }
 """Small batches, five in flight all the time: some are appended but not answered when the gateway dies."""
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(PARTITIONS)
 
 
 @pytest.mark.timeout(400)

@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 from stack.harness import Stack
 from tests.kit.consumed import place_of
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/absence", "ha_core/plan/migration/aging.py")]
 PARTITIONS = 3

@@ -24,6 +24,7 @@ from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, rsa_
 from tests.kit import tools
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
 
 pytestmark = [
     pytest.mark.stack,
@@ -39,11 +40,7 @@ sasl.oauthbearer.token.endpoint.url={url}
 """
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2"}, gateways=0) as running:
-        create_topic(bootstrap(running, "east"), "orders", 1)
-        yield running
+stack = own_stack({"east": "3.9.2"}, gateways=0, prepare=lambda up: create_topic(bootstrap(up, "east"), "orders", 1))
 
 
 @pytest.fixture(scope="module")

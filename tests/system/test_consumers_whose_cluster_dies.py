@@ -16,8 +16,10 @@ from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import Revoked
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun, two_clusters
-from tests.system.watching import led_from, until
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import MakeRun
+from tests.system.watching import led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -27,7 +29,7 @@ KINDS = ("kafka-python", "java", "confluent")
 OUTAGE_S = 6.0
 """Long enough for consumers to request metadata, commit and send heartbeats, all without success."""
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -12,7 +10,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.model import SwitchOperation
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.health import lacking
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
@@ -23,15 +21,13 @@ from tests.kafka.clients import produce
 from tests.kit.consumed import place_of
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.running import bind, bootstrap, create_topic
+from tests.kit.stacks import operator
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
 RECORDS, GONE = 100, 60
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 @pytest.fixture

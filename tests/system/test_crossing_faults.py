@@ -13,7 +13,8 @@ import pytest
 
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, leaders
 
@@ -36,7 +37,7 @@ pipelined before get OUT_OF_ORDER_SEQUENCE_NUMBER when they are sent again, and 
 between or without.
 """
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture

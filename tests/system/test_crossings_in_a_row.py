@@ -9,10 +9,11 @@ import pytest
 from stack.clients.kinds import CONSUMERS
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run
+from tests.kit.waiting import until
+from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, until
+from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given
 
 pytestmark = [
     pytest.mark.stack,
@@ -23,12 +24,7 @@ RATE = 60
 PIPELINED = {"rate": RATE, "idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4",)}
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(PARTITIONS)
 
 
 def test_new_readers_after_each_crossing_get_every_record_once_at_its_acknowledged_offset(

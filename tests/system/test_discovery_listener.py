@@ -17,7 +17,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kit.own_gateway import OwnGateway, free_port
 from tests.kit.running import bind, bootstrap, create_topic
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,

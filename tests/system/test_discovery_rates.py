@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,15 @@ from confluent_kafka.admin import AdminClient
 from stack.harness import Stack
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
-from tests.system.watching import until
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/discovery.py", "gateway/session/discovery_rates.py")]
 
 USERS = {"busy": "b-secret", "calm": "c-secret"}
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2"}, gateways=0) as running:
-        yield running
+stack = own_stack({"east": "3.9.2"}, gateways=0)
 
 
 def settings(gateway: OwnGateway, user: str) -> dict[str, str | int | float | bool]:

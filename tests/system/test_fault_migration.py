@@ -19,9 +19,11 @@ from ha_core.operations.engine.environment import Environment, EnvironmentSettin
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -33,7 +35,7 @@ pytestmark = [
 ]
 RATE = 100
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture
@@ -126,6 +128,15 @@ def assert_one_record_per_offset(member: ClientProcess) -> None:
         assert seen.setdefault((record.partition, record.offset), record.value) == record.value
 
 
+def assert_all_is_read(promised: set[str], reader: ClientProcess, member: ClientProcess) -> None:
+    """Both get these records, each at its offset, and end."""
+    for consumer in (reader, member):
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all is read")  # type: ignore[misc]
+        consumer.stop()
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+
+
 def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait_for_it(
     run: Run, stack: Stack, name: str
 ) -> None:
@@ -154,11 +165,7 @@ def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait
     )
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= 0} | held_by(run, name, "east")
-    for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all is read")  # type: ignore[misc]
-        consumer.stop()
-    assert_ascending(reader)
-    assert_one_record_per_offset(member)
+    assert_all_is_read(promised, reader, member)
 
 
 def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
@@ -180,11 +187,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     assert all(partition["skipped"] for partition in checked["returned"])
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
-    for consumer in (member, reader):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
-        consumer.stop()
-    assert_ascending(reader)
-    assert_one_record_per_offset(member)
+    assert_all_is_read(promised, reader, member)
     # And skipped records are served on request
     # After the request, readers from the beginning get the skipped records
     switchyard(stack, "origins", "check", name, "--serve-skipped")
@@ -223,11 +226,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     assert {partition["outcome"] for partition in accepted["returned"]} == {"accepted"}
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
-    for consumer in (member, reader):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
-        consumer.stop()
-    assert_ascending(reader)
-    assert_one_record_per_offset(member)
+    assert_all_is_read(promised, reader, member)
 
 
 def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_removed(

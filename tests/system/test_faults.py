@@ -22,29 +22,20 @@ from tests.kit.running import (
     ZOOKEEPER_ROOT,
     CommandFailedError,
     Run,
-    bind,
     bootstrap,
-    create_topic,
     switchyard,
 )
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.interrupting import Command, looking
-from tests.system.watching import client_id_at, until
+from tests.system.watching import client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100
 SHORTER_THAN_A_LEASE_S = 1.5
 LONGER_THAN_A_SESSION_S = 8.0
 
-stack = pytest.fixture(two_clusters, scope="module")
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+stack = own_stack()
 
 
 @pytest.fixture

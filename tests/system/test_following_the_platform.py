@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 from urllib.parse import quote
@@ -20,15 +19,13 @@ from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit.platform import RunningPlatform, counted, create_topic, gateway_connection, logs_in, metric, soon
 from tests.kit.running import switchyard
+from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 GATEWAYS = (0, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
-        yield running
+stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True)
 
 
 @pytest.fixture

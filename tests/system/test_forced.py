@@ -15,13 +15,15 @@ from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import History, LogDump
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun, two_clusters
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import MakeRun
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = pytest.mark.stack
 RATE = 100
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture

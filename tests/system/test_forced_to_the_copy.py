@@ -17,11 +17,13 @@ from ha_core.wire import ErrorCode
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, switchyard
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.by_hand import ByHand
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
 from tests.system.nemesis.schedule import Does
 from tests.system.transactions_by_hand import Transactional, again, committed
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -35,10 +37,7 @@ COMMAND_S = 25.0
 """Seconds; a hanging cluster takes some of them, since each check waits for its timeout."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, mirror=True, record_facts_s=1) as running:
-        yield running
+stack = own_stack(mirror=True, record_facts_s=1)
 
 
 @pytest.fixture

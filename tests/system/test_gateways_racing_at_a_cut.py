@@ -22,9 +22,10 @@ from ha_core.model import GatewayRecord, identify
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/runtime/time_sliced_sweep.py")]
 GATEWAYS = 6

@@ -21,8 +21,8 @@ from stack.harness import Stack
 from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic, switch
+from tests.kit.waiting import until
 from tests.system.raw_client import ClosedError, RawClient, error_of, frame, halves, record
-from tests.system.watching import until
 
 pytestmark = [
     pytest.mark.stack,

@@ -21,7 +21,7 @@ from stack.errors import StackError
 from stack.harness import Stack
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic, switchyard
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/upstream", "ha_core/kafka")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from stack.harness import Stack
 from tests.kit import tools
 from tests.kit.platform import RunningPlatform, create_topic, logs_in, soon
 from tests.kit.running import ZOOKEEPER_ROOT
+from tests.kit.stacks import own_stack
 from tests.kit.tools import tool
 
 pytestmark = [
@@ -36,10 +36,7 @@ PASSWORD = "secret-of-the-test"
 GATEWAYS = (0, 1)
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
-        yield running
+stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,12 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from stack.harness import Stack
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run, bootstrap
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import assert_no_client_has_failed, leaders, until
+from tests.system.watching import assert_no_client_has_failed, leaders
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 BROKERS = (1, 2, 3)
@@ -29,19 +30,11 @@ PRODUCERS: dict[str, dict[str, Any]] = {
 """`hasty` would lose records that a new leader lacks; while a cut is ahead gateways require all replicas."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """Clusters of three brokers: three replicas, two of which must be in sync."""
-    with Stack.up({"east": "3.9.2x3", "west": "4.3.1x3"}, gateways=2) as stack:
-        yield stack
+stack = own_stack({"east": "3.9.2x3", "west": "4.3.1x3"})
+"""Clusters of three brokers: three replicas, two of which must be in sync."""
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"min.insync.replicas": "2"})
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(PARTITIONS, **{"min.insync.replicas": "2"})
 
 
 class Elections:

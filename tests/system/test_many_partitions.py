@@ -15,8 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, switchyard
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 TOPICS, PARTITIONS = int(os.environ.get("MANY_TOPICS", "40")), 50

@@ -10,8 +10,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import led_from, until
+from tests.system.watching import led_from
 
 pytestmark = pytest.mark.stack
 PATIENCE_S = 3.0

@@ -10,17 +10,9 @@ from stack.clients.kinds import CONSUMERS
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import Delivered
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run, bootstrap
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/groups.py", "ha_core/kafka/adoption.py")]
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(

@@ -16,14 +16,6 @@ ROUNDS = 5
 CLUSTERS = ("east", "west")
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_client(run: Run, name: str) -> None:

@@ -12,9 +12,11 @@ from ha_core.store.zookeeper import connect
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, given, led_from, until
+from tests.system.watching import acked, assert_ascending, given, led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -22,7 +24,7 @@ pytestmark = [
 ]
 RATE = 60
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 @pytest.fixture

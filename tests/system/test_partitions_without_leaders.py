@@ -13,8 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 from ha_core.cli.exits import ATTENTION
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bind, bootstrap, switchyard
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, leaders, led_from, until
+from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, leaders, led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -29,10 +31,7 @@ LOST = 2
 ROUTE = ("--from", "east", "--to", "west", "--reason", "test")
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2x3", "west": "4.3.1"}, gateways=2) as stack:
-        yield stack
+stack = own_stack({"east": "3.9.2x3", "west": "4.3.1"})
 
 
 @pytest.fixture

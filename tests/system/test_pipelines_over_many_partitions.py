@@ -30,6 +30,7 @@ from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.checker import Result
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switch
+from tests.kit.stacks import own_stack
 from tests.system.conftest import MakeRun
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -47,10 +48,7 @@ PIPELINES = {
 }
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as running:
-        yield running
+stack = own_stack(gateways=GATEWAYS)
 
 
 def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_log_once(

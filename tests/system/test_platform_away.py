@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -18,6 +17,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit.platform import RunningPlatform, create_topic, logs_in, metric, soon
+from tests.kit.stacks import own_stack
 
 pytestmark = [
     pytest.mark.stack,
@@ -28,10 +28,7 @@ GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True) as running:
-        yield running
+stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True)
 
 
 def everywhere(stack: Stack, user: str) -> bool:

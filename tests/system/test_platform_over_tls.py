@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
@@ -14,16 +12,14 @@ from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
 from stack.harness import Stack
 from tests.kit.platform import RunningPlatform, metric, soon
+from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.long("ha_core/tls", "ha_core/platform")]
 GATEWAYS = (0, 1)
 PASSWORD = "secret-of-the-test"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "4.3.1"}, gateways=len(GATEWAYS), security="tls", platform=True) as running:
-        yield running
+stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="tls", platform=True)
 
 
 def logs_in(stack: Stack, number: int, user: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, Producer
 
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
+from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
 from tests.system.used_by_hand import Place, Used, brokers_place, gateways_places, limit, read, write
 
 pytestmark = pytest.mark.stack
@@ -26,17 +26,7 @@ RATE = 400_000
 SIZE = 150_000
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2"}, gateways=3) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def store(stack: Stack) -> Iterator[Store]:
-    opened = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield opened
-    opened.close()
+stack = own_stack({"east": "3.9.2"}, gateways=3)
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import time
 import pytest
 
 from stack.clients.kinds import CONSUMERS
-from stack.harness import Stack
 from stack.history.events import Delivered, TransactionEnded
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run
+from tests.system.conftest import bound_run
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/fetch")]
 SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
@@ -18,12 +17,7 @@ STAYS = ("east", "west", "east")
 PER_STAY = 60
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name, partitions=2)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(partitions=2)
 
 
 def write_stays(run: Run, name: str) -> list[int]:

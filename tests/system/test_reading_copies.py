@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from ha_core.model import UserBindings
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters import registered
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import operator, own_stack
 from tests.spark_jobs.mirror.live import Writer, goes_on
 from tests.system.reading_near import Reader
 
@@ -23,16 +23,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/fetch", "gate
 TOPIC, PARTITIONS = "orders", 2
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, mirror=True) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack(gateways=1, mirror=True)
+environment = operator()
 
 
 @pytest.mark.timeout(600)

@@ -9,12 +9,13 @@ import pytest
 
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters import registered
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import operator, own_stack
 from tests.spark_jobs.mirror.live import Writer
 from tests.system.reading_near import Reader
 
@@ -28,17 +29,10 @@ NEAR = {"west": "zone-1", "north": "zone-2"}
 """Cluster with a copy → its zone. Gateways are in zones by their numbers, from 1."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    versions = {"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}
-    with Stack.up(versions, gateways=len(NEAR), mirror=True, keep_in_zones=True) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack(
+    {"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=len(NEAR), mirror=True, keep_in_zones=True
+)
+environment = operator()
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from stack.processes import descendants
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
-from tests.system.watching import until
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
@@ -31,10 +32,7 @@ SESSION_S, STARTING_S = 6.0, 15.0
 RECORDER = b"ha_core.operations.clusters.recorder_process"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "4.3.1"}, gateways=2, security="sasl", record_facts_s=1) as running:
-        yield running
+stack = own_stack({"east": "4.3.1"}, security="sasl", record_facts_s=1)
 
 
 @pytest.fixture

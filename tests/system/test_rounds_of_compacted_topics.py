@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,12 @@ from stack.clients.process import history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Sent
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun
 from tests.system.mirrored_rounds import OTHER, PATIENCE_S, Rounds, in_client_offsets
 from tests.system.nemesis.schedule import Does
-from tests.system.watching import assert_no_client_has_failed, given, until
+from tests.system.watching import assert_no_client_has_failed, given
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(2400)]
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "3"))
@@ -30,10 +32,7 @@ JUST_BEFORE_S = 15.0
 """Seconds before a mirror's stop in which its copy may have lagged."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, mirror=True, record_facts_s=1) as running:
-        yield running
+stack = own_stack(mirror=True, record_facts_s=1)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 
 import pytest
 
 from ha_core.store.store import Store
 from stack.harness import Stack
 from tests.kit.running import Run
+from tests.kit.stacks import own_stack
 from tests.system.conftest import mirrored_run
 from tests.system.mirrored_rounds import Rounds
 from tests.system.nemesis.schedule import Does
@@ -24,10 +24,7 @@ FAILS = (Does.KILL, Does.PAUSE)
 """Kinds of cluster failures, used in turn."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, mirror=True, record_facts_s=1) as running:
-        yield running
+stack = own_stack(mirror=True, record_facts_s=1)
 
 
 run = pytest.fixture(mirrored_run)

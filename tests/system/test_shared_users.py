@@ -15,9 +15,10 @@ from ha_core.model import Cluster
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from tests.kit.running import Run, bind, bootstrap, switch, switchyard
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
 from tests.system.neighbour import Neighbour
-from tests.system.watching import acked, assert_no_client_has_failed, given, until
+from tests.system.watching import acked, assert_no_client_has_failed, given
 
 pytestmark = [
     pytest.mark.stack,

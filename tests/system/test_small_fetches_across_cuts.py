@@ -10,19 +10,14 @@ from stack.clients.kinds import CONSUMERS
 from stack.harness import Stack
 from stack.history.events import Delivered
 from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, bound_run
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/fetch")]
 CLUSTERS = ("east", "west")
 PER_STAY = 60
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name, partitions=2)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(partitions=2)
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)

@@ -13,21 +13,19 @@ import pytest
 from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
 from stack.clients.halting_sender import batch
 from stack.harness import Stack
-from tests.kit.running import Run, bind, bootstrap, create_topic, switch
-from tests.system.conftest import MakeRun, two_clusters
-from tests.system.watching import acked, until
+from tests.kit.running import Run, switch
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
+from tests.system.conftest import bound_run
+from tests.system.watching import acked
 
 pytestmark = pytest.mark.stack
 METADATA, PRODUCE = 1, 7
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    create_topic(bootstrap(stack, "east"), name, partitions=1)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
+run = bound_run(partitions=1)
 
 
 class Sender:

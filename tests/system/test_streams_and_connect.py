@@ -28,7 +28,7 @@ from tests.kit.java_applications import (
     java_application,
 )
 from tests.kit.running import bind, bootstrap, switch, switchyard
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,8 +12,10 @@ from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import LogDump
 from tests.kit.running import Run, switchyard
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MIRRORED_PARTITIONS, mirrored_run
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,
@@ -22,10 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2, mirror=True) as running:
-        yield running
+stack = own_stack(mirror=True)
 
 
 run = pytest.fixture(mirrored_run)

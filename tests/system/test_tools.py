@@ -17,7 +17,7 @@ from stack.harness import Stack
 from tests.kit import tools
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.tools import tool
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = pytest.mark.stack
 VERSIONS = ("3.9.2", "4.3.1")

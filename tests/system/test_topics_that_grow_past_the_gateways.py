@@ -4,7 +4,6 @@ after its copy has grown."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -16,7 +15,7 @@ from ha_core.operations.access import bindings
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
@@ -24,6 +23,7 @@ from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
 from tests.kit.running import bootstrap
+from tests.kit.stacks import operator, own_stack
 from tests.system.reading_near import Reader
 
 pytestmark = [
@@ -34,16 +34,8 @@ TOPIC, NEW, RECORDS = "orders", 2, 200
 """The topic has two partitions, and gets a third one."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, mirror=True) as running:
-        yield running
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper, session_timeout_s=6.0), by="test:operator") as opened:
-        yield opened
+stack = own_stack(gateways=1, mirror=True)
+environment = operator()
 
 
 class Writer:

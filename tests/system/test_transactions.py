@@ -5,23 +5,13 @@ from __future__ import annotations
 import pytest
 
 from stack.clients.process import ClientProcess
-from stack.harness import Stack
 from stack.history.events import LibraryRemark, TransactionEnded
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run
 
 pytestmark = pytest.mark.stack
 PRODUCERS = ("confluent-transactions", "confluent-transactions", "java-transactions", "java-3-transactions")
 """Enough of them that a transaction is open at every instant; Java before and since 4.0, which treats more errors as
 fatal."""
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def outcomes(producer: ClientProcess) -> list[str]:

@@ -12,8 +12,8 @@ from ha_core.store.store import Store
 from ha_core.wire.codes import ErrorCode
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, create_topic, switchyard, switchyard_command
+from tests.kit.waiting import until
 from tests.system.transactions_by_hand import Transactional, again, committed
-from tests.system.watching import until
 
 pytestmark = [
     pytest.mark.stack,

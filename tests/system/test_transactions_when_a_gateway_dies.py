@@ -7,26 +7,18 @@ import pytest
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import LibraryRemark, TransactionEnded
-from tests.kit.running import Run, bind, bootstrap, create_topic
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.running import Run
+from tests.kit.stacks import own_stack
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long("gateway/session/transactions.py", "gateway/composed/coordinator_release.py"),
 ]
-stack = pytest.fixture(scope="module")(two_clusters)
+stack = own_stack()
 PRODUCERS = 3
 STILL_S = 25.0
 """Far longer than producers take, and shorter than the coordinator's timeout of their transactions (60 s)."""
 OPTIONS = {"rate": 100, "transaction_records": 10, "transaction_open": True, "abort_every": 5, "linger_ms": 2}
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def go_on(producers: list[ClientProcess]) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, create_topic, switchyard
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,

@@ -9,7 +9,6 @@ import re
 import signal
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +21,17 @@ from stack.harness import Stack
 from stack.processes import command_line, descendants, identity
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.stacks import own_stack
+from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import assert_no_client_has_failed, until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/process/workers", "gateway/process")]
 WORKERS = ("gw-1.0", "gw-1.1")
 SLEEP_S = 15.0
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, workers=len(WORKERS)) as running:
-        yield running
+stack = own_stack(gateways=1, workers=len(WORKERS))
 
 
 def page(stack: Stack, path: str) -> str:

@@ -18,7 +18,7 @@ from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode
 from ha_core.wire.copied_batch import TRANSACTIONAL, claim
 from stack.harness import Stack
 from tests.kit.consumed import value_of
-from tests.system.watching import until
+from tests.kit.waiting import until
 
 RETRIES_S = 5.0
 """Far shorter than the move waits for transactions."""

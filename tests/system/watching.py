@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from ha_core.store.zookeeper import connect
-from stack.clients.process import PATIENCE_S, ClientProcess, history_of
+from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Delivered, Failed, LibraryRemark
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, switchyard
-
-
-def until(holds: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Wait for a condition; an AssertionError names it."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 def led_from(stack: Stack, name: str) -> set[str]:

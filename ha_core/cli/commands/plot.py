@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ha_core.cli.command import CommandResult, CommandRun, OperationId, command, option
+from ha_core.cli.plotting import DPI, Mark, draw_marks, figure, plain
 from ha_core.model import HistoryEntry, MigrateOperation
 from ha_core.operations.clusters.registered import known_operation
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.verdict import amount
-from ha_core.present.colours import COLOURS, FAINT, INK
+from ha_core.present.colours import COLOURS, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ def plot(
             f"The history of operation {operation} has no log ends and cuts to draw: only a migration with --cut "
             "predicted records them, and only if its partitions fit into a line of the history."
         )
-    draw(migration, approaches, entries).savefig(out, dpi=150)
+    draw(migration, approaches, entries).savefig(out, dpi=DPI)
     count, where = len(approaches), out.resolve()
     return CommandResult(
         {"operation": operation, "plot": str(where), "partitions": count}, [f"{amount(count, 'partition')}: {where}"]
@@ -71,34 +72,24 @@ def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) 
 
 def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: Iterable[HistoryEntry]) -> Figure:
     """Log ends over time, counted from each partition's cut."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     request = operation.request
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    drawn = figure(9, 5.5)
+    axes = drawn.subplots()
     lines = list(approaches)
     for number, one in enumerate(lines):
         times, beyond = [at_s for at_s, _ in one.ends], [end - one.cut for _, end in one.ends]
         name = f"{one.topic}-{one.partition}, cut {one.cut:,}"
         axes.plot(times, beyond, marker="o", markersize=4, color=COLOURS[number % len(COLOURS)], label=name)
     axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (6, 3)))
-    for entry in entries:
-        if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}:
-            at_s = _at_s(operation, entry)
-            axes.axvline(at_s, color=FAINT, linewidth=0.8, linestyle=":")
-            axes.annotate(entry.step, (at_s, 1), xycoords=("data", "axes fraction"), xytext=(-3, -5), rotation=90,
-                          textcoords="offset points", ha="right", va="top", fontsize=8.5, color="#555555")  # fmt: skip
+    steps = [entry for entry in entries if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}]
+    draw_marks(axes, [Mark(_at_s(operation, entry), entry.step) for entry in steps])
     axes.set_title(f"{operation.id}: logs in {request.origin} on their way to the cut", fontsize=12)
     axes.set_xlabel("seconds since the operation was started")
     axes.set_ylabel("log end, records from the cut (above it: surplus)")
-    axes.grid(visible=True, color="#ececec", linewidth=0.8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    plain(axes)
     if len(lines) <= MAX_NAMED:
         axes.legend(frameon=False, fontsize=9)
-    return figure
+    return drawn
 
 
 def _at_s(operation: MigrateOperation, entry: HistoryEntry) -> float:

@@ -8,7 +8,7 @@ surplus, neither lost nor doubled when the origin comes back (`Extent.surplus`).
 While it is only *proposed*, gateways without the cut may have acknowledged records above it. The target is empty then,
 so it gets a forced cut like any other, above every offset that the origin can have assigned.
 
-Both happen behind a fence that every gateway has drained: no answer of the origin is in flight any more, and later
+Both happen under a fence that every gateway has drained: no answer of the origin is in flight any more, and later
 batches go to the target alone.
 """
 
@@ -54,7 +54,7 @@ def end_change(
     unread: UnreadPolicy,
     read_ms: int | None = None,
 ) -> Documents:
-    """The revision that ends the crossing of `topics` behind their fence.
+    """The revision that ends the crossing of `topics` under their fence.
 
     :param ends: the target's, and the last known ones of the origin.
     :param producers: known last sequences below the cuts (`crossed_with`), read at `read_ms`.

@@ -194,7 +194,7 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnds:
-    """Log ends of one partition on both sides, read behind the fence, in each cluster's own offsets."""
+    """Log ends of one partition on both sides, read under the fence, in each cluster's own offsets."""
 
     target: int
     origin: int | None = None

@@ -12,7 +12,7 @@ The invariant, at every point, after any number of interruptions:
    `proposed` again, every gateway is waited for, and the map is withdrawn only if the target's end is still its base.
    If it is not, the crossing is opened again: since it was first open, gateways have acknowledged no record at or
    above c that is not in the target.
-3. A crossing ends only when every partition of the topic has reached its cut, or behind a fence. There a cut that was
+3. A crossing ends only when every partition of the topic has reached its cut, or under a fence. There a cut that was
    not reached is lowered to the origin's end: no offset was assigned above it, and the target is still at its base.
 
 The topics of an operation are independent: each revision takes some of them one stage further, and the documents alone
@@ -132,7 +132,7 @@ def settle_change(
     for name in topics:
         topic = at_stage(operation, view, name, "open")
         if topic.fence is not None:
-            raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
+            raise MoveDamagedError(f"topic {name} is fenced: its crossing ends under the fence")
         if missing := set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends)):
             raise MoveDamagedError(f"topic {name}: partitions {sorted(missing)} have not reached their cuts")
         maps[name] = with_added(operation.request, topic, counts)
@@ -212,9 +212,9 @@ def finish_change(
     producers: Producers,
     read_ms: int | None = None,
 ) -> Documents:
-    """End the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
+    """End the crossing under a fence: cuts that were not reached are lowered to the origin's end.
 
-    :param ends: of both sides, read behind the fence. Other parameters as in `settle_change`.
+    :param ends: of both sides, read under the fence. Other parameters as in `settle_change`.
     :raises MoveDamagedError: there is no fence, or the target was written below a cut that was not reached.
     """
     require_state(operation, "fenced")

@@ -21,12 +21,12 @@ Step = Literal[BeforeOpen, "settle", "end", "verify", "groups", "record", "end_w
 # ends: read the log ends after that
 # open: the ends are below the cuts; if a log was faster, propose a higher cut, and serve it before the next reading
 # settle: end the crossing of topics whose partitions have all reached their cuts
-# end: end the crossing of the others at their log ends, behind a fence
+# end: end the crossing of the others at their log ends, under a fence
 # lift: remove the fence of an executor that died while ending the crossing
 # retreat: open crossings are proposed again, and the operation is being undone
 # withdraw: every gateway applies the proposed state again, and the target is empty: withdraw the cuts
 # reopen: stop undoing, and open again the crossings that were open
-# end_without_origin: end proposed and open crossings behind a fence although the origin is dead, at operators' request
+# end_without_origin: end proposed and open crossings under a fence although the origin is dead, at operators' request
 BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
 """Steps of the undo: no fence, and nothing is lost as long as the target was not written."""
 BEFORE_OPEN = frozenset[Step](get_args(BeforeOpen))
@@ -92,7 +92,7 @@ def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[St
 def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
     """The steps of a crossing, until it has ended or has to wait for its logs.
 
-    :param at_once: whether to end topics that have not reached their cuts behind a fence.
+    :param at_once: whether to end topics that have not reached their cuts under a fence.
     """
     while True:
         some = resume(*look())

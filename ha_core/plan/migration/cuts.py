@@ -1,4 +1,4 @@
-"""Cuts that are chosen, not read behind a fence.
+"""Cuts that are chosen, not read under a fence.
 
 *Predicted*: the log end expected after the preparation, by the log's rate.
 

@@ -1,4 +1,4 @@
-"""Producers that bypass the gateways: a log has grown behind a fence that every gateway had drained."""
+"""Producers that bypass the gateways: a log has grown under a fence that every gateway had drained."""
 
 from __future__ import annotations
 

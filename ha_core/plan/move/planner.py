@@ -9,12 +9,12 @@ The invariant, at every point of every move, after any number of interruptions:
 2. A fence is lifted only in the revision of the cut or of the undo. Both also write the operation's state, so an
    executor that resumes the operation reads which of the two has happened; it never infers that from memory. This also
    holds for a transaction fence before it.
-3. Records acknowledged below the cut stay readable: the cut is at or above the origin's log end, read behind the fence,
+3. Records acknowledged below the cut stay readable: the cut is at or above the origin's log end, read under the fence,
    and the origin's extent stays in the map. After the cut there is no undo, only another move.
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
 5. A topic is created in the target only when every gateway applies a map that routes all clients to the origin, and
    loses that map only when the copy is gone again (`identity_maps`). So at the cut the copy is empty, or missing.
-6. A topic with a mirror goes to its copy (`copies`), which is complete behind the fence if the origin is alive. No
+6. A topic with a mirror goes to its copy (`copies`), which is complete under the fence if the origin is alive. No
    other mirror from the origin outlives the cut.
 
 Before the fence clients notice only that new transactions wait until open ones have ended; from fence to cut they wait;
@@ -188,7 +188,7 @@ def cut_change(
 ) -> Documents:
     """The revision of the cut: everything moves at once, and fences and mirrors end with it.
 
-    :param ends: of every partition of every moving topic, read behind the fence.
+    :param ends: of every partition of every moving topic, read under the fence.
     :param producers: missing if the origin did not answer; read at `read_ms`.
     :param adopted: groups that were joined in the target; members of other groups join once more.
     :param copies: of mirrored topics, which the operation holds. A copy that was never begun is missing.

@@ -158,7 +158,7 @@ def idle(cuts: Cuts) -> Verdicts:
     if still:
         after_s = cuts.request.finish_after_s
         ways = (
-            f"behind a fence {after_s:g} s after the crossing was opened"
+            f"under a fence {after_s:g} s after the crossing was opened"
             if after_s
             else "with `switchyard resume OPERATION --finish-with-barrier`"
         )

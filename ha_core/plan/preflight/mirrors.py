@@ -33,7 +33,7 @@ def mirrored(case: PreflightCase) -> Verdicts:
         elif name in request.scope.partitions:
             what, way = "goes to its copy as a whole", f"Move topic {name} as a whole"
         else:
-            what, way = "goes to its copy behind a fence", f"Use `switchyard switch topic:{name}`, or --cut barrier"
+            what, way = "goes to its copy under a fence", f"Use `switchyard switch topic:{name}`, or --cut barrier"
         yield error("mirrored", about, f"{since}: it {what}.", f"{way}, or end the mirror first: {end}.")
 
 
@@ -335,7 +335,7 @@ def not_brought_over(case: PreflightCase) -> Verdicts:
             continue
         text = f"Not in {request.target} as in {request.origin} ({one.what}): {one.reason.rstrip('.')}."
         if one.what == "offsets" and request.mode == "planned":
-            yield info("not-brought-over", one.about, text, "Nothing: the switch copies offsets behind its fence.")
+            yield info("not-brought-over", one.about, text, "Nothing: the switch copies offsets under its fence.")
         elif one.what == "offsets":
             way = "It continues at its last recorded commits in the origin, which `switchyard group` shows."
             yield warning("not-brought-over", one.about, text, way)

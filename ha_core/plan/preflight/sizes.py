@@ -1,4 +1,4 @@
-"""Pre-flight of the size of a move's revision, so that one that is too large fails here, not behind the fence.
+"""Pre-flight of the size of a move's revision, so that one that is too large fails here, not under the fence.
 
 A move is one revision, and a revision is one write. Its size is estimated from counts; the numbers below are bytes of
 stored documents, rather too high than too low.

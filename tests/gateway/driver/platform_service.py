@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from pathlib import Path
 
 import uvicorn
@@ -20,6 +19,7 @@ from ha_core.platform.serving.app import make_app
 from ha_core.platform.serving.tokens import parse
 from stack.certificates import Certificate
 from stack.memory_store import MemoryStore
+from tests.kit.waiting import until
 
 GATEWAY_TOKEN, OTHER_TOKEN = "g" * 40, "h" * 40
 ITERATIONS = 4096
@@ -58,13 +58,10 @@ class PlatformService:
             ssl_certfile=None if shown is None else str(shown.certificate),
             ssl_keyfile=None if shown is None else str(shown.key),
         )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        server = self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=server.run, daemon=True)
         self._thread.start()
-        until = time.monotonic() + 20
-        while not self._server.started:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        until(lambda: server.started, timeout_s=20)
 
     def go_away(self) -> None:
         if self._server is not None and self._thread is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from ha_core.wire.header import encode_request
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.gateway.composed.playbook import only_partition, only_topic, requested
+from tests.kit.stacks import own_stack
 
 pytestmark = pytest.mark.stack
 
@@ -29,10 +30,7 @@ GATEWAY = NodeAddress(1, "gw", 19_092)
 VERSIONS = {"east": "3.9.2", "west": "4.3.1"}
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up(VERSIONS, gateways=0, security="sasl") as running:
-        yield running
+stack = own_stack(VERSIONS, gateways=0, security="sasl")
 
 
 class Running:

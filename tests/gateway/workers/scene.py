@@ -8,10 +8,8 @@ import logging
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -78,13 +76,6 @@ class Scene:
 
     def said(self) -> str:
         return (self.folder / "log").read_text()
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 def lives(pid: int) -> bool:

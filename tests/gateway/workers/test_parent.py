@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.workers.scene import Scene, lives, until
+from tests.gateway.workers.scene import Scene, lives
+from tests.kit.waiting import until
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.progress_log import ProgressLog, lag_text, states
 from spark_jobs.mirror.task import SlotTask, TaskSettings
 from stack.memory_store import MemoryStore
+from tests.kit.waiting import until
 
 AT = "2026-11-23T02:00:00Z"
 
@@ -167,13 +168,6 @@ def copied(store: MemoryStore) -> dict[tuple[str, int], int]:
 
 def leads(store: MemoryStore) -> set[str]:
     return {one.job for one in store.mirror_reports().values()}
-
-
-def until(true: Callable[[], bool], why: Callable[[], object] = lambda: "") -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end, why()
-        time.sleep(0.01)
 
 
 def test_mirrors_come_grow_and_go_without_stopping_unmoved_partitions(store: MemoryStore) -> None:

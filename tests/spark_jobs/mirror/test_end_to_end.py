@@ -30,6 +30,7 @@ from stack.parts import environment
 from stack.processes import command_line, members
 from stack.spark_java import spark_environment
 from tests.kafka.mirroring import content, wait_until
+from tests.kit.stacks import own_stack
 
 from .live import PARTITIONS, Writer, assert_copied_once, client, goes_on, link, reports
 
@@ -37,10 +38,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/mirror", "ha_core/
 SESSION_S = 6.0
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, mirror=True) as running:
-        yield running
+stack = own_stack(gateways=0, mirror=True)
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,14 @@ import pytest
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
+from tests.kit.stacks import own_stack
 
 from .live import Writer, assert_copied_once, goes_on, link
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/mirror")]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, security="sasl", spark=True, mirror=True) as running:
-        yield running
+stack = own_stack(gateways=0, security="sasl", spark=True, mirror=True)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from ha_core.model import MirrorShare, PartitionReport, Run
 from ha_core.store.errors import StoreUnavailableError
 from spark_jobs.mirror import pair as pair_module
 from spark_jobs.mirror.pair import CopyPair
+from tests.kit.waiting import until
 
 SHARE = MirrorShare(
     mirror="orders@west",
@@ -96,13 +96,6 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def opened(pair: CopyPair, count: int = 1) -> FakeCopying:
     until(lambda: len(FakeCopying.made) == count)
     return FakeCopying.made[-1]
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def started(still_ours: Callable[[CopyId], bool] = lambda _: True) -> tuple[CopyPair, FakeCopying]:

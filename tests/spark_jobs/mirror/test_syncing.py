@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from ha_core.store.store import Store
 from spark_jobs.mirror import syncing as module
 from spark_jobs.mirror.syncing import Syncing
 from stack.memory_store import MemoryStore
+from tests.kit.waiting import until
 
 EVEN = {("east", "orders"): 2, ("west", "orders"): 2}
 GROWN = EVEN | {("east", "orders"): 3}
@@ -63,13 +64,6 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Passes]:
 
 def opens(cluster: str) -> Admin:
     return Admin(Cluster(name=cluster, bootstrap="127.0.0.1:1"))
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_groups_are_synced_periodically_and_topics_when_they_have_grown(passes: Passes) -> None:

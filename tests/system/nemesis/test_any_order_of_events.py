@@ -8,7 +8,8 @@ import random
 import pytest
 
 from stack.harness import Stack
-from tests.system.conftest import MakeRun, two_clusters
+from tests.kit.stacks import own_stack
+from tests.system.conftest import MakeRun
 from tests.system.nemesis.play import Play
 from tests.system.nemesis.schedule import drawn
 
@@ -20,7 +21,7 @@ cluster that dies between the halves of requests."""
 SEED = os.environ.get("NEMESIS_SEED")
 """Seed of one round, to repeat it."""
 
-stack = pytest.fixture(two_clusters, scope="module")
+stack = own_stack()
 
 
 def play(stack: Stack, make_run: MakeRun, seed: int) -> None:

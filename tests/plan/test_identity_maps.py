@@ -93,7 +93,7 @@ def test_a_cut_to_a_copy_made_for_the_move_is_refused_when_the_copy_is_not_empty
     fenced = pinned_map("east", "new", 1).model_copy(update={"fence": Fence(operation="op")})
     behind_the_fence = operation("fenced", ("new",), **evidence)
     ahead_of_the_log = a_migration("new", state="running", evidence=evidence)
-    # When the cut is about to be published, behind a fence or ahead of the log
+    # When the cut is about to be published, under a fence or ahead of the log
     # Then it is refused: records written there are in no extent
     with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
         cut_change(behind_the_fence, View(topics={"new": fenced}), ends, {}, {})

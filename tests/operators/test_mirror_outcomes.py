@@ -130,19 +130,10 @@ def test_a_dry_run_ends_with_its_preview(
     monkeypatch: pytest.MonkeyPatch, operator: type[Any], asked: dict[str, Any], line: str
 ) -> None:
     """And not with "nothing to do"."""
-    pushed = dict[str, Any]()
     monkeypatch.setattr(throttling, "to_throttle", lambda *_: ["orders@west"])
     monkeypatch.setattr(unlinking, "judged", lambda *_: None)
     monkeypatch.setattr(operator, "finish_own", lambda _: ())
-    monkeypatch.setattr(operator, "environment", None, raising=False)
-    dag = SimpleNamespace(task_ids=[], params={})
-    context = {
-        "params": {},
-        "dag": dag,
-        "task": SimpleNamespace(dag=dag, task_id="work"),
-        "dag_run": SimpleNamespace(conf={}),
-        "ti": SimpleNamespace(xcom_push=lambda key, value, **_: pushed.update({key: value})),
-    }
+    context, pushed = running(monkeypatch, operator)
     task = operator(task_id="work", topics=["orders"], reason="r", dry_run=True, **asked)
     with pytest.raises(AirflowSkipException):
         task.execute(context)

@@ -79,7 +79,7 @@ def test_an_operation_abandoned_under_a_fence_is_due_within_a_second(
 def test_a_held_operation_is_left_to_its_executor_until_its_session_ends(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
-    # Given an executor that works behind its fence
+    # Given an executor that works under its fence
     executor = store.client()
     operation_id = begun(executor, an_operation("fenced"))
     caretaking = OrphanRecovery(environment)
@@ -142,7 +142,7 @@ def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_o
 def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer_write(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
-    # Given a command that was stopped behind its fence
+    # Given a command that was stopped under its fence
     executor = store.client()
     operation = an_operation("running")
     begun(executor, operation)

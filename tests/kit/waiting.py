@@ -1,0 +1,20 @@
+"""Waiting for a condition; the deadline is only there so that a failure ends, and says what was awaited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 120.0
+
+
+def until(holds: Callable[[], object], what: str | Callable[[], object] = "it", timeout_s: float = PATIENCE_S) -> None:
+    """Return once the condition holds.
+
+    :param what: named by the error; a function is called when time is over.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not after {timeout_s:.0f} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.02)
