@@ -129,8 +129,3 @@ def kind_of(name: str) -> type[Entry]:
     if found is None:
         raise InvalidError(f"kind {short(name)} is not known; one of {', '.join(sorted(KINDS))}")
     return found
-
-
-def key_of(*parts: str | None) -> str:
-    """Key of an entry that several names identify."""
-    return _key(parts)
