@@ -1,22 +1,30 @@
 """
 ### Change users, rights and quotas
 
-Users, rights and quotas of the platform, many at once: one per line, all of them in **one** change, or none.
-Gateways enforce it within seconds. `plan` checks every line and shows its effect; `change` makes the change.
+Entries of the platform, many at once, all of them in **one** change, or none. Gateways enforce it within seconds.
+`plan` checks every entry and shows the effect; `change` makes the change.
+
+*Put* and *Delete* are YAML or JSON: a list for each kind, with the values that REST and `switchyard platform put` take.
 
 ```
-users      alice owner=shop contact=shop@example.org groups=tills,counters     (or: super)
-rights     User:alice read,describe topic orders
-           Group:tills write topic till- prefixed host 10.0.0.7                (behind the name also: deny)
-           User:ops describe cluster
-quotas     user=alice topic=orders producer_byte_rate=1000000
-           instance=app request_percentage=50 consumer_byte_rate=none
-           user=alice none
+put:     users:
+           - {name: alice, owner: shop, groups: [tills, counters]}
+           - {name: bob, disabled: true}
+         rules:
+           - {principal: "User:alice", operation: read, resource_type: topic, name: orders}
+           - {principal: "Group:tills", operation: write, resource_type: topic, name: till-, pattern: prefixed}
+         quotas:
+           - {user: alice, topic: orders, producer_byte_rate: 1000000, consumer_byte_rate: null}
+delete:  rules:
+           - {principal: "User:alice", operation: write, resource_type: topic, name: orders}
+         quotas:
+           - {user: bob}
 ```
 
-A name with blanks is written in quotes, `*` for a name means all, `<default>` in a quota means all without one of their
-own. A line without effect changes nothing, so a run may be repeated. Invalid lines are listed all together, and then
-nothing is changed.
+Fields that are left out stay as they are, in new entries they have their defaults. To delete an entry, name the fields
+that it is known by. Any kind will do: users, rules, quotas, topics, instances, clusters and settings. Entries that are
+so already change nothing, so a run may be repeated. Invalid entries are listed all together, and then nothing is
+changed.
 
 **No password is in a form, a result or a log.** *Keys* names a file on the workers with the output of
 `switchyard users entry`. A user without keys there gets a password by REST,
@@ -35,17 +43,17 @@ from ha_core.operators.ending import OutcomeOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only check, and show what would be changed."),
-    "create": forms.optional_entries("Create users", "**alice owner=shop groups=tills**, one a line."),
-    "grant": forms.optional_entries("Grant rights", "**User:alice read,describe topic orders**, one a line."),
-    "revoke": forms.optional_entries("Revoke rights", "As they were granted. A right that does not exist is no error."),
-    "quotas": forms.optional_entries(
-        "Set quotas",
-        "**user=alice topic=orders producer_byte_rate=1000000**, one a line. Omitted limits stay.",
+    "put": forms.optional_text(
+        "Put",
+        "YAML or JSON, a list for each kind: **users: [{name: alice, owner: shop}]**. Omitted fields stay.",
+        format="multiline",
     ),
-    "disable": forms.optional_entries(
-        "Disable users", "Names, one a line. They are disconnected and may do nothing; their rights and quotas stay."
+    "delete": forms.optional_text(
+        "Delete",
+        "Entries in the same form. Their keys suffice: **quotas: [{user: alice, topic: orders}]**. An entry that does "
+        "not exist is no error.",
+        format="multiline",
     ),
-    "enable": forms.optional_entries("Enable users", "Names of users who were disabled, one a line."),
     "reason": forms.reason(),
     "keys_file": forms.optional_text(
         "Keys", "Path of a file on the workers with keys of passwords, for users that are created.", forms.HOW

@@ -135,7 +135,7 @@ RULES = (
             *("ha_core.model", "ha_core.datacache.core"),
             *("ha_core.wire.errors", "ha_core.wire.sasl_scram", "ha_core.wire.sasl_steps.ScramKey"),
         ),
-        ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", COMPUTED),
+        ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", "yaml", COMPUTED),
     ),
     Rule("ha_core/present", _SHOWN, (), IMPURE, clock=False),
     Rule(

@@ -3,10 +3,15 @@
 A thread reads them again and again: no login waits for a server that is away, and keys that were read stay valid
 meanwhile. An unknown key id triggers a read at once, though not more often than every few seconds, whatever clients
 send.
+
+`jwt.PyJWKClient` reads keys too, but inside the login that asks for one, behind one lock. Its answer has no bound, its
+pause after an unknown key id begins with a successful read only, and keys that have expired are gone while the issuer
+is away: then every login waits for its own request. It reads no file either.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import os
@@ -26,13 +31,14 @@ ALGORITHMS = {
     "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP",
 }  # fmt: skip
 """Signatures that may be configured, and the type of their keys. None of them takes a public key for a secret."""
-_OF_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA"}
-"""Algorithm of a key that does not name one; RSA keys serve any configured RSA algorithm."""
-_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "alg"})
-"""Private parts of a key, which should never be published, and its algorithm, which is checked before."""
+_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
+"""Private parts of a key, which should never be published."""
 MAX_BYTES = 1024 * 1024
 MAX_KEYS = 100
 TIMEOUT_S = 5.0
+"""For the connection, and for each piece of the answer."""
+ANSWER_S = 30.0
+"""For the whole answer: an issuer that sends a byte at a time would stop the thread for days."""
 LEAST_PAUSE_S = 10.0
 FILE_EVERY_S = 5.0
 
@@ -42,7 +48,7 @@ class JwksError(ValueError):
 
 
 class Key(NamedTuple):
-    """:ivar alg: the one algorithm that the key is for; None: not given."""
+    """:ivar alg: the one algorithm that the key is for; None: any that its type signs with."""
 
     kid: str | None
     kty: str
@@ -75,22 +81,20 @@ def parse(data: bytes) -> tuple[Key, ...]:
 
 
 def _key(entry: dict[str, Any]) -> Key | None:
-    kid, kty, alg = entry.get("kid"), entry.get("kty"), entry.get("alg")
-    if not isinstance(kty, str) or kty not in ALGORITHMS.values() or entry.get("use", "sig") != "sig":
-        return None
-    if not isinstance(kid, str | None) or not isinstance(alg, str | None):
-        return None
-    curve = entry.get("crv")
-    alg = alg or _OF_CURVE.get(curve if isinstance(curve, str) else "")
-    if ALGORITHMS.get(alg or "RS256") != kty:
+    kid, alg = entry.get("kid"), entry.get("alg")
+    if not isinstance(kid, str | None) or not isinstance(alg, str | None) or entry.get("use", "sig") != "sig":
         return None
     import jwt
 
-    public = {name: value for name, value in entry.items() if name not in _PRIVATE}
     try:
-        return Key(kid, kty, alg, jwt.PyJWK(public, algorithm=alg or "RS256").key)
+        known = jwt.PyJWK({name: value for name, value in entry.items() if name not in _PRIVATE})
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
+    kty = ALGORITHMS.get(known.algorithm_name)
+    if kty is None or kty != known.key_type:
+        return None
+    # An RSA key that names no algorithm serves all of them; a curve has one.
+    return Key(kid, kty, known.algorithm_name if alg or kty != "RSA" else None, known.key)
 
 
 class Jwks:
@@ -170,10 +174,14 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def _of_url(url: str) -> bytes:
     try:
         with urllib.request.build_opener(_NoRedirects).open(url, timeout=TIMEOUT_S) as answer:
-            data: bytes = answer.read(MAX_BYTES + 1)
+            data, until = b"", time.monotonic() + ANSWER_S
+            while len(data) <= MAX_BYTES and (part := answer.read1(MAX_BYTES)):
+                data += part
+                if time.monotonic() > until:
+                    raise TimeoutError
     except urllib.error.HTTPError as error:
         raise JwksError(f"{url}: answers {error.code}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise JwksError(f"{url}: {getattr(error, 'reason', None) or type(error).__name__}") from None
     return _bounded(data, url)
 

@@ -5,13 +5,13 @@ Pure: the caller passes the time. Memory is bounded, whatever names and addresse
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 
 from gateway.session.login_rate_limiter import network
+from gateway.session.token_buckets import TokenBuckets
 
 EVERYBODY = "*"
 """In settings: the default for each user, address or cluster without its own value."""
@@ -67,12 +67,11 @@ class DiscoveryRates:
 
     def __init__(self, settings: DiscoverySettings = DiscoverySettings(), most: int = MAX_KNOWN) -> None:  # noqa: B008 - frozen
         self.settings = settings
-        self._most = most
-        self._paid_at: OrderedDict[tuple[bool, str], float] = OrderedDict()
-        """(True for a user, name) → time by which all requests so far are paid for at the limit's rate."""
+        self._requests = TokenBuckets(most)
+        """By (True for a user, name)."""
 
     def __len__(self) -> int:
-        return len(self._paid_at)
+        return len(self._requests)
 
     def take(self, user: str, address: str, now: float) -> DiscoveryWait | None:
         """Counts a request; None: it may be handled at once."""
@@ -90,13 +89,8 @@ class DiscoveryRates:
     def _take(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
         if per_s is None:
             return None
-        each_s = 1 / per_s
-        at_once_s = max(BURST_S - each_s, 0.0)
+        each_s, burst = 1 / per_s, max(BURST_S * per_s, 1.0)
         key = (limit in (DiscoveryLimit.NAMED_USER, DiscoveryLimit.USER), name)
-        paid_at = max(self._paid_at.get(key, now), now)
-        self._paid_at[key] = min(paid_at + each_s, now + at_once_s + MAX_HOLD_S)
-        self._paid_at.move_to_end(key)
-        if len(self._paid_at) > self._most:
-            self._paid_at.popitem(last=False)
-        wait_s = paid_at - now - at_once_s
+        wait_s = self._requests.wait_s(key, now, each_s, burst)
+        self._requests.take(key, now, each_s, (burst - 1) * each_s + MAX_HOLD_S)
         return DiscoveryWait(wait_s, limit, per_s) if wait_s > _AT_ONCE_S else None

@@ -9,7 +9,7 @@ Clients must not learn which users have logged in from an address. So each failu
 user it names, and once an address has failed too often, no failure is answered (`silent`): wrong logins of known and
 unknown users then end alike.
 
-Both tables are bounded; the least recently used entry is evicted first.
+All tables are bounded; the least recently used entry is evicted first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from ipaddress import AddressValueError, IPv6Address
+
+from gateway.session.token_buckets import TokenBuckets
 
 MAX_KNOWN = 10_000
 
@@ -27,8 +29,8 @@ class LoginRateLimiter:
         :param forgive_s: seconds after which one of them is forgotten.
         """
         self._most, self._forgive_s = most, forgive_s
-        self._forgiven_at: OrderedDict[Hashable, float] = OrderedDict()
-        """(address) or (address, user) → time at which all its failures are forgotten."""
+        self._failures = TokenBuckets(MAX_KNOWN)
+        """By address, or address and user: a failure takes a token."""
         self._known_users: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.braked = 0
         """Logins that were not checked."""
@@ -61,13 +63,10 @@ class LoginRateLimiter:
             self._known_users.popitem(last=False)
 
     def _allows(self, key: Hashable, now: float) -> bool:
-        return self._forgiven_at.get(key, now) - now <= (self._most - 1) * self._forgive_s
+        return self._failures.wait_s(key, now, self._forgive_s, self._most) <= 0
 
     def _fail(self, key: Hashable, now: float) -> None:
-        self._forgiven_at[key] = max(self._forgiven_at.get(key, now), now) + self._forgive_s
-        self._forgiven_at.move_to_end(key)
-        if len(self._forgiven_at) > MAX_KNOWN:
-            self._forgiven_at.popitem(last=False)
+        self._failures.take(key, now, self._forgive_s)
 
 
 def network(address: str) -> str:

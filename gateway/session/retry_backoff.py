@@ -15,6 +15,8 @@ DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
 class RetryBackoff:
     """Refusals in a row on one connection, per partition or kind of request.
 
+    They are counted, not timed: a token bucket would forgive a slow loop, and delay a pipelining client.
+
     Some clients retry at once, in a loop, and only a loop is delayed. A producer without idempotence resends refused
     records after newer ones, so each delayed refusal moves its records further back.
     """

@@ -8,9 +8,9 @@ import inspect
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -58,6 +58,10 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "debug": (Annotated[bool, option("Show tracebacks and the log.", "--debug")], False),
 }
 """Options that every command has: name → annotation and default."""
+
+
+class OptionGroup:
+    """Base of dataclasses whose fields are options that several commands share: a parameter with such a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
         logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
         try:
             with CommandRun(options, output) as session:
-                answer = function(session, **arguments)
+                answer = function(session, **_grouped(groups, arguments))
                 output.page(answer.page)
         except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
             raise
@@ -219,7 +223,13 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     _, *own = inspect.signature(function).parameters.values()
-    parameters = [p.replace(annotation=hints[p.name], kind=keyword) for p in own]
+    groups = {p.name: hints[p.name] for p in own if _is_group(hints[p.name])}
+    parameters: list[inspect.Parameter] = []
+    for p in own:
+        if p.name in groups:
+            parameters += _options_of(groups[p.name])
+        else:
+            parameters.append(p.replace(annotation=hints[p.name], kind=keyword))
     parameters += [
         inspect.Parameter(name, keyword, default=default, annotation=hint)
         for name, (hint, default) in COMMON_OPTIONS.items()
@@ -227,6 +237,25 @@ def _runner(function: Callable[..., CommandResult]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, OptionGroup)
+
+
+def _options_of(group: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for one in fields(group):
+        default = inspect.Parameter.empty if one.default is MISSING else one.default
+        yield inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
+
+
+def _grouped(groups: Mapping[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the command's function: those of a group as its dataclass."""
+    made = {
+        name: group(**{one.name: arguments.pop(one.name) for one in fields(group)}) for name, group in groups.items()
+    }
+    return {**arguments, **made}
 
 
 def operator() -> str:

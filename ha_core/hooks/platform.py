@@ -31,7 +31,7 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         """Open the database. Close it, or use it in `with`.
 
         :param creates: create an SQLite file that does not exist.
-        :raises RegistryError: the database is away, has other tables, or is not configured.
+        :raises PlatformError: the database is away, has other tables, or is not configured.
         """
         from ha_core.platform.platform import Platform
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from ha_core.hooks.platform import PlatformHook
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import run_by
-from ha_core.operators.forms import LinesField, Text
+from ha_core.operators.forms import DocumentField, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ha_core.platform.batch import ChangeBatch, Keys, Step
+    from ha_core.platform.batch import Step
     from ha_core.platform.platform import Platform
 
-MAX_KEYS_BYTES = 1 << 20
 TO_DO = {"made": "to be made", "changed": "to be changed", "deleted": "to be deleted", "stands": "stands already"}
 """Effect of a step → the text before it is done."""
 MAX_BY = 255
@@ -29,24 +28,18 @@ MAX_BY = 255
 
 
 class PlanAccessOperator(SwitchyardOperator):
-    """Show what each line of the form would do, after checking everything that can be wrong with it.
+    """Show what each entry of the form would change, after checking everything that can be wrong with it.
 
     Neither the form nor a log has a password: keys come from a file; without one, a user gets a password by REST.
 
-    :param create: users, one per line.
-    :param disable: users who may do nothing until they are enabled.
-    :param grant: rights, one per line.
-    :param quotas: limits, one per line.
+    :param put: entries that shall be so, by kind, as JSON or YAML.
+    :param delete: entries that shall not exist.
     :param keys_file: on the worker, written with `switchyard users entry`.
     :param platform_conn_id: the platform's database.
     """
 
-    create: Any = LinesField(())
-    disable: Any = LinesField(())
-    enable: Any = LinesField(())
-    grant: Any = LinesField(())
-    revoke: Any = LinesField(())
-    quotas: Any = LinesField(())
+    put: Any = DocumentField(None)
+    delete: Any = DocumentField(None)
     keys_file: Any = Text(None)
     reason: Any = Text()
 
@@ -58,7 +51,7 @@ class PlanAccessOperator(SwitchyardOperator):
         from ha_core.present.registry import batch_page
 
         steps = self._made(dry_run=True)
-        self.propose(batch_page([(step.section, step.line, TO_DO[step.what]) for step in steps]))
+        self.propose(batch_page([(step.kind, step.value, TO_DO[step.what]) for step in steps]))
         changes = _changes(steps)
         if not changes:
             raise AirflowSkipException("Nothing to change: all of it is in force already.")
@@ -66,19 +59,18 @@ class PlanAccessOperator(SwitchyardOperator):
         return _result(steps)
 
     def _made(self, dry_run: bool) -> Sequence[Step]:
-        from ha_core.platform.batch import made
+        from ha_core.platform import documents
+        from ha_core.platform.batch import keys_of, made, wanted_entries
 
-        with _refused(), self._platform(creates=not dry_run) as registry:
-            return made(registry, self._batch(), run_by(self.context)[:MAX_BY], self.reason, dry_run)
+        with _refused():
+            keys = keys_of(documents.read(Path(self.keys_file))) if self.keys_file else None
+            put, delete = (documents.parsed(getattr(self, name), f"the field {name}") for name in ("put", "delete"))
+            wanted = wanted_entries(put, delete, keys)
+            with self._platform(creates=not dry_run) as registry:
+                return made(registry, wanted, run_by(self.context)[:MAX_BY], self.reason, dry_run)
 
     def _platform(self, creates: bool = False) -> Platform:
         return PlatformHook(self.platform_conn_id).get_conn(creates)
-
-    def _batch(self) -> ChangeBatch:
-        from ha_core.platform.batch import ChangeBatch
-
-        sections = (self.create, self.disable, self.enable, self.grant, self.revoke, self.quotas)
-        return ChangeBatch(*sections, keys=_keys(self.keys_file) if self.keys_file else None)
 
 
 class ChangeAccessOperator(PlanAccessOperator):
@@ -90,7 +82,7 @@ class ChangeAccessOperator(PlanAccessOperator):
         from ha_core.present.registry import batch_page
 
         steps = self._made(dry_run=False)
-        self.say(batch_page([(step.section, step.line, step.what) for step in steps]))
+        self.say(batch_page([(step.kind, step.value, step.what) for step in steps]))
         enforcement = self._enforcement(steps)
         self.done(f"{_changes(steps)} changed on the platform: {_counted(steps)}. {' '.join(enforcement)}".rstrip())
         return {**_result(steps), "enforcement": enforcement}
@@ -124,32 +116,12 @@ def _result(steps: Sequence[Step]) -> dict[str, Any]:
     without = sorted(
         step.edit.key
         for step in steps
-        if step.section == "create" and step.edit is not None and not getattr(step.edit.entry, "scram", None)
+        if step.kind == "users" and step.what == "made" and step.edit and not getattr(step.edit.entry, "scram", None)
     )
     return {
-        "lines": [f"{step.what}: {step.section} {step.line}" for step in steps],
+        "entries": [f"{step.what}: {step.kind} {step.value}" for step in steps],
         "users_without_a_password": without,
     }
-
-
-def _keys(file: str) -> Keys:
-    """:raises RegistryError: the file cannot be read, or has no keys. The text never contains its content."""
-    import yaml
-
-    from ha_core.platform.batch import keys_of
-    from ha_core.platform.errors import InvalidError
-
-    try:
-        with Path(file).open("rb") as opened:
-            data = opened.read(MAX_KEYS_BYTES + 1)
-        if len(data) > MAX_KEYS_BYTES:
-            raise InvalidError(f"{file} has more than {MAX_KEYS_BYTES} bytes: give fewer keys at once")
-        found: object = yaml.safe_load(data)
-    except OSError as error:
-        raise InvalidError(f"{file} cannot be read on this worker: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-        raise InvalidError(f"{file} is no YAML of keys; write it with `switchyard users entry`") from None
-    return keys_of(found if isinstance(found, Mapping) else None)
 
 
 @contextmanager

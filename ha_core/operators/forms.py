@@ -70,6 +70,13 @@ class Text(FormField):
         return str(rendered or "").strip()
 
 
+class DocumentField(FormField):
+    """YAML or JSON, with its indentation, which a strip would take from the first line only."""
+
+    def read(self, rendered: Any) -> str:
+        return str(rendered or "")
+
+
 class LinesField(FormField):
     """Texts, one per line, without empty lines."""
 

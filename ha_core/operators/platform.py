@@ -18,7 +18,7 @@ def platform_app(caller_of: Callable[..., str]) -> Any:
     """The ASGI application, over the database of the connection `switchyard_platform`.
 
     :param caller_of: a dependency of FastAPI that returns the caller's name, or refuses the caller.
-    :raises RegistryError: the database is away, or has other tables.
+    :raises PlatformError: the database is away, or has other tables.
     """
     from fastapi import Depends
 

@@ -90,7 +90,7 @@ class _Round:
             raise StaleVersionError(edit.kind, edit.key, edit.version, current)
         entry = edit.entry
         if entry is not None and found is not None and found.entry is not None:
-            entry = _keeping_hidden(found.entry, entry)
+            entry = keeping_hidden(found.entry, entry)
             if entry.text() == found.entry.text():
                 return found
         self._last_us = max(self._clock_us(), self._last_us + 1)
@@ -196,6 +196,7 @@ def _version_type(entry: Entry | None) -> str:
     return entry.version_type() if entry is not None else ""
 
 
-def _keeping_hidden(before: Entry, after: Entry) -> Entry:
+def keeping_hidden(before: Entry, after: Entry) -> Entry:
+    """The new value, with the hidden fields of the old one where it has none."""
     unsaid = after.HIDDEN - after.model_fields_set
     return after.model_copy(update={name: getattr(before, name) for name in unsaid}) if unsaid else after

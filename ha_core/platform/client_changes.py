@@ -6,29 +6,30 @@ answer repeats its request. The valid parts of a request are made in one transac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from ha_core.model.access import AccessRule, ResourceType, access_rule
 from ha_core.model.access_filter import RuleFilter
-from ha_core.platform.changing import MAX_EDITS, Edit, put
-from ha_core.platform.entry import Entry, key_of
-from ha_core.platform.errors import BusyError, InvalidError, NotThereError, PlatformError, StaleVersionError
-from ha_core.platform.kinds.quotas import LIMITS, QuotaEntry
+from ha_core.platform.changing import MAX_EDITS, Edit
+from ha_core.platform.entry import Entry
+from ha_core.platform.errors import InvalidError, PlatformError
+from ha_core.platform.kinds.quotas import QuotaEntry
 from ha_core.platform.kinds.rules import RuleEntry
 from ha_core.platform.platform import Platform
 from ha_core.platform.reading import MAX_PAGE
 from ha_core.platform.stored import StoredEntry
+from ha_core.platform.wanted import WantedEntry, without_races
 from ha_core.platform.words import short
 
 MAX_AT_ONCE = 1000
 """Rules, filters or quotas of one request."""
 MAX_LOOKED_AT = 50_000
 """Rules that one request's filters may read: some seconds."""
-TRIES = 5
-"""Attempts, as other writers may change the same entries."""
+Outcomes = tuple[list[PlatformError | None], int]
+"""The error of each change, None if it is in force, and the time of the newest change, or 0."""
 
 
 class QuotaLimitsChange(BaseModel):
@@ -44,12 +45,9 @@ class QuotaLimitsChange(BaseModel):
         Field(min_length=1),
     ]
 
-    def of(self) -> dict[str, str | None]:
-        return {"user": self.user, "topic": self.topic, "instance": self.instance}
-
-    @property
-    def key(self) -> str:
-        return key_of(self.user, self.topic, self.instance)
+    def wanted(self) -> WantedEntry:
+        limits = {str(name): value for name, value in self.limits.items()}
+        return WantedEntry(QuotaEntry, {**self.model_dump(exclude={"limits"}), **limits})
 
 
 class ClientChanges:
@@ -58,114 +56,73 @@ class ClientChanges:
     def __init__(self, registry: Platform, by: str, reason: str) -> None:
         self._registry, self._by, self._reason = registry, by, reason
 
-    def create_rules(self, rules: Sequence[Mapping[str, Any]]) -> tuple[list[PlatformError | None], int]:
-        """Returns the error of each rule, None if it is in force, and the time of the newest change, or 0.
-
-        :raises RegistryError: nothing was changed.
-        """
+    def create_rules(self, rules: Sequence[Mapping[str, Any]]) -> Outcomes:
+        """:raises PlatformError: nothing was changed."""
         _require_few(rules, "rules")
-        outcomes: list[PlatformError | None] = [None] * len(rules)
-        wanted: dict[str, RuleEntry] = {}
+        return self._made([WantedEntry(RuleEntry, rule) for rule in rules])
+
+    def change_quotas(self, changes: Sequence[QuotaLimitsChange], dry_run: bool = False) -> Outcomes:
+        """Limits that are not named stay.
+
+        :raises PlatformError: nothing was changed.
+        """
+        _require_few(changes, "quotas")
+        return self._made([change.wanted() for change in changes], dry_run)
+
+    def _made(self, wanted: Sequence[WantedEntry], dry_run: bool = False) -> Outcomes:
+        """Make all changes at once, without invalid ones and those that need a missing entry."""
+        outcomes: list[PlatformError | None] = [None] * len(wanted)
         places: dict[str, list[int]] = {}
-        for place, one in enumerate(rules):
+        """By key, the changes that are still to be made; equal ones are made once."""
+        for place, one in enumerate(wanted):
             try:
-                rule = RuleEntry.read(one)
+                same = places.setdefault(one.key, [])
             except InvalidError as error:
                 outcomes[place] = error
                 continue
-            wanted[rule.key] = rule
-            places.setdefault(rule.key, []).append(place)
+            if same and one.contradicts(wanted[same[0]]):
+                outcomes[place] = InvalidError("the same entry is changed twice in one request: send one change")
+            else:
+                same.append(place)
 
-        def edits() -> list[Edit]:
-            return [put(rule) for key, rule in wanted.items() if self._registry.read.find("rules", key) is None]
-
-        def refused(key: str, why: PlatformError) -> None:
-            del wanted[key]
-            for place in places[key]:
+        def refuse(key: str, why: PlatformError) -> None:
+            for place in places.pop(key):
                 outcomes[place] = why
 
-        return outcomes, self._applied_but(edits, refused)
-
-    def change_quotas(
-        self, changes: Sequence[QuotaLimitsChange], dry_run: bool = False
-    ) -> tuple[list[PlatformError | None], int]:
-        """Limits that are not named stay. Returns and raises like `create_rules`."""
-        _require_few(changes, "quotas")
-        outcomes: list[PlatformError | None] = [None] * len(changes)
-        wanted: dict[str, int] = {}
-        for place, change in enumerate(changes):
-            if wanted.setdefault(change.key, place) != place:
-                outcomes[place] = InvalidError("the same quota is changed twice in one request: send one change")
-
-        def edits() -> list[Edit]:
-            found: list[Edit] = []
-            for key, place in list(wanted.items()):
+        def attempt() -> int:
+            edits: list[Edit] = []
+            for key, (place, *_) in list(places.items()):
                 try:
-                    edit = self._edit(changes[place])
+                    edit = wanted[place].edit(self._registry.read)
                 except InvalidError as error:
-                    refused(key, error)
-                    continue
-                if edit is not None:
-                    found.append(edit)
-            return found
-
-        def refused(key: str, why: PlatformError) -> None:
-            outcomes[wanted.pop(key)] = why
-
-        return outcomes, self._applied_but(edits, refused, dry_run)
-
-    def _edit(self, change: QuotaLimitsChange) -> Edit | None:
-        """None: nothing to do.
-
-        :raises InvalidError: the quota would be invalid.
-        """
-        found = self._registry.read.find("quotas", change.key)
-        entry = None if found is None else found.entry
-        before = {name: getattr(entry, name, None) for name in LIMITS}
-        changed: dict[str, float | None] = before | {str(name): value for name, value in change.limits.items()}
-        after = {name: value for name, value in changed.items() if value is not None}
-        version = None if found is None else found.version
-        if after:
-            whole = {name: int(value) if value == int(value) else value for name, value in after.items()}
-            return put(QuotaEntry.read({**change.of(), **whole}), version)
-        return None if found is None else Edit("quotas", change.key, None, version)
-
-    def _applied_but(
-        self, edits: Callable[[], list[Edit]], refused: Callable[[str, PlatformError], None], dry_run: bool = False
-    ) -> int:
-        """Make all edits at once, without those that need a missing entry. Returns the time of the newest change.
-
-        :param edits: returns the edits for the current entries.
-        :param refused: called with the key and error of an edit that is dropped; `edits` leaves it out then.
-        """
-        for _ in range(TRIES):
-            tried = edits()
+                    refuse(key, error)
+                else:
+                    edits += [] if edit is None else [edit]
             try:
-                return self._applied(tried, dry_run)
-            except (StaleVersionError, NotThereError):
-                continue
+                return self._applied(edits, dry_run)
             except InvalidError as error:
-                for key, why in _without_needed([one.entry for one in tried if one.entry is not None], error):
-                    refused(key, why)
-        raise BusyError("others keep changing the same entries: try again")
+                for key, why in _without_needed([one.entry for one in edits if one.entry is not None], error):
+                    refuse(key, why)
+            return attempt()
+
+        return outcomes, without_races(attempt)
 
     def delete_rules(self, filters: Sequence[RuleFilter]) -> tuple[list[list[AccessRule]], int]:
         """Returns the rules that each filter matched, now deleted, and the time of the newest change.
 
-        :raises RegistryError: nothing was changed.
+        :raises PlatformError: nothing was changed.
         """
         _require_few(filters, "filters")
-        for _ in range(TRIES):
+
+        def attempt() -> tuple[list[list[AccessRule]], int]:
             found = self._described(filters)
             versions = {one.key: one.version for described in found for one, _ in described}
             if len(versions) > MAX_EDITS:
                 raise InvalidError(f"{len(versions)} rules would be deleted, {MAX_EDITS} at most: name fewer at once")
-            try:
-                made_us = self._applied([Edit("rules", key, None, version) for key, version in versions.items()])
-            except (StaleVersionError, NotThereError):
-                continue
+            made_us = self._applied([Edit("rules", key, None, version) for key, version in versions.items()])
             return [[rule for _, rule in described] for described in found], made_us
-        raise BusyError("others keep changing the same rules: try again")
+
+        return without_races(attempt)
 
     def _applied(self, edits: Sequence[Edit], dry_run: bool = False) -> int:
         if not edits:

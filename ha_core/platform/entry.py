@@ -6,7 +6,7 @@ Tables, versions, change times, REST, paging and the gateways' feeds follow from
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -35,6 +35,8 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
     KIND: ClassVar[str] = ""
+    KEY: ClassVar[tuple[str, ...]] = ("name",)
+    """Fields that identify an entry. The others may change."""
     ROLE: ClassVar[str] = ""
     """The role in which other entries mention it; empty: none do."""
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
@@ -47,8 +49,32 @@ class Entry(BaseModel):
 
     @property
     def key(self) -> str:
-        """Unique in its kind, independent of values that may change, at most 255 characters."""
-        raise NotImplementedError
+        """Unique in its kind, at most 255 characters."""
+        return _key([getattr(self, name) for name in self.KEY])
+
+    @classmethod
+    def key_in(cls, value: Mapping[str, Any]) -> str:
+        """The key of the entry that a value is for. Other fields than those of the key may be missing.
+
+        :raises InvalidError: the fields of the key are missing or no texts, or there are unknown fields.
+        """
+        if set(cls.KEY) == set(cls.model_fields):
+            return cls.read(value).key
+        if unknown := value.keys() - cls.model_fields.keys():
+            raise InvalidError(f"{cls.KIND}: {short(min(unknown, key=str))} is no field")
+        named = [value.get(name, cls.model_fields[name].default) for name in cls.KEY]
+        if not all(one is None or isinstance(one, str) for one in named):
+            raise InvalidError(f"{cls.KIND}: {', '.join(cls.KEY)} name an entry: give texts")
+        return _key(named)
+
+    @classmethod
+    def is_none(cls, _value: Mapping[str, Any]) -> bool:
+        """Whether an entry with this value would be without effect: a change to it is a deletion."""
+        return False
+
+    def fields(self) -> dict[str, Any]:
+        """The value that people see, for a change of some of its fields."""
+        return self.model_dump(exclude=set(self.HIDDEN))
 
     def mentions(self) -> Iterator[Reference]:
         """References to other entries."""
@@ -92,9 +118,9 @@ def first_problem(error: ValidationError) -> str:
     return f"{found['field'] or 'the value'}: {found['problem']}{more}"
 
 
-def key_of(*parts: str | None) -> str:
-    """Key of an entry that several names identify, with any characters: 32 hexadecimal digits."""
-    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+def _key(names: Sequence[Any]) -> str:
+    """One name is the key. For several names, with any characters, 32 hexadecimal digits are."""
+    return str(names[0]) if len(names) == 1 else blake2b(json.dumps(names).encode(), digest_size=16).hexdigest()
 
 
 def kind_of(name: str) -> type[Entry]:

@@ -37,7 +37,7 @@ class Platform:
     @classmethod
     def open(cls, url: str, creates: bool = True) -> Self:
         """:param creates: create an SQLite file that does not exist, with its tables.
-        :raises RegistryError: the database is away, or has other tables.
+        :raises PlatformError: the database is away, or has other tables.
         """
         database = Database(url)
         database.open(creates)

@@ -34,10 +34,10 @@ def change_line(document: Mapping[str, Any], dry_run: bool) -> str:
 
 
 def batch_page(steps: Sequence[tuple[str, str, str]]) -> Page:
-    """:param steps: purpose of each line, the line, and its result."""
+    """:param steps: kind and value of each entry, and the effect."""
     counts = Counter(what for _, _, what in steps)
     yield ", ".join(f"{count} {what}" for what, count in counts.items()) + "."
-    yield Table(["for", "line", "what"], [list(step) for step in steps])
+    yield Table(["kind", "entry", "what"], [list(step) for step in steps])
 
 
 def _values(value: Mapping[str, Any] | None) -> str:

@@ -148,15 +148,28 @@ def test_an_invalid_change_is_reported_and_nothing_is_written(words: tuple[str, 
     assert document("platform", "history", "users")["items"] == []
 
 
-def test_entries_of_any_kind_are_put_listed_and_deleted(tmp_path: Path) -> None:
-    file = tmp_path / "setting.json"
-    file.write_text(json.dumps({"type": "user_rate", "value": 100}))
+@pytest.mark.parametrize("text", [json.dumps({"type": "user_rate", "value": 100}), "type: user_rate\nvalue: 100\n"])
+def test_entries_of_any_kind_are_put_listed_and_deleted(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "setting"
+    file.write_text(text)
     (made,) = document("platform", "put", "settings", "--file", str(file), *WHY)["changes"]
 
     assert made["key"] in shown("platform", "list", "settings")
     stale, _ = run("platform", "delete", "settings", made["key"], *WHY, "--version", "7")
     assert stale == BAD_INPUT
     assert document("platform", "delete", "settings", made["key"], *WHY)["changes"][0]["value"] is None
+
+
+@pytest.mark.parametrize("data", [b"type: [", b"\xff", None])
+def test_a_file_without_a_value_is_refused(data: bytes | None, tmp_path: Path) -> None:
+    file = tmp_path / "setting"
+    if data is not None:
+        file.write_bytes(data)
+
+    code, refused = run("platform", "put", "settings", "--file", str(file), *WHY)
+
+    assert code == BAD_INPUT
+    assert str(file) in refused["error"]
 
 
 def test_tables_are_migrated_by_hand_too() -> None:

@@ -37,7 +37,7 @@ CHANGING = {
     "reconcile_returned_cluster": ("reconcile", {"cluster": "east", "reason": "a test", "dry_run": False}),
     "change_access": (
         "change",
-        {"grant": ["User:alice read topic orders"], "reason": "a test", "dry_run": False},
+        {"delete": "users: [{name: [alice]}]", "reason": "a test", "dry_run": False},
     ),
     "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),

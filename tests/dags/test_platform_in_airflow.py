@@ -22,9 +22,13 @@ pytestmark = pytest.mark.airflow
 PREFIX = "/switchyard-platform"
 ROLES = {"viewer": "viewer", "operator": "op", "admin": "admin", "user": "user"}
 CHANGE = {
-    "create": ["alice owner=shop groups=tills", "bob"],
-    "grant": ["User:alice read,describe topic orders"],
-    "quotas": ["user=alice producer_byte_rate=1000"],
+    "put": """
+        users: [{name: alice, owner: shop, groups: [tills]}, {name: bob}]
+        rules:
+          - {principal: "User:alice", operation: read, resource_type: topic, name: orders}
+          - {principal: "User:alice", operation: describe, resource_type: topic, name: orders}
+        quotas: [{user: alice, producer_byte_rate: 1000}]
+    """,
     "reason": "a new shop",
     "dry_run": False,
 }
@@ -159,7 +163,7 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert enforcement.startswith("Whether a gateway enforces it is not known: ")
     assert enforcement in outcome.results["report"]["outcome"]
     assert outcome.results["report"]["users_without_a_password"] == ["alice", "bob"]
-    assert "made: grant User:alice read,describe topic orders" in outcome.results["report"]["lines"]
+    assert 'made: quotas {"user": "alice", "producer_byte_rate": 1000}' in outcome.results["report"]["entries"]
     assert names(registry, "users") == {"alice", "bob"}
     (stored,) = registry.read.history("quotas").stored
     assert (stored.by, stored.reason) == (f"dag_test (airflow:change_access/{outcome.run_id})", "a new shop")
@@ -199,13 +203,14 @@ def database_texts() -> list[str]:
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ({"grant": ["User:nobody read topic orders"]}, "user 'nobody'"),
-        ({"grant": ["User:alice"], "quotas": ["user=alice"]}, "2 lines are invalid"),
-        ({"create": ["alice"], "keys_file": "/no/such/file"}, "/no/such/file cannot be read on this worker"),
-        ({}, "0 lines"),
+        ({"put": "quotas: [{user: nobody, producer_byte_rate: 1}]"}, "user 'nobody'"),
+        ({"put": "rules: [{}]", "delete": "quotas: [{user: 5}]"}, "2 entries are invalid"),
+        ({"put": "users: [{name: alice}]", "keys_file": "/no/such/file"}, "/no/such/file cannot be read here"),
+        ({"put": "users: ["}, "the field put is neither JSON nor YAML"),
+        ({}, "0 entries"),
     ],
 )
-def test_invalid_lines_are_refused_with_every_reason_and_nothing_is_changed(
+def test_invalid_entries_are_refused_with_every_reason_and_nothing_is_changed(
     run_alone: Run, registry: Platform, form: dict[str, Any], words: str
 ) -> None:
     outcome = run_alone("change_access", {**form, "reason": "a test", "dry_run": False})
@@ -219,7 +224,9 @@ def test_invalid_lines_are_refused_with_every_reason_and_nothing_is_changed(
 def test_users_are_disabled_and_enabled(run_alone: Run, registry: Platform) -> None:
     registry.apply([put(UserEntry(name=name)) for name in ("alice", "bob")], "somebody", "a test")
 
-    run_alone("change_access", {"disable": ["alice"], "reason": "has left", "dry_run": False})
+    run_alone(
+        "change_access", {"put": "users: [{name: alice, disabled: true}]", "reason": "has left", "dry_run": False}
+    )
 
     found = {name: registry.read.get("users", name).entry for name in ("alice", "bob")}
     assert {name: entry.disabled for name, entry in found.items() if isinstance(entry, UserEntry)} == {

@@ -9,19 +9,14 @@ from typer import BadParameter
 
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, Yes, command, option
 from ha_core.cli.platform import Database, opened
+from ha_core.cli.quotas import LimitOptions, QuotaOptions, User
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_entity, check_limit, check_limits, named
 from ha_core.operations.access.publishing_quotas import QuotaPublisher
 from ha_core.present.quotas import QuotaLine, changes_page, quotas_page
 
-_User = Annotated[str | None, option("A user; <default>: every user without a quota of its own.")]
-_Topic = Annotated[str | None, option("One topic of the user.")]
-_Instance = Annotated[
-    str | None, option("A client id, of the user or of all; <default>: all without a quota of their own.")
-]
-
 
 @command("client-quotas list", "List the quotas that gateways enforce.")
-def list_quotas(session: CommandRun, user: _User = None) -> CommandResult:
+def list_quotas(session: CommandRun, user: User = None) -> CommandResult:
     store = session.environment.store
     found = store.quotas()
     known = store.load().bindings if any(one.entity is None for one in found.readable.values()) else {}
@@ -35,23 +30,8 @@ def list_quotas(session: CommandRun, user: _User = None) -> CommandResult:
 
 
 @command("client-quotas set", "Limit a user, a user's topic, or an instance; omitted limits stay.")
-def set_quota(
-    session: CommandRun,
-    user: _User = None,
-    topic: _Topic = None,
-    instance: _Instance = None,
-    producer_byte_rate: Annotated[float | None, option("Bytes per second written.")] = None,
-    consumer_byte_rate: Annotated[float | None, option("Bytes per second read.")] = None,
-    request_percentage: Annotated[float | None, option("Percentage of one thread's time.")] = None,
-    dry_run: DryRun = False,
-) -> CommandResult:
-    given = {
-        QuotaKind.PRODUCE: producer_byte_rate,
-        QuotaKind.FETCH: consumer_byte_rate,
-        QuotaKind.REQUEST: request_percentage,
-    }
-    limits = {kind: value for kind, value in given.items() if value is not None}
-    entity = QuotaEntity(user, instance, topic)
+def set_quota(session: CommandRun, of: QuotaOptions, given: LimitOptions, dry_run: DryRun = False) -> CommandResult:
+    entity, limits = of.entity(), given.given()
     _check(entity, limits)
     after = limits if dry_run else session.environment.store.change_quota(entity, limits)
     return _changed([(entity, after)], dry_run)
@@ -60,13 +40,11 @@ def set_quota(
 @command("client-quotas remove", "Remove a quota, or one of its limits.")
 def remove(
     session: CommandRun,
-    user: _User = None,
-    topic: _Topic = None,
-    instance: _Instance = None,
+    of: QuotaOptions,
     limit: Annotated[list[str] | None, option("Only this limit. Repeatable.")] = None,
     dry_run: DryRun = False,
 ) -> CommandResult:
-    entity = QuotaEntity(user, instance, topic)
+    entity = of.entity()
     _check(entity, None)
     if unknown := set(limit or ()) - KINDS.keys():
         raise BadParameter(f"--limit {min(unknown)}: {', '.join(KINDS)} are known")

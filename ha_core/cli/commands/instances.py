@@ -6,10 +6,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
-from ha_core.cli.platform import Database, changed, opened
+from ha_core.cli.command import CommandResult, CommandRun, command, option
+from ha_core.cli.platform import PageOptions, WriteOptions, listed
 from ha_core.operations.clusters.registered import declare_usage
-from ha_core.present.registry import entries_page
 
 _User = Annotated[str, Argument(metavar="USER")]
 UNDECLARED = (
@@ -23,15 +22,13 @@ def issue(
     session: CommandRun,
     user: _User,
     topic: Annotated[list[str], option("A topic that the client will use. Repeatable.")],
-    reason: Reason,
+    write: WriteOptions,
     description: Annotated[str, option("The client that it is for.")] = "",
-    dry_run: DryRun = False,
-    database: Database = None,
 ) -> CommandResult:
-    registry = opened(session, database, creates=not dry_run)
+    registry = write.opened(session)
     issued = registry.new_instance(user, topic, description)
-    answer = changed(session, registry, lambda by: registry.create(issued, by, reason, dry_run), dry_run)
-    if dry_run:
+    answer = write.create(session, registry, issued)
+    if write.dry_run:
         return answer
     declared = session.connects is not None
     if declared:
@@ -48,12 +45,8 @@ def issue(
 @command("instances list", "List issued client ids: all, or those of a user or topic.")
 def list_instances(
     session: CommandRun,
+    page: PageOptions,
     user: Annotated[str | None, option("Only this user.")] = None,
     topic: Annotated[str | None, option("Only this topic.")] = None,
-    after: Annotated[str, option("Start after this name.")] = "",
-    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
-    database: Database = None,
 ) -> CommandResult:
-    mentioned = {role: name for role, name in (("user", user), ("topic", topic)) if name is not None}
-    page = opened(session, database).read.page("instances", after, limit, mentioned).to_json()
-    return CommandResult(page, entries_page(page["items"]))
+    return listed(session, page, "instances", {"user": user, "topic": topic})

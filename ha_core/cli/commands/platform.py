@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, BadParameter
 
-from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
-from ha_core.cli.platform import Database, Version, changed, named, opened
+from ha_core.cli.command import CommandResult, CommandRun, command, option
+from ha_core.cli.platform import Database, PageOptions, VersionedWrite, listed, named, opened
 from ha_core.datacache.change_notifier import ChangeNotifier
 from ha_core.operations.access.caches import ask_reload
 from ha_core.operations.access.publishing_clusters import PublishingClusters
 from ha_core.operations.access.publishing_quotas import PublishingQuotas
-from ha_core.present.registry import entries_page, history_page
+from ha_core.present.registry import history_page
 
-MAX_VALUE = 1 << 20
 _Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topics, instances, clusters or settings")]
 _Key = Annotated[str, Argument(metavar="KEY")]
 
@@ -83,15 +81,8 @@ def reload(
 
 
 @command("platform list", "List the entries of a kind.")
-def list_kind(
-    session: CommandRun,
-    kind: _Kind,
-    after: Annotated[str, option("Start after this key.")] = "",
-    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
-    database: Database = None,
-) -> CommandResult:
-    page = opened(session, database).read.page(kind, after, limit).to_json()
-    return CommandResult(page, entries_page(page["items"], with_key=True))
+def list_kind(session: CommandRun, kind: _Kind, page: PageOptions) -> CommandResult:
+    return listed(session, page, kind, with_key=True)
 
 
 @command("platform history", "Changes of a kind or of one key: who, what, when and why.")
@@ -107,41 +98,16 @@ def history(
     return CommandResult(page, history_page(page["items"]))
 
 
-@command("platform put", "Create or replace an entry, from a file with its JSON.")
+@command("platform put", "Create or replace an entry, from a file with its JSON or YAML.")
 def put(
-    session: CommandRun,
-    kind: _Kind,
-    file: Annotated[Path, option("JSON of the value.")],
-    reason: Reason,
-    version: Version = None,
-    dry_run: DryRun = False,
-    database: Database = None,
+    session: CommandRun, kind: _Kind, file: Annotated[Path, option("JSON or YAML of the value.")], write: VersionedWrite
 ) -> CommandResult:
-    from ha_core.platform.changing import put as put_edit
+    from ha_core.platform import documents
     from ha_core.platform.entry import kind_of
 
-    registry = opened(session, database, creates=not dry_run)
-    try:
-        with file.open(encoding="utf-8") as text:
-            value = json.loads(text.read(MAX_VALUE))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadParameter(f"{file} cannot be read as JSON: {type(error).__name__}") from None
-    entry = kind_of(kind).read(value)
-    found = registry.read.find(kind, entry.key)
-    at = version if version is not None or found is None else found.version
-    return changed(session, registry, lambda by: registry.apply([put_edit(entry, at)], by, reason, dry_run), dry_run)
+    return write.put(session, kind_of(kind).read(documents.read(file)))
 
 
 @command("platform delete", "Delete an entry.")
-def delete(
-    session: CommandRun,
-    kind: _Kind,
-    key: _Key,
-    reason: Reason,
-    version: Version = None,
-    dry_run: DryRun = False,
-    database: Database = None,
-) -> CommandResult:
-    registry = opened(session, database, creates=not dry_run)
-    at = registry.read.get(kind, key).version if version is None else version
-    return changed(session, registry, lambda by: registry.delete(kind, key, at, by, reason, dry_run), dry_run)
+def delete(session: CommandRun, kind: _Kind, key: _Key, write: VersionedWrite) -> CommandResult:
+    return write.delete(session, kind, key)

@@ -5,119 +5,87 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from typer import Argument
 
-from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, command, option
-from ha_core.cli.platform import Database, PasswordFile, Version, changed, opened, password_of
+from ha_core.cli.command import CommandResult, CommandRun, OptionGroup, command, operator, option
+from ha_core.cli.platform import PageOptions, PasswordFile, VersionedWrite, WriteOptions, listed, password_of
 from ha_core.operations.access.user_entries import LEAST_ITERATIONS, entry
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.present.registry import entries_page
-
-if TYPE_CHECKING:
-    from ha_core.platform.stored import StoredEntry
 
 _User = Annotated[str, Argument(metavar="USER")]
-_Owner = Annotated[str | None, option("The responsible person or team.")]
-_Contact = Annotated[str | None, option("How to reach the owner.")]
-_Super = Annotated[bool | None, option("May do everything, regardless of rules.", "--super/--no-super")]
 _Disabled = Annotated[bool | None, option("Cannot log in and may do nothing; the entry stays.", "--disabled/--enabled")]
-_Groups = Annotated[list[str] | None, option("A group of users that contains it; repeatable; empty: none.", "--group")]
+
+
+@dataclass(frozen=True)
+class _UserOptions(OptionGroup):
+    owner: Annotated[str | None, option("The responsible person or team.")] = None
+    contact: Annotated[str | None, option("How to reach the owner.")] = None
+    super_user: Annotated[bool | None, option("May do everything, regardless of rules.", "--super/--no-super")] = None
+    groups: Annotated[
+        list[str] | None, option("A group of users that contains it; repeatable; empty: none.", "--group")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Fields given on the command line. An empty group clears the groups."""
+        named = None if self.groups is None else [group for group in self.groups if group]
+        found = {"owner": self.owner, "contact": self.contact, "super_user": self.super_user, "groups": named}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @command("users list", "List users: all, or those of an owner or a group.")
 def list_users(
     session: CommandRun,
+    page: PageOptions,
     owner: Annotated[str | None, option("Only users of this owner.")] = None,
     group: Annotated[str | None, option("Only members of this group of users.")] = None,
-    after: Annotated[str, option("Start after this name.")] = "",
-    limit: Annotated[int, option("Maximum number, up to 1000.")] = 1000,
-    database: Database = None,
 ) -> CommandResult:
-    mentioned = {role: name for role, name in (("owner", owner), ("group", group)) if name is not None}
-    page = opened(session, database).read.page("users", after, limit, mentioned).to_json()
-    return CommandResult(page, entries_page(page["items"]))
+    return listed(session, page, "users", {"owner": owner, "group": group})
 
 
 @command("users create", "Create a user, with a password if one is given.")
 def create(
-    session: CommandRun,
-    user: _User,
-    reason: Reason,
-    owner: _Owner = None,
-    contact: _Contact = None,
-    super_user: _Super = None,
-    groups: _Groups = None,
-    password_file: PasswordFile = None,
-    dry_run: DryRun = False,
-    database: Database = None,
+    session: CommandRun, user: _User, fields: _UserOptions, write: WriteOptions, password_file: PasswordFile = None
 ) -> CommandResult:
     from ha_core.platform.kinds.users import UserEntry
     from ha_core.platform.scram import derive_all
 
     keys = {} if password_file is None else {"scram": derive_all(password_of(password_file))}
-    made = UserEntry.read({"name": user, **_given_fields(owner, contact, super_user, groups), **keys})
-    registry = opened(session, database, creates=not dry_run)
-    return changed(session, registry, lambda by: registry.create(made, by, reason, dry_run), dry_run)
+    made = UserEntry.read({"name": user, **fields.given(), **keys})
+    return write.create(session, write.opened(session), made)
 
 
 @command("users set", "Update only the given fields of a user.")
 def set_user(
-    session: CommandRun,
-    user: _User,
-    reason: Reason,
-    owner: _Owner = None,
-    contact: _Contact = None,
-    super_user: _Super = None,
-    groups: _Groups = None,
-    disabled: _Disabled = None,
-    version: Version = None,
-    dry_run: DryRun = False,
-    database: Database = None,
+    session: CommandRun, user: _User, fields: _UserOptions, write: VersionedWrite, disabled: _Disabled = None
 ) -> CommandResult:
-    from ha_core.platform.kinds.users import UserEntry
+    from ha_core.platform.changing import put
 
-    registry = opened(session, database, creates=not dry_run)
+    registry = write.opened(session)
     found = registry.read.get("users", user)
-    before = {} if found.entry is None else found.entry.model_dump(exclude={"scram"})
+    assert found.entry is not None  # `get` returns live entries only
     state = {} if disabled is None else {"disabled": disabled}
-    entry = UserEntry.read({**before, **_given_fields(owner, contact, super_user, groups), **state})
-    at = found.version if version is None else version
-    return changed(session, registry, lambda by: registry.replace(entry, at, by, reason, dry_run), dry_run)
+    made = found.entry.read(found.entry.fields() | fields.given() | state)
+    return write.made(session, registry, [put(made, found.version if write.version is None else write.version)])
 
 
 @command("users password", "Set a password: from a file, from standard input, or from a prompt.")
 def password(
-    session: CommandRun,
-    user: _User,
-    reason: Reason,
-    password_file: PasswordFile = None,
-    version: Version = None,
-    dry_run: DryRun = False,
-    database: Database = None,
+    session: CommandRun, user: _User, write: VersionedWrite, password_file: PasswordFile = None
 ) -> CommandResult:
-    registry = opened(session, database, creates=not dry_run)
-    secret = password_of(password_file)
-
-    def change(by: str) -> StoredEntry:
-        return registry.set_password(user, secret, by, reason, version, dry_run=dry_run)
-
-    return changed(session, registry, change, dry_run)
+    registry, secret = write.opened(session), password_of(password_file)
+    made = registry.set_password(user, secret, operator(), write.reason, write.version, dry_run=write.dry_run)
+    return write.changed(session, registry, [made])
 
 
 @command("users delete", "Delete a user, with the rules, quotas and instances that name only it.")
-def delete(
-    session: CommandRun,
-    user: _User,
-    reason: Reason,
-    version: Version = None,
-    dry_run: DryRun = False,
-    database: Database = None,
-) -> CommandResult:
-    registry = opened(session, database, creates=not dry_run)
-    at = registry.read.get("users", user).version if version is None else version
-    return changed(session, registry, lambda by: registry.delete_user(user, at, by, reason, dry_run), dry_run)
+def delete(session: CommandRun, user: _User, write: VersionedWrite) -> CommandResult:
+    registry = write.opened(session)
+    at = registry.read.get("users", user).version if write.version is None else write.version
+    made = registry.delete_user(user, at, operator(), write.reason, write.dry_run)
+    return write.changed(session, registry, made)
 
 
 @command("users entry", "Print an entry for a gateway's users file. The password comes from a prompt or stdin.")
@@ -140,12 +108,3 @@ def _password(user: str) -> str:
     if getpass.getpass("Once more: ") != password:
         raise RefusedError("Nothing was made: the two passwords differ.")
     return password
-
-
-def _given_fields(
-    owner: str | None, contact: str | None, super_user: bool | None, groups: list[str] | None
-) -> dict[str, object]:
-    """Fields given on the command line. An empty group clears the groups."""
-    named = None if groups is None else [group for group in groups if group]
-    given = {"owner": owner, "contact": contact, "super_user": super_user, "groups": named}
-    return {name: value for name, value in given.items() if value is not None}

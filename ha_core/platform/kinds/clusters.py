@@ -30,7 +30,3 @@ class RegisteredCluster(Entry):
     zone: Words = ""
     owner: Words = ""
     contact: Words = ""
-
-    @property
-    def key(self) -> str:
-        return self.name

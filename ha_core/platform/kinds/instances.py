@@ -36,10 +36,6 @@ class Instance(Entry):
     ]
     description: Words = ""
 
-    @property
-    def key(self) -> str:
-        return self.name
-
     def mentions(self) -> Iterator[Reference]:
         yield Reference("user", self.user, needed=True)
         yield from (Reference("topic", topic) for topic in self.topics)

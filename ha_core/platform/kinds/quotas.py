@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ha_core.model.quota import MAX_BYTE_RATE, MAX_PERCENTAGE, MIN_PERCENTAGE
 from ha_core.platform import words
-from ha_core.platform.entry import Entry, Reference, key_of
+from ha_core.platform.entry import Entry, Reference
 
 
 def _entity(said: str) -> str:
@@ -17,7 +17,14 @@ def _entity(said: str) -> str:
 
 
 _Entity = Annotated[str, Field(min_length=1, max_length=words.MAX_NAME), AfterValidator(_entity)]
-_ByteRate = Annotated[int, Field(le=MAX_BYTE_RATE)]
+
+
+def _whole(said: Any) -> Any:
+    """Kafka's tools send rates as floating-point numbers."""
+    return int(said) if isinstance(said, float) and said.is_integer() else said
+
+
+_ByteRate = Annotated[int, Field(le=MAX_BYTE_RATE), BeforeValidator(_whole)]
 
 
 class QuotaEntry(Entry):
@@ -27,6 +34,7 @@ class QuotaEntry(Entry):
     """
 
     KIND = "quotas"
+    KEY = ("user", "topic", "instance")
 
     user: _Entity | None = None
     """`<default>`: every user without a quota of its own."""
@@ -56,9 +64,9 @@ class QuotaEntry(Entry):
             raise ValueError(f"request_percentage {self.request_percentage}: give {MIN_PERCENTAGE:f} at least")
         return self
 
-    @property
-    def key(self) -> str:
-        return key_of(self.user, self.topic, self.instance)
+    @classmethod
+    def is_none(cls, value: Mapping[str, Any]) -> bool:
+        return all(value.get(name) is None for name in LIMITS)
 
     def mentions(self) -> Iterator[Reference]:
         if self.user is not None:

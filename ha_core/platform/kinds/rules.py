@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ha_core.model.access import CLUSTER_NAME
 from ha_core.platform import words
-from ha_core.platform.entry import Entry, Reference, key_of
+from ha_core.platform.entry import Entry, Reference
 
 _OF_CLUSTER = frozenset({"cluster_action", "idempotent_write"})
 _OF_DATA = frozenset({"read", "write"})
@@ -35,6 +35,7 @@ class RuleEntry(Entry):
     """All fields identify a rule: it is created and deleted, never changed."""
 
     KIND = "rules"
+    KEY = ("principal", "resource_type", "name", "pattern", "operation", "effect", "host")
 
     principal: Annotated[str, AfterValidator(_principal)]
     resource_type: Literal["topic", "group", "transactional_id", "cluster"]
@@ -79,12 +80,6 @@ class RuleEntry(Entry):
         else:
             words.plain(self.name)
         return self
-
-    @property
-    def key(self) -> str:
-        return key_of(
-            self.principal, self.resource_type, self.name, self.pattern, self.operation, self.effect, self.host
-        )
 
     def mentions(self) -> Iterator[Reference]:
         kind, _, name = self.principal.partition(":")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from ha_core.platform import words
-from ha_core.platform.entry import Entry, Reference, key_of
+from ha_core.platform.entry import Entry, Reference
 
 
 class SettingType(NamedTuple):
@@ -34,6 +34,7 @@ TYPES = {
 
 class SettingEntry(Entry):
     KIND = "settings"
+    KEY = ("type", "name")
 
     type: Literal["queued_requests", "user_rate", "address_rate"]
     name: Annotated[str, Field(min_length=1, max_length=words.MAX_NAME)] = words.EVERYBODY
@@ -48,10 +49,6 @@ class SettingEntry(Entry):
         if not 1 <= self.value <= kind.most:
             raise ValueError(f"{self.type} {self.value}: {kind.help}, 1 to {kind.most}")
         return self
-
-    @property
-    def key(self) -> str:
-        return key_of(self.type, self.name)
 
     def mentions(self) -> Iterator[Reference]:
         yield Reference("type", self.type)

@@ -24,10 +24,6 @@ class RegisteredTopic(Entry):
     """The cluster for which it was requested. Its map has the current one."""
     description: Words = ""
 
-    @property
-    def key(self) -> str:
-        return self.name
-
     def mentions(self) -> Iterator[Reference]:
         yield Reference("user", self.owner, needed=True)
         if self.cluster is not None:

@@ -36,10 +36,6 @@ class UserEntry(Entry):
     scram: dict[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], ScramKeys] = Field(default_factory=dict, repr=False)
     """Empty: the user logs in by a certificate or a token only."""
 
-    @property
-    def key(self) -> str:
-        return self.name
-
     def mentions(self) -> Iterator[Reference]:
         yield from (Reference("group", group) for group in self.groups)
         if self.owner:

@@ -1,8 +1,9 @@
 """Connections with deadlines: each has a limited time for its request, and for taking the answer.
 
-The server bounds the number of connections, and their idle time between requests. Without the deadlines, a few hundred
-clients that only connect, or send a byte at a time, would lock out all gateways for good.
-from reading: before anybody is asked for a token.
+uvicorn bounds their number (`limit_concurrency`), their headers, and their idle time after an answer
+(`timeout_keep_alive`). It gives a connection any time for its first request, and for taking an answer, and it asks for
+a token after reading a request only. So 200 clients that only connect, or send a byte at a time, would lock out all
+gateways for good. A proxy in front of the service could do this instead, but a service without one has to be safe too.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def parse(text: str, where: str) -> CallerTokens:
 def read(path: Path | None, environment: Mapping[str, str]) -> CallerTokens:
     """From a file; without one from the variable, which has the same lines.
 
-    :raises RegistryError: there are no tokens, or they cannot be parsed.
+    :raises PlatformError: there are no tokens, or they cannot be parsed.
     """
     if path is None:
         if VARIABLE not in environment:

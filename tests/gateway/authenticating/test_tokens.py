@@ -6,8 +6,11 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.authentication import jwks
 from gateway.authentication.jwks import ALLOWED_URLS_VARIABLE, Jwks, JwksError, demand_allowed, parse
 from gateway.authentication.tokens import BearerTokens, Expected
 from tests.gateway.authenticating.signing import (
@@ -209,3 +213,60 @@ def test_only_urls_that_the_environment_allows_are_read(url: str, monkeypatch: p
 def test_an_issuer_that_cannot_be_reached_is_named() -> None:
     with pytest.raises(JwksError, match=r"http://127\.0\.0\.1:1/keys"):
         Jwks("http://127.0.0.1:1/keys", 300).read()
+
+
+@contextmanager
+def issuer(*pieces: bytes, pause_s: float = 0.0) -> Iterator[str]:
+    """The URL of an issuer that answers one request with these pieces."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            client, _ = listening.accept()
+            with client, suppress(OSError):
+                client.recv(4096)
+                for piece in pieces:
+                    client.sendall(piece)
+                    time.sleep(pause_s)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
+        thread.join()
+
+
+def test_keys_are_read_from_an_issuer_that_sends_them_in_pieces() -> None:
+    data = key_set()
+    with issuer(b"HTTP/1.0 200 OK\r\n\r\n", data[:100], data[100:], pause_s=0.01) as url:
+        read = Jwks(url, 300)
+        read.read()
+    assert read.find("first", "RS256").kid == "first"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pause_s", "why"),
+    [
+        ([b"no HTTP at all\r\n"], 0.0, "BadStatusLine"),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"five\r\n"], 0.0, "IncompleteRead"),
+        ([b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"], 0.0, "answers 302"),
+        ([b"HTTP/1.0 200 OK\r\n\r\n", b" " * 4000], 0.0, "longer than 2000 bytes"),
+        ([b"HTTP/1.0 200 OK\r\n\r\n", *[b" "] * 100], 0.01, "TimeoutError"),
+    ],
+    ids=["no HTTP", "no chunk", "a redirect", "a long answer", "a byte at a time"],
+)
+def test_an_answer_of_an_issuer_is_bounded_in_time_and_size_and_no_other_url_is_asked(
+    pieces: list[bytes], pause_s: float, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jwks, "MAX_BYTES", 2000)
+    monkeypatch.setattr(jwks, "ANSWER_S", 0.2)
+    with issuer(*pieces, pause_s=pause_s) as url, pytest.raises(JwksError, match=why):
+        Jwks(url, 300).read()
+
+
+def test_keys_of_each_kind_serve_the_algorithms_that_they_name() -> None:
+    named, published = jwk("named", alg="PS256"), {**jwk("first"), "d": "AQAB"}
+    found = parse(key_set(named, published, {**ec_jwk(), "alg": "ES256"}, {"kty": "oct", "k": "c2VjcmV0"}))
+    assert [(key.kid, key.kty, key.alg) for key in found] == [
+        ("named", "RSA", "PS256"),
+        ("first", "RSA", None),
+        ("curve", "EC", "ES256"),
+    ]

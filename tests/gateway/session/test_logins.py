@@ -355,7 +355,7 @@ def test_all_addresses_of_one_line_count_together_and_the_table_is_bounded() -> 
     for number in range(MAX_KNOWN + 10):
         brake.failed(f"host-{number}", "x", 0.0)
         brake.succeeded(f"host-{number}", "x")
-    assert len(brake._forgiven_at) == len(brake._known_users) == MAX_KNOWN
+    assert len(brake._failures) == len(brake._known_users) == MAX_KNOWN
     assert brake.allows("host-0", "y", 0.0)
 
 
