@@ -28,7 +28,10 @@ FOLDER = PROJECT / ".demo"
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the stack running afterwards.")] = False,
     report_file: Annotated[
-        Path, typer.Option("--report", help="Path of the JSON report; plots are written beside it.")
+        Path,
+        typer.Option(
+            "--report", help="Path of the JSON report; plots are written beside it.", show_default=".demo/report.json"
+        ),
     ] = FOLDER / "report.json",
 ) -> None:
     """Start the stack, move live clients, migrate a topic, kill a cluster, and report the effects on clients."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -12,6 +13,10 @@ from ha_core.cli import reference
 
 def test_the_page_of_commands_is_up_to_date() -> None:
     assert reference.PAGE.read_text("utf-8") == reference.page(), f"renew it: {reference.RENEWAL}"
+
+
+def test_the_page_names_no_place_of_this_machine() -> None:
+    assert str(Path(__file__).parents[2]) not in reference.page()
 
 
 def test_a_command_shows_what_it_requires_and_the_help_of_each_option(monkeypatch: pytest.MonkeyPatch) -> None:
