@@ -44,22 +44,22 @@ class Connected:
 
 def connected(connection: ClientConnection) -> Connected:
     session = connection.session
-    entry, now = session.entry, clock.now()
+    entry, now = session.client.entry, clock.now()
     login = entry.mechanism if isinstance(entry, Authenticated) else None
-    identity = session.snapshot.view.identify(entry.user, session.client_id) if entry.entered else None
+    identity = session.context.snapshot.view.identify(entry.user, session.client.client_id) if entry.entered else None
     return Connected(
         user=entry.user or (ANONYMOUS if entry.entered else None),
-        address=session.address,
+        address=session.context.address,
         login="certificate" if isinstance(entry, TlsAuthenticated) else login,
-        client_id=session.client_id,
+        client_id=session.client.client_id,
         instance=None if identity is None else identity.instance,
-        software=session.software,
-        cluster=session.port.cluster,
-        broker=session.port.broker,
+        software=session.client.software,
+        cluster=session.context.port.cluster,
+        broker=session.context.port.broker,
         clusters=tuple(sorted({lane.cluster for lane in tuple(session.upstreams)})),
         since=datetime.fromtimestamp(connection.came_at, UTC).isoformat(timespec="seconds"),
         idle_ms=max(0, round((now - connection.used_at) * 1000)),
-        in_flight=len(session.queue),
+        in_flight=len(session.in_flight.queue),
     )
 
 

@@ -396,11 +396,14 @@ class Gateway:
     def _end_users(self, users: frozenset[str]) -> None:
         """Ends connections of users that the platform has deleted, or whose password keys are gone."""
         for connection in tuple(self.clients.open):
-            if connection.session.entry.user in users:
+            if connection.session.client.entry.user in users:
                 self._end_if_user_gone(connection)
 
     def _end_if_user_gone(self, connection: ClientConnection) -> None:
-        accounts, who = None if self.platform is None else self.platform.accounts, connection.session.entry.logged_in
+        accounts, who = (
+            None if self.platform is None else self.platform.accounts,
+            connection.session.client.entry.logged_in,
+        )
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
 
@@ -467,7 +470,7 @@ class Gateway:
     def _connect(self, client: Arrived) -> ClientConnection:
         session = Session(client.place, self.shared, self.snapshot, address(client.host))
         if client.user is not None:
-            session.recognise(client.user)
+            session.client.recognise(client.user)
         return ClientConnection(self, client.sock, session, client.host)
 
     async def open(self, lane: BrokerLane) -> BrokerSocket:
@@ -485,7 +488,7 @@ class Gateway:
         self.errands.gone(connection)
         self.clients.closed(connection, cause, detail)
         if cause in _FAILED_LOGINS:
-            self.audit.failed_login(connection.session.address, cause.value, detail, clock.now())
+            self.audit.failed_login(connection.session.context.address, cause.value, detail, clock.now())
         self.drains.progressed(connection)
 
     def keeps(self, connection: ClientConnection, count: int) -> None:
@@ -498,15 +501,15 @@ class Gateway:
             case OffloadWork():
                 self.errands.begin(connection, self._work(connection, wish), False)
             case Judge(question):
-                self.judges.ask(connection, question, connection.session.address)
+                self.judges.ask(connection, question, connection.session.context.address)
             case AwaitLease():
                 self._without_lease.add(connection)
             case Delays():
-                user = connection.session.entry.user or ANONYMOUS
+                user = connection.session.client.entry.user or ANONYMOUS
                 text = f"user={user} address={connection.address} asks more than {wish.per_s} times a second"
                 self.clients.say(f"requests answered later, limit={wish.limit}", text)
             case NotServed(api_key):
-                user = connection.session.entry.user or ANONYMOUS
+                user = connection.session.client.entry.user or ANONYMOUS
                 text = f"api={api_label(api_key)} user={user} address={connection.address}"
                 self.clients.say("not served at the listener for discovery", text)
             case Saw():
@@ -521,8 +524,8 @@ class Gateway:
                 self.inquiries.ask(wish)
 
     def _audit(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
-        user = connection.session.entry.user or ANONYMOUS
-        self.audit.denied(user, connection.session.address, api_label(api_key), denied, clock.now())
+        user = connection.session.client.entry.user or ANONYMOUS
+        self.audit.denied(user, connection.session.context.address, api_label(api_key), denied, clock.now())
 
     def _deny_soon(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
         self.loop.call_soon_threadsafe(self._deny, connection, api_key, denied)
@@ -549,7 +552,7 @@ class Gateway:
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
 
     async def _work(self, connection: ClientConnection, command: OffloadWork) -> None:
-        user = connection.session.entry.user or ANONYMOUS
+        user = connection.session.client.entry.user or ANONYMOUS
         try:
             done = await self.composer.offload(user, command.work)
         except RemoteProtocolError as error:
@@ -561,7 +564,7 @@ class Gateway:
             connection.worked(command.token, done)
 
     def _context(self, connection: ClientConnection, command: Compose) -> Context:
-        port = connection.session.port
+        port = connection.session.context.port
         return Context(
             view=self.snapshot.view,
             topology=self.snapshot.topology,
@@ -579,10 +582,10 @@ class Gateway:
             now=clock.now(),
             letting_go=self.members.letting_go,
             rights=self.snapshot.rights,
-            verdicts=connection.session.verdicts,
+            verdicts=connection.session.client.verdicts,
             quotas=self.snapshot.quotas,
             users=self.quotas.users,
-            user=connection.session.entry.user or ANONYMOUS,
+            user=connection.session.client.entry.user or ANONYMOUS,
             rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
             latest=lambda: self.snapshot.view,

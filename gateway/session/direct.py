@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.session import streaming
 from gateway.session.commands import Cause, NotServed
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import answer_refused
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, Route
@@ -23,18 +21,18 @@ LONG_BYTES = 32 << 10
 def refuse(session: ConnectionState, request: Request) -> bool:
     """Refuses requests that are not served here. False: the request is served, or the data path refuses it by itself,
     since this listener has no broker (produce and fetch)."""
-    if not session.port.direct or request.api_key in SERVED:
+    if not session.context.port.direct or request.api_key in SERVED:
         return False
-    session.emit(NotServed(request.api_key))
+    session.context.emit(NotServed(request.api_key))
     api = request.api
     if api.route is Route.TOPIC:
         return False
     refusal = Refusal.DISCOVERY_ONLY
-    session.count_refused((refusal,))
+    session.context.count_refused((refusal,))
     shape = api.denial or api.error
     if shape is None or len(request.body) > LONG_BYTES:
-        streaming.leave(session, Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
+        session.intake.leave(Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
         return True
     answer = api.denied(request.api_version, request.read(), refusal.code(api), refusal.words)
-    answer_refused(session, request, answer, (refusal,), (request.api_key,))
+    session.in_flight.answer_refused(request, answer, (refusal,), (request.api_key,))
     return True

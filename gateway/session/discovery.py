@@ -10,35 +10,43 @@ API_VERSIONS does not count: the gateway answers it from memory, before the clie
 
 from __future__ import annotations
 
+from gateway.session.client import SessionClient
 from gateway.session.commands import Delays
+from gateway.session.context import SessionContext
 from gateway.session.readiness import Delayed
 from gateway.session.request import Request
-from gateway.session.state import ConnectionState
 from ha_core.model import ANONYMOUS
 from ha_core.wire.codes import ApiKey
 
 LIMITED = frozenset({int(ApiKey.METADATA), int(ApiKey.FIND_COORDINATOR), int(ApiKey.INIT_PRODUCER_ID)})
 
 
-def admit(session: ConnectionState, request: Request) -> bool:
-    """True: the request may be handled now. False: it and all later ones are held."""
-    if request.api_key not in LIMITED or not session.entry.entered:
-        return True
-    delayed = session.delayed
-    if delayed is None:
-        user = session.entry.user or ANONYMOUS
-        wait = session.shared.discovery.take(user, session.address, session.now)
-        if wait is None:
-            return True
-        delayed = session.delayed = Delayed(session.now, session.now + wait.seconds)
-        counts = session.shared.counts
-        counts.discovery_delayed[wait.limit.value] += 1
-        counts.discovery_delayed_s += wait.seconds
-        session.emit(Delays(wait.limit.value, wait.per_s))
-    if session.now < delayed.until:
-        session.waits_for = delayed
-        session.wake()
-        return False
-    session.delayed = None
-    request.delayed_ms = max(1, round((session.now - delayed.since) * 1000))
-    return True
+class DiscoveryGate:
+    """:ivar delayed: the wait of the client's next request, if it was counted already."""
+
+    __slots__ = ("_client", "_context", "delayed")
+
+    def __init__(self, context: SessionContext, client: SessionClient) -> None:
+        self._context, self._client = context, client
+        self.delayed: Delayed | None = None
+
+    def wait(self, request: Request) -> Delayed | None:
+        """Why the request and all later ones are held; None: it may be handled now."""
+        context, entry = self._context, self._client.entry
+        if request.api_key not in LIMITED or not entry.entered:
+            return None
+        delayed = self.delayed
+        if delayed is None:
+            wait = context.shared.discovery.take(entry.user or ANONYMOUS, context.address, context.now)
+            if wait is None:
+                return None
+            delayed = self.delayed = Delayed(context.now, context.now + wait.seconds)
+            counts = context.shared.counts
+            counts.discovery_delayed[wait.limit.value] += 1
+            counts.discovery_delayed_s += wait.seconds
+            context.emit(Delays(wait.limit.value, wait.per_s))
+        if context.now < delayed.until:
+            return delayed
+        self.delayed = None
+        request.delayed_ms = max(1, round((context.now - delayed.since) * 1000))
+        return None

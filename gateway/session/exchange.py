@@ -8,97 +8,100 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, OffloadWork
+from gateway.session.context import SessionContext
+from gateway.session.in_flight import RequestsInFlight
 from gateway.session.pending import Exchange, Gathered, OffloadStep, Send, StandInLine
 from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.request import Request
-from gateway.session.state import ConnectionState
 
 
-def begin(
-    session: ConnectionState,
-    request: Request,
-    exchange: Exchange,
-    topics: tuple[bytes, ...] = (),
-    group: bytes | None = None,
-    leased: bool = False,
-    refused: Sequence[RefusedBatch] = (),
-) -> Gathered:
-    """Starts the exchange that answers a request; the client waits for it from now on.
+class Exchanges:
+    """Exchanges of one session; those in the line belong to its requests in flight."""
 
-    :param topics: topics to whose logs it may write.
-    :param group: the group that it may change.
-    :param leased: brokers' answers are read under the lease only.
-    :param refused: batches that its answer will refuse.
-    """
-    pending = Gathered(request, topics, group, exchange=exchange, leased=leased, refused=refused)
-    session.enqueue(pending)
-    _resume(session, pending, None)
-    return pending
+    __slots__ = ("_context", "_in_flight")
 
+    def __init__(self, context: SessionContext, in_flight: RequestsInFlight) -> None:
+        self._context, self._in_flight = context, in_flight
 
-def ask_aside(session: ConnectionState, question: Request, exchange: Exchange) -> None:
-    """Starts an exchange that no client waits for."""
-    _resume(session, Gathered(question, exchange=exchange), None)
+    def begin(
+        self,
+        request: Request,
+        exchange: Exchange,
+        topics: tuple[bytes, ...] = (),
+        group: bytes | None = None,
+        leased: bool = False,
+        refused: Sequence[RefusedBatch] = (),
+    ) -> Gathered:
+        """Starts the exchange that answers a request; the client waits for it from now on.
 
+        :param topics: topics to whose logs it may write.
+        :param group: the group that it may change.
+        :param leased: brokers' answers are read under the lease only.
+        :param refused: batches that its answer will refuse.
+        """
+        pending = Gathered(request, topics, group, exchange=exchange, leased=leased, refused=refused)
+        self._in_flight.enqueue(pending)
+        self._resume(pending, None)
+        return pending
 
-def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame: bytearray | None) -> None:
-    """Handles an awaited answer that is complete, or will never come."""
-    pending.frames[lane] = frame
-    pending.awaited.discard(lane)
-    if pending.awaited:
-        return
-    stood_in_line = pending in session.line
-    frames, pending.frames = pending.frames, {}
-    _resume(session, pending, frames)
-    if stood_in_line and pending not in session.line:
-        proceed(session)
+    def ask_aside(self, question: Request, exchange: Exchange) -> None:
+        """Starts an exchange that no client waits for."""
+        self._resume(Gathered(question, exchange=exchange), None)
 
+    def collect(self, pending: Gathered, lane: BrokerLane, frame: bytearray | None) -> None:
+        """Handles an awaited answer that is complete, or will never come."""
+        pending.frames[lane] = frame
+        pending.awaited.discard(lane)
+        if pending.awaited:
+            return
+        stood_in_line = pending in self._in_flight.line
+        frames, pending.frames = pending.frames, {}
+        self._resume(pending, frames)
+        if stood_in_line and pending not in self._in_flight.line:
+            self.proceed()
 
-def worked(session: ConnectionState, pending: Gathered, result: Any) -> None:
-    """Resumes an exchange with the result of its offloaded work."""
-    if pending in session.queue:
-        _resume(session, pending, result)
+    def worked(self, pending: Gathered, result: Any) -> None:
+        """Resumes an exchange with the result of its offloaded work."""
+        if pending in self._in_flight.queue:
+            self._resume(pending, result)
 
+    def proceed(self) -> None:
+        """Resumes the exchanges in the line, in order, after a new state or the passing of time."""
+        line = self._in_flight.line
+        head = None
+        while line and self._context.life.goes_on and not line[0].awaited and line[0] is not head:
+            head = line[0]
+            self._resume(head, None)
+        for pending in line:
+            if not pending.awaited:
+                # Nothing of it is in flight, and it is judged again when resumed. An operation that waited for it would
+                # wait for itself.
+                pending.revision = self._context.snapshot.view.revision
 
-def proceed(session: ConnectionState) -> None:
-    """Resumes the exchanges in the line, in order, after a new state or the passing of time."""
-    line = session.line
-    head = None
-    while line and session.life.goes_on and not line[0].awaited and line[0] is not head:
-        head = line[0]
-        _resume(session, head, None)
-    for pending in line:
-        if not pending.awaited:
-            # Nothing of it is in flight, and it is judged again when resumed. An operation that waited for it would
-            # wait for itself.
-            pending.revision = session.snapshot.view.revision
-
-
-def _resume(session: ConnectionState, pending: Gathered, found: Any) -> None:
-    try:
-        step = pending.exchange.send(found)
-    except StopIteration as done:
-        if pending in session.line:
-            session.line.remove(pending)
-        if done.value is not None:
-            session.complete(pending, pending.ready(done.value, session.now))
-        return
-    if isinstance(step, Send):
-        pending.sent, pending.awaited = step, set(step.frames)
-        pending.clusters.update(lane.cluster for lane in step.frames)
-        if step.spared:
-            pending.due_at = session.now + step.patience_s
-            session.wake()
-        streaming.forward(session, pending, step.frames)
-    elif isinstance(step, OffloadStep):
-        if pending in session.line:
-            session.line.remove(pending)  # the next one in the line need not wait for this work
-        session.emit(OffloadWork(pending, step.work, Cause.UPSTREAM_MALFORMED))
-    elif isinstance(step, StandInLine):
-        session.line.append(pending)
-        proceed(session)
-    else:
-        pending.due_at = step.until
-        session.wake()
+    def _resume(self, pending: Gathered, found: Any) -> None:
+        try:
+            step = pending.exchange.send(found)
+        except StopIteration as done:
+            if pending in self._in_flight.line:
+                self._in_flight.line.remove(pending)
+            if done.value is not None:
+                self._in_flight.complete(pending, pending.ready(done.value, self._context.now))
+            return
+        if isinstance(step, Send):
+            pending.sent, pending.awaited = step, set(step.frames)
+            pending.clusters.update(lane.cluster for lane in step.frames)
+            if step.spared:
+                pending.due_at = self._context.now + step.patience_s
+                self._in_flight.wake()
+            self._in_flight.forward_each(pending, step.frames)
+        elif isinstance(step, OffloadStep):
+            if pending in self._in_flight.line:
+                self._in_flight.line.remove(pending)  # the next one in the line need not wait for this work
+            self._context.emit(OffloadWork(pending, step.work, Cause.UPSTREAM_MALFORMED))
+        elif isinstance(step, StandInLine):
+            self._in_flight.line.append(pending)
+            self.proceed()
+        else:
+            pending.due_at = step.until
+            self._in_flight.wake()

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.model.rights import Gate
-from gateway.session import exchange
+from gateway.session.client import SessionClient
 from gateway.session.commands import BrokerLane
+from gateway.session.context import SessionContext
 from gateway.session.pending import Exchange, Frames, QueuedAnswer, Send
-from gateway.session.request import Message, Request, text
-from gateway.session.routes import GroupRoute
-from gateway.session.state import ConnectionState
-from ha_core.plan.routing.resolve import cluster_for_topic, lead_group
+from gateway.session.request import Message, Request
+from ha_core.plan.routing.resolve import cluster_for_topic
 from ha_core.wire import ApiKey, ErrorCode
 
 _DEAD = "Dead"
@@ -32,76 +31,72 @@ PATIENCE_S = 5.0
 """Without an answer of another cluster by then, the topology decides whether to go on waiting."""
 
 
-def may_be_elsewhere(session: ConnectionState, request: Request, name: bytes) -> bool:
-    """True if another cluster may know a group for which its coordinator has no offsets."""
-    view, group = session.snapshot.view, text(name)
-    if len(view.clusters) < 2:
-        return False
-    moved = view.groups.get(group)
-    if moved is not None and moved.cluster is not None:
-        return False
-    _, level = lead_group(view, session.routes(request.client_id).identity, group)
-    return level != "group"
+class OffsetFetch:
+    """One OFFSET_FETCH for a group that another cluster may know.
 
+    :ivar gate: the allowed part of the request and the answer; None: all of it.
+    """
 
-def read(session: ConnectionState, request: Request, name: bytes, route: GroupRoute, gate: Gate | None) -> None:
-    """:param gate: the allowed part of the request and the answer; None: all of it."""
-    assert route.coordinator is not None
-    exchange.begin(session, request, _read(session, request, text(name), route.coordinator, gate), group=name)
+    def __init__(
+        self,
+        context: SessionContext,
+        client: SessionClient,
+        request: Request,
+        group: str,
+        lane: BrokerLane,
+        gate: Gate | None,
+    ) -> None:
+        self._context, self._client, self._request = context, client, request
+        self._group, self._lane, self._gate = group, lane, gate
 
+    def go(self) -> Exchange:
+        request, group, lane, gate = self._request, self._group, self._lane, self._gate
+        wanted = request.decode() if gate is None else gate.request
+        asked = request.rewritten(wanted)
+        frames = yield Send({lane: asked})
+        answer = request.decode_answer(frames[lane])
+        others = dict.fromkeys(self._other_coordinators(group, lane.cluster), asked)
+        if others and _no_offsets(answer):
+            question = request.asking(ApiKey.DESCRIBE_GROUPS, 0)
+            described = yield Send({lane: question.rewritten({"groups": [group]})})
+            if _is_unknown(question.decode_answer(described[lane])):
+                found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
+                answer = next(self._committed(wanted, found), answer)
+        return QueuedAnswer(request.answer(answer if gate is None else gate.amend(answer)))
 
-def _read(session: ConnectionState, request: Request, group: str, lane: BrokerLane, gate: Gate | None) -> Exchange:
-    wanted = request.decode() if gate is None else gate.request
-    asked = request.rewritten(wanted)
-    frames = yield Send({lane: asked})
-    answer = request.decode_answer(frames[lane])
-    others = dict.fromkeys(_other_coordinators(session, group, lane.cluster), asked)
-    if others and _no_offsets(answer):
-        question = request.asking(ApiKey.DESCRIBE_GROUPS, 0)
-        described = yield Send({lane: question.rewritten({"groups": [group]})})
-        if _is_unknown(question.decode_answer(described[lane])):
-            found = yield Send(others, survives_loss=True, spared=frozenset(others), patience_s=PATIENCE_S)
-            answer = next(_committed(session, request, wanted, found), answer)
-    return QueuedAnswer(request.answer(answer if gate is None else gate.amend(answer)))
+    def _other_coordinators(self, group: str, here: str) -> list[BrokerLane]:
+        """Coordinators of the group in other clusters, by cluster name, as listings choose."""
+        snapshot, found = self._context.snapshot, list[BrokerLane]()
+        for cluster in sorted(snapshot.view.clusters.keys() - {here} - snapshot.view.masked.keys()):
+            broker = snapshot.topology.coordinator(cluster, group)
+            if broker is not None:
+                found.append(BrokerLane(cluster, broker))
+        return found
 
+    def _committed(self, asked: Message, frames: Frames) -> Iterator[Message]:
+        """Answers of other clusters that have an offset, in the order of the clusters' names."""
+        for lane, frame in sorted(frames.items()):
+            if frame is not None:
+                answer = self._served_offsets(asked, lane.cluster, self._request.decode_answer(frame))
+                if not _no_offsets(answer):
+                    yield answer
 
-def _other_coordinators(session: ConnectionState, group: str, here: str) -> list[BrokerLane]:
-    """Coordinators of the group in other clusters, by cluster name, as listings choose."""
-    snapshot, found = session.snapshot, list[BrokerLane]()
-    for cluster in sorted(snapshot.view.clusters.keys() - {here} - snapshot.view.masked.keys()):
-        broker = snapshot.topology.coordinator(cluster, group)
-        if broker is not None:
-            found.append(BrokerLane(cluster, broker))
-    return found
+    def _served_offsets(self, asked: Message, cluster: str, answer: Message) -> Message:
+        """The cluster's answer, without offsets of topics that another cluster serves to this client."""
+        view, topology = self._context.snapshot.view, self._context.snapshot.topology
+        identity = self._client.routes(self._request.client_id).identity
 
+        def counts(topic: Message) -> bool:
+            name = topic["name"]
+            led = cluster_for_topic(view, identity, name, topology.existing)
+            return led.level == "map" or led.cluster == cluster
 
-def _committed(session: ConnectionState, request: Request, asked: Message, frames: Frames) -> Iterator[Message]:
-    """Answers of other clusters that have an offset, in the order of the clusters' names."""
-    for lane, frame in sorted(frames.items()):
-        if frame is not None:
-            answer = _served_offsets(session, request, asked, lane.cluster, request.decode_answer(frame))
-            if not _no_offsets(answer):
-                yield answer
-
-
-def _served_offsets(
-    session: ConnectionState, request: Request, asked: Message, cluster: str, answer: Message
-) -> Message:
-    """The cluster's answer, without offsets of topics that another cluster serves to this client."""
-    view, topology = session.snapshot.view, session.snapshot.topology
-    identity = session.routes(request.client_id).identity
-
-    def counts(topic: Message) -> bool:
-        name = topic["name"]
-        led = cluster_for_topic(view, identity, name, topology.existing)
-        return led.level == "map" or led.cluster == cluster
-
-    topics = [
-        topic if counts(topic) else topic | {"partitions": [one | _NOT_COMMITTED for one in topic["partitions"]]}
-        for topic in answer["topics"]
-        if asked["topics"] is not None or counts(topic)
-    ]
-    return answer | {"topics": topics}
+        topics = [
+            topic if counts(topic) else topic | {"partitions": [one | _NOT_COMMITTED for one in topic["partitions"]]}
+            for topic in answer["topics"]
+            if asked["topics"] is not None or counts(topic)
+        ]
+        return answer | {"topics": topics}
 
 
 def _no_offsets(answer: Message) -> bool:

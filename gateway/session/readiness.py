@@ -64,7 +64,7 @@ class Full(Enum):
 
 
 class Preparation(Enum):
-    """It is long, and is decoded and judged off the event loop (`offloading`)."""
+    """It is long, and is decoded and judged off the event loop (`preparing`)."""
 
     AWAITED = "awaited"
 

@@ -32,7 +32,7 @@ LONG_ANSWER_BYTES = 32 << 10
 
 class NeedsPreparingError(Exception):
     """A request has too many elements for the event loop, or was judged by rights that have changed since: it is
-    prepared off the event loop, and handled then (`offloading`)."""
+    prepared off the event loop, and handled then (`preparing`)."""
 
 
 class Prepared(NamedTuple):

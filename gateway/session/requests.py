@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gateway.session import authentication, direct, discovery, groups, offloading, pipelining, streaming, transactions
+from gateway.session import direct, pipelining
 from gateway.session.auth_state import SaslInProgress, Verifying
 from gateway.session.commands import Cause
-from gateway.session.fetch.handle import fetch
-from gateway.session.lease_guard import leased
-from gateway.session.produce.handle import produce, stream_produce
+from gateway.session.fetch.handle import FetchRequest
+from gateway.session.groups import GroupRequest, NewerProtocolRequest, NodeRequest, fences
+from gateway.session.handler import RequestHandler
+from gateway.session.preparing import prepare
+from gateway.session.produce.handle import ProduceRequest
 from gateway.session.readiness import AwaitingIdentity, Beginning, Full, HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.request import NeedsPreparingError, Request
-from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
+from gateway.session.state import ConnectionState
 from gateway.session.throttling import AwaitingQuota
+from gateway.session.transactions import Transactional
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
 from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
 
+MAX_GIVEN_BYTES = 256 << 10
+"""Answers made here within one event: above this more are made once the client's socket has taken these."""
 MAX_REQUESTS = 100
 """Limit per event, so that other connections get their turn."""
 MIN_REQUEST_BYTES = 10
@@ -28,40 +31,39 @@ LONG_BYTES = 32 << 10
 _NONE = (0, -1)
 """Version range of an API that is not offered."""
 
-Handler = Callable[[ConnectionState, Request], None]
-
 
 def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
-    """Handles the client's bytes `buf[:end]`. Bytes that cannot be used yet stay in `session.carry`."""
-    if not session.life.receives:
+    """Handles the client's bytes `buf[:end]`. Bytes that cannot be used yet stay in `session.intake.carry`."""
+    context, intake = session.context, session.intake
+    if not context.life.receives:
         return
-    if session.now >= session.seen_until:
+    if context.now >= session.seen_uses.until:
         session.look_again()
-    pos, reading = 0, session.reading
+    pos, reading = 0, intake.reading
     if isinstance(reading, HalfSent):
         # A broker judges a request when it is complete, so the rest that arrives after the login expired is not
         # written.
-        if authentication.expired(session, ApiKey.PRODUCE):
+        if session.login.expired(ApiKey.PRODUCE):
             return
-        pos = streaming.go_on(session, reading, memoryview(buf)[:end])
+        pos = intake.go_on(reading, memoryview(buf)[:end])
     elif reading is not None:
         pos = _gather(session, reading, memoryview(buf)[:end])
-    limits = session.shared.limits
+    limits = context.shared.limits
     handled = 0
-    while session.life.receives and session.waits_for is None and end - pos >= 4:
-        if handled >= MAX_REQUESTS or session.full() or session.given_bytes >= MAX_GIVEN_BYTES:
-            session.waits_for = Full.FULL
+    while context.life.receives and intake.waits_for is None and end - pos >= 4:
+        if handled >= MAX_REQUESTS or session.in_flight.full() or session.in_flight.given_bytes >= MAX_GIVEN_BYTES:
+            intake.waits_for = Full.FULL
             break
         if session.muted:
-            session.waits_for = AwaitingQuota.THROTTLED
+            intake.waits_for = AwaitingQuota.THROTTLED
             break
         handled += 1
-        entry = session.entry
+        entry = session.client.entry
         if isinstance(entry, Verifying):
-            session.waits_for = AwaitingIdentity.AWAITED
+            intake.waits_for = AwaitingIdentity.AWAITED
             break
         if isinstance(entry, SaslInProgress) and entry.sasl.raw_tokens:
-            token_at, pos = pos, authentication.raw_token(session, entry, buf, pos, end)
+            token_at, pos = pos, session.login.raw_token(entry, buf, pos, end)
             if pos == token_at:
                 break
             continue
@@ -72,46 +74,57 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         header = read_request_header(buf, pos + 4, stop)
         if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
             raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
-        session.headers_read += header is not None
-        if header is None or authentication.expired(session, header.api_key):
+        intake.headers_read += header is not None
+        if header is None or session.login.expired(header.api_key):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not (pipelining.admit(session, request) and discovery.admit(session, request)):
+            if not _has_turn(session, request):
                 break
             handle(session, request)
             request.forget()
             pos = frame_end
             continue
-        if not session.life.connected or (header.api_key == ApiKey.PRODUCE and not pipelining.admit(session, request)):
+        if not context.life.connected or (header.api_key == ApiKey.PRODUCE and not pipelining.admit(session, request)):
             break
-        low, high = session.snapshot.offered.get(header.api_key, _NONE)
+        low, high = context.snapshot.offered.get(header.api_key, _NONE)
         streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
-        if not (streams and stream_produce(session, request)):
-            session.reading = Beginning(bytearray(request.frame), 4 + size)
-            streaming.hold(session, stop - pos)
+        if not (streams and ProduceRequest(session, request).stream()):
+            intake.reading = Beginning(bytearray(request.frame), 4 + size)
+            intake.hold(stop - pos)
         request.forget()
         return
-    if session.life.goes_on and pos < end:
-        session.carry = bytes(memoryview(buf)[pos:end])
+    if context.life.goes_on and pos < end:
+        intake.carry = bytes(memoryview(buf)[pos:end])
 
 
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
     frame = beginning.frame
     taken = min(beginning.size - len(frame), len(chunk))
-    if not streaming.hold(session, taken):
+    if not session.intake.hold(taken):
         return taken
     frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # it could be read when its first bytes came
-        request = Request(header, frame, 0, len(frame), session.shared.limits)
-        if pipelining.admit(session, request) and discovery.admit(session, request):
-            session.reading = None
-            session.let_go()
+        request = Request(header, frame, 0, len(frame), session.context.shared.limits)
+        if _has_turn(session, request):
+            session.intake.reading = None
+            session.intake.let_go()
             handle(session, request, owned=True)
             request.forget()
     return taken
+
+
+def _has_turn(session: ConnectionState, request: Request) -> bool:
+    """True: the request may be handled now. False: it and all later ones are held."""
+    if not pipelining.admit(session, request):
+        return False
+    delayed = session.discovery.wait(request)
+    if delayed is not None:
+        session.intake.waits_for = delayed
+        session.in_flight.wake()
+    return delayed is None
 
 
 def handle(session: ConnectionState, request: Request, owned: bool = False) -> None:
@@ -122,33 +135,40 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     :param owned: no other request uses this one's buffer.
     """
     key, version = request.api_key, request.api_version
-    if authentication.expired(session, key):
+    if session.login.expired(key):
         return
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
-        authentication.api_versions(session, request)
+        session.login.api_versions(request)
         return
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
-        streaming.leave(session, Cause.UNSUPPORTED, _not_offered(api, key, version))
+        session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
-    if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        offered = ", ".join(session.shared.authentication.mechanisms)
+    if not session.client.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        offered = ", ".join(session.context.shared.authentication.mechanisms)
         why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
-        streaming.leave(session, Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
+        session.intake.leave(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
-    low, high = session.snapshot.offered.get(key, _NONE)
+    low, high = session.context.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:
         # The gateway has found a cluster that supports fewer versions since the client read the offered ones, and each
         # cluster may serve each client. So no cluster gets the request, and the client asks for the versions again.
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
-        streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
+        session.intake.leave(Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
     if direct.refuse(session, request):
         return
+    if key == ApiKey.SASL_HANDSHAKE:
+        session.login.handshake(request)
+        return
+    if key == ApiKey.SASL_AUTHENTICATE:
+        session.login.authenticate(request)
+        return
+    handler = HANDLERS.get(key) or _BY_ROUTE.get(api.route, ComposedRequest)
     try:
-        (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
+        handler(session, request).handle()
     except NeedsPreparingError:
-        offloading.prepare(session, request, owned)
+        prepare(session, request, owned)
 
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:
@@ -162,33 +182,37 @@ def _not_offered(api: Api | None, key: int, version: int) -> str:
     return f"API key {key} version {version} {why}"
 
 
-def _compose(session: ConnectionState, request: Request) -> None:
-    if request.api.by_map and not leased(session):
-        # No retriable error fits all of these requests; a client whose connection ends retries.
-        streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
-        return
-    body = request.body
-    try:
-        message = None if len(body) >= LONG_BYTES else request.read()
-    except NeedsPreparingError:
-        message = None
-    if message is None:
-        session.compose(request, bytes(body))
-        return
-    fences = groups.fences(session, request, message)
-    session.count_refused(Refusal.FENCE for _ in fences)
-    session.compose(request, message, fence=min(fences, default=None))
+class ComposedRequest(RequestHandler):
+    """A request that a composed handler answers."""
+
+    __slots__ = ()
+
+    def handle(self) -> None:
+        session, context, request = self.session, self.context, self.request
+        if request.api.by_map and not context.leased():
+            # No retriable error fits all of these requests; a client whose connection ends retries.
+            session.intake.leave(Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
+            return
+        body = request.body
+        try:
+            message = None if len(body) >= LONG_BYTES else request.read()
+        except NeedsPreparingError:
+            message = None
+        if message is None:
+            session.in_flight.compose(request, bytes(body))
+            return
+        fenced = fences(session.client, request, message)
+        context.count_refused(Refusal.FENCE for _ in fenced)
+        session.in_flight.compose(request, message, fence=min(fenced, default=None))
 
 
-HANDLERS: dict[int, Handler] = {
-    ApiKey.PRODUCE: produce,
-    ApiKey.FETCH: fetch,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.newer_protocol,
-    ApiKey.SASL_HANDSHAKE: authentication.handshake,
-    ApiKey.SASL_AUTHENTICATE: authentication.authenticate,
+HANDLERS: dict[int, type[RequestHandler]] = {
+    ApiKey.PRODUCE: ProduceRequest,
+    ApiKey.FETCH: FetchRequest,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: NewerProtocolRequest,
 }
-_BY_ROUTE: dict[Route, Handler] = {
-    Route.GROUP: groups.group,
-    Route.TRANSACTION: transactions.transaction,
-    Route.NODE: groups.node,
+_BY_ROUTE: dict[Route, type[RequestHandler]] = {
+    Route.GROUP: GroupRequest,
+    Route.TRANSACTION: Transactional,
+    Route.NODE: NodeRequest,
 }

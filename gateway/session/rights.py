@@ -7,17 +7,21 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session import answers, offloading, streaming
+from gateway.session import offloading
+from gateway.session.client import SessionClient
 from gateway.session.commands import AuditDenial, BrokerLane, Cause
-from gateway.session.fetch.fetch_session import SESSION_ENDS, once_each
+from gateway.session.context import SessionContext
+from gateway.session.fetch.fetch_session import no_records, once_each
+from gateway.session.fetch.fetch_state import FetchState
+from gateway.session.in_flight import RequestsInFlight
+from gateway.session.intake import Intake
 from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.readiness import HalfSent
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import answer_refused, refusal_frame
+from gateway.session.refusing import refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
-from gateway.session.state import ConnectionState
 from ha_core.plan.access.rights import Rights, Verdicts
-from ha_core.wire import APIS, ApiKey, ErrorCode
+from ha_core.wire import APIS, ApiKey
 from ha_core.wire.rights import Each
 
 K = TypeVar("K", tuple[bytes, int], tuple[str, int])
@@ -26,39 +30,94 @@ K = TypeVar("K", tuple[bytes, int], tuple[str, int])
 (_WRITES,) = APIS[ApiKey.PRODUCE].asks.each
 
 
-def gate(session: ConnectionState, request: Request, message: Message) -> Gate | None:
-    """The allowed part of a request; None: all of it, and the broker's answer goes to the client. If nothing is
-    allowed, the client is answered here."""
-    verdicts, prepared = session.verdicts, request.prepared
-    if verdicts is None or verdicts.everything:
-        return None
-    if prepared is not None and prepared.verdicts is not verdicts:
-        raise NeedsPreparingError
-    found = prepared.gate if prepared is not None else Gate(verdicts, request.api, request.api_version, message)
-    if found is None:
-        return None
-    if found.denied:
-        audit(session, request, found.denied)
-        session.count_refused(Refusal.DENIED for _ in found.denied)
-    if found.answer is not None:
-        answer_refused(session, request, found.answer, (Refusal.DENIED,), (request.api_key,))
-    return found if found.answer is not None or found.amends else None
+class Authorization:
+    """Judges the requests of one client, except topics of the data path, which `Routes` judges."""
+
+    __slots__ = ("_client", "_context", "_fetching", "_in_flight", "_intake")
+
+    def __init__(
+        self,
+        context: SessionContext,
+        client: SessionClient,
+        fetching: FetchState,
+        in_flight: RequestsInFlight,
+        intake: Intake,
+    ) -> None:
+        self._context, self._client, self._fetching = context, client, fetching
+        self._in_flight, self._intake = in_flight, intake
+
+    def gate(self, request: Request, message: Message) -> Gate | None:
+        """The allowed part of a request; None: all of it, and the broker's answer goes to the client. If nothing is
+        allowed, the client is answered here."""
+        verdicts, prepared = self._client.verdicts, request.prepared
+        if verdicts is None or verdicts.everything:
+            return None
+        if prepared is not None and prepared.verdicts is not verdicts:
+            raise NeedsPreparingError
+        found = prepared.gate if prepared is not None else Gate(verdicts, request.api, request.api_version, message)
+        if found is None:
+            return None
+        if found.denied:
+            self.audit(request, found.denied)
+            self._context.count_refused(Refusal.DENIED for _ in found.denied)
+        if found.answer is not None:
+            self._in_flight.answer_refused(request, found.answer, (Refusal.DENIED,), (request.api_key,))
+        return found if found.answer is not None or found.amends else None
+
+    def member(self, request: Request, group: bytes) -> bool:
+        """True if the client may send a request that needs only its group; otherwise it is answered."""
+        verdicts, needs = self._client.verdicts, request.api.asks.needs
+        if verdicts is None or all(allows(verdicts, need.operation, need.resource, text(group)) for need in needs):
+            return True
+        self.gate(request, request.read())
+        return False
+
+    def audit(self, request: Request, denied: Iterable[Denied]) -> None:
+        self._context.emit(AuditDenial(request.api_key, tuple(dict.fromkeys(denied))))
+
+    def audit_denied(self, request: Request, refused: Mapping[K, object]) -> bool:
+        """Audits the denied topics of a produce or fetch request. Returns True if there were any."""
+        topics: dict[bytes | str, None] = {}
+        for key, why in refused.items():
+            if why is Refusal.DENIED:
+                topics[key[0]] = None
+                if len(topics) == MAX_TOLD:
+                    break
+        if topics:
+            (each,) = request.api.asks.each
+            names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
+            self.audit(request, [Denied(each.operation, each.resource, name) for name in names])
+        return bool(topics)
+
+    def follow(self, before: Rights | None) -> None:
+        """Applies new rights: fetches that wait for topics that are denied now are answered, so that the client
+        retries, and the rest of a produce to topics that are denied now is not taken.
+
+        A broker judges a request when it is complete: the client could choose the remaining bytes after it lost the
+        right.
+        """
+        verdicts = self._client.verdicts
+        if verdicts is None or self._context.snapshot.rights is before:
+            return
+        half = self._intake.reading
+        if isinstance(half, HalfSent) and not (
+            verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
+        ):
+            self._intake.leave(Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request")
+        reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
+        for pending in tuple(self._in_flight.queue):
+            if isinstance(pending, Passed) and not reads(pending.reads):
+                self._in_flight.abandon(pending, pending.request.answer(no_records(pending.in_session)))
+        if self._fetching.fetch_session is not None and not reads(self._fetching.fetch_session.topics):
+            self._fetching.fetch_session.ends = True
+        self._in_flight.flush()
 
 
-def member(session: ConnectionState, request: Request, group: bytes) -> bool:
-    """True if the client may send a request that needs only its group; otherwise it is answered."""
-    verdicts, needs = session.verdicts, request.api.asks.needs
-    if verdicts is None or all(allows(verdicts, need.operation, need.resource, text(group)) for need in needs):
-        return True
-    gate(session, request, request.read())
-    return False
-
-
-def amended(session: ConnectionState, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
+def amended(context: SessionContext, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
     """Sends the allowed part of a request, and adds the denied part to the answer."""
-    answered = yield from offloading.ask(session, request, found.request, lane)
+    answered = yield from offloading.ask(context, request, found.request, lane)
     if answered is None:
-        session.count_refused((Refusal.LEASE,))
+        context.count_refused((Refusal.LEASE,))
         refused = yield OffloadStep(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
         return QueuedAnswer(refused, promises=False)
     if offloading.is_long(request, answered):
@@ -70,52 +129,5 @@ def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
     return request.answer(found.amend(request.decode_answer(answered)))
 
 
-def audit(session: ConnectionState, request: Request, denied: Iterable[Denied]) -> None:
-    session.emit(AuditDenial(request.api_key, tuple(dict.fromkeys(denied))))
-
-
-def audit_denied(session: ConnectionState, request: Request, refused: Mapping[K, object]) -> bool:
-    """Audits the denied topics of a produce or fetch request. Returns True if there were any."""
-    topics: dict[bytes | str, None] = {}
-    for key, why in refused.items():
-        if why is Refusal.DENIED:
-            topics[key[0]] = None
-            if len(topics) == MAX_TOLD:
-                break
-    if topics:
-        (each,) = request.api.asks.each
-        names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
-        audit(session, request, [Denied(each.operation, each.resource, name) for name in names])
-    return bool(topics)
-
-
-def follow(session: ConnectionState, before: Rights | None) -> None:
-    """Applies new rights: fetches that wait for topics that are denied now are answered, so that the client retries,
-    and the rest of a produce to topics that are denied now is not taken.
-
-    A broker judges a request when it is complete: the client could choose the remaining bytes after it lost the right.
-    """
-    verdicts = session.verdicts
-    if verdicts is None or session.snapshot.rights is before:
-        return
-    half = session.reading
-    if isinstance(half, HalfSent) and not (
-        verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
-    ):
-        streaming.leave(session, Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request")
-    reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
-    for pending in tuple(session.queue):
-        if isinstance(pending, Passed) and not reads(pending.reads):
-            answers.abandon(session, pending, pending.request.answer(_none_of(pending.in_session)))
-    if session.fetch_session is not None and not reads(session.fetch_session.topics):
-        session.fetch_session.ends = True
-    session.flush()
-
-
 def _may(verdicts: Verdicts, need: Each, topics: Iterable[bytes]) -> bool:
     return all(allows(verdicts, need.operation, need.resource, text(topic)) for topic in topics)
-
-
-def _none_of(in_session: bool) -> Message:
-    error = SESSION_ENDS if in_session else ErrorCode.NONE
-    return {"error_code": int(error), "session_id": 0, "responses": []}

@@ -97,6 +97,10 @@ class Throttling:
         self._last_id, self._last = client_id, known[client_id]
         return self._last
 
+    def unlimited(self, request: Request, now: float) -> bool:
+        """True if the request uses no quota. Those that do are counted one by one, and leave no flow."""
+        return self.charges(request, now) is None
+
     def enter(self, user: str) -> None:
         """The client is this user from now on."""
         self.user = user

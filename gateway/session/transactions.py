@@ -20,11 +20,12 @@ from typing import Any
 
 from gateway.model.handler_registry import declare
 from gateway.model.rights import Gate
-from gateway.session import exchange, offloading, rights
-from gateway.session.lease_guard import leased
+from gateway.session import offloading, rights
+from gateway.session.context import SessionContext
+from gateway.session.handler import RequestHandler
 from gateway.session.pending import EndedTransaction, Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import refusal_frame, refuse
+from gateway.session.refusing import refusal_frame
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from gateway.session.transaction_writes import TransactionEvidence
@@ -48,7 +49,7 @@ def stays_open(answer: dict[str, Any]) -> bool:
     return answer["error_code"] in _TRY_AGAIN
 
 
-def settle_end(session: ConnectionState, ends: EndedTransaction, answer: dict[str, Any]) -> None:
+def settle_end(context: SessionContext, ends: EndedTransaction, answer: dict[str, Any]) -> None:
     """Adjusts the answer to END_TXN before it goes to the client.
 
     A commit in flight while a topic left its cluster by force may cover records that no client reads: the client
@@ -56,8 +57,8 @@ def settle_end(session: ConnectionState, ends: EndedTransaction, answer: dict[st
     """
     committed = ends.commits and answer["error_code"] == ErrorCode.NONE
     if not stays_open(answer):
-        session.shared.written.ended(ends.producer_id, committed=committed)
-    if committed and not ends.doubted and ends.cluster in session.snapshot.fences.doubted:
+        context.shared.written.ended(ends.producer_id, committed=committed)
+    if committed and not ends.doubted and ends.cluster in context.snapshot.fences.doubted:
         answer["error_code"] = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
@@ -70,27 +71,8 @@ def handles(api_key: ApiKey) -> Callable[[Method], Method]:
     return lambda method: declare(HANDLERS, api_key, method)
 
 
-def transaction(session: ConnectionState, request: Request) -> None:
-    handler = Transactional(session, request)
-    if session.verdicts is not None:
-        handler.gate = rights.gate(session, request, handler.message)
-        if handler.gate is not None:
-            if handler.gate.answer is not None:
-                return
-            handler.message = handler.gate.request
-    refusal = Refusal.INVALID if handler.invalid else HANDLERS[request.api_key](handler)
-    if refusal is not None:
-        amend = None if handler.gate is None else handler.gate.amend
-        refuse(session, request, handler.message, refusal, handler.fence, amend)
-
-
-def ends_here(session: ConnectionState, request: Request) -> bool:
-    """True if an END_TXN goes to the port's broker and to no other."""
-    return Transactional(session, request).ends_here
-
-
-class Transactional:
-    """One request. Its handler returns the refusal, if it is refused.
+class Transactional(RequestHandler):
+    """One request. The handler of its API returns the refusal, if it is refused.
 
     :ivar ours: True if the port's cluster issued the producer id.
     :ivar unable: reason for which nothing may be forwarded to the port's broker.
@@ -98,22 +80,34 @@ class Transactional:
     """
 
     def __init__(self, session: ConnectionState, request: Request) -> None:
-        self.session = session
-        self.request = request
+        super().__init__(session, request)
         self.message = dict(request.read())
-        self.open = session.transactions
+        self.open = session.client.transactions
         self.name: str = self.message["transactional_id"] or ""
-        self.routes = session.routes(request.client_id)
+        self.routes = session.client.routes(request.client_id)
         self.shown: int = self.message["producer_id"]
-        self.issued = session.shared.issued(self.shown)
-        self.ours = self.issued.cluster == session.port.cluster
-        broker = None if session.here is not None else Refusal.NO_BROKER
-        self.unable = broker if leased(session) else Refusal.LEASE
+        self.issued = session.context.shared.issued(self.shown)
+        self.ours = self.issued.cluster == session.context.port.cluster
+        broker = None if session.context.here is not None else Refusal.NO_BROKER
+        self.unable = broker if session.context.leased() else Refusal.LEASE
         self.fence: str | None = None
         self.ends: EndedTransaction
         """Set for END_TXN."""
         self.gate: Gate | None = None
         """Set if a part of the request was denied, or has to be hidden from the client."""
+
+    def handle(self) -> None:
+        session, request = self.session, self.request
+        if session.client.verdicts is not None:
+            self.gate = session.authorization.gate(request, self.message)
+            if self.gate is not None:
+                if self.gate.answer is not None:
+                    return
+                self.message = self.gate.request
+        refusal = Refusal.INVALID if self.invalid else HANDLERS[request.api_key](self)
+        if refusal is not None:
+            amend = None if self.gate is None else self.gate.amend
+            session.in_flight.refuse(request, self.message, refusal, self.fence, amend)
 
     @property
     def invalid(self) -> bool:
@@ -132,10 +126,12 @@ class Transactional:
             return self._init_transactional()
         producer_id, epoch = self.message["producer_id"], self.message["producer_epoch"] + 1
         if not is_gateway_id(producer_id) or not 0 < epoch <= _MAX_EPOCH:
-            producer_id, epoch = self.session.shared.next_producer_id(), 0
+            producer_id, epoch = self.context.shared.next_producer_id(), 0
         if producer_id is None:
             return Refusal.NO_PRODUCER_ID
-        self.session.reply(self.request, {"error_code": 0, "producer_id": producer_id, "producer_epoch": epoch})
+        self.session.in_flight.reply(
+            self.request, {"error_code": 0, "producer_id": producer_id, "producer_epoch": epoch}
+        )
         return None
 
     def _init_transactional(self) -> Refusal | None:
@@ -154,7 +150,7 @@ class Transactional:
 
     def _initialised(self, answer: Message) -> None:
         if answer["error_code"] == ErrorCode.NONE:
-            answer["producer_id"] = self.session.shared.shown(self.session.broker, answer["producer_id"])
+            answer["producer_id"] = self.context.shared.shown(self.context.broker, answer["producer_id"])
             # The coordinator has aborted the producer's open transaction.
             self.open.ended(self.name)
 
@@ -165,7 +161,7 @@ class Transactional:
         if refusal is not None:
             return refusal
         topics = tuple(topic["name"].encode() for topic in self.message["topics"])
-        self.fence = self.open.fence_on(self.name, topics, self.session.snapshot.view, self.session.now)
+        self.fence = self.open.fence_on(self.name, topics, self.context.snapshot.view, self.context.now)
         if self.fence is not None:
             refusal = Refusal.FENCE
         elif self._concealed():
@@ -175,21 +171,21 @@ class Transactional:
             # stay empty until its cut, or above the end of the extent that was left.
             refusal = Refusal.WRITTEN_ELSEWHERE
         if refusal is None:
-            self.session.shared.written.begins(self.shown)
+            self.context.shared.written.begins(self.shown)
             self._ask(self._added, topics)
             return None
-        self.session.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.session.now)
+        self.context.out += self.open.refused(self.name, refusal is Refusal.FENCE, self.context.now)
         return refusal
 
     def _added(self, answer: Message) -> None:
         results = [result for topic in answer["results_by_topic"] for result in topic["results_by_partition"]]
         if not any(result["partition_error_code"] for result in results):
             topics = [topic["name"].encode() for topic in self.message["topics"]]
-            self.open.begun(self.name, topics, self.session.now)
+            self.open.begun(self.name, topics, self.context.now)
 
     def _concealed(self) -> bool:
         """True if the request adds a topic that clients do not see. The end marker would be written there."""
-        concealed = self.session.snapshot.view.concealed
+        concealed = self.context.snapshot.view.concealed
         return any(concealed(asked["name"]) for asked in self.message["topics"])
 
     def _written_elsewhere(self) -> bool:
@@ -200,18 +196,18 @@ class Transactional:
         """True if the topic's writer is in another cluster than the coordinator. A topic that never moved is written in
         the cluster that has it. If a move left it behind, the coordinator's brokers would answer
         UNKNOWN_TOPIC_OR_PARTITION, and clients would retry endlessly."""
-        topic = self.session.snapshot.view.topics.get(name)
+        topic = self.context.snapshot.view.topics.get(name)
         if topic is not None and topic.mapped:
             return any(isinstance(self.routes.writer(topic, partition), Refusal) for partition in partitions)
-        holders = self.session.snapshot.topology.existing(name)
-        return bool(holders) and self.session.port.cluster not in holders
+        holders = self.context.snapshot.topology.existing(name)
+        return bool(holders) and self.context.port.cluster not in holders
 
     @handles(ApiKey.ADD_OFFSETS_TO_TXN)
     def add_offsets(self) -> Refusal | None:
         """Adds a group's offsets to a transaction."""
         refusal = self._not_ours(self.routes.transactions())
         if refusal is None:
-            self.session.shared.written.begins(self.shown)
+            self.context.shared.written.begins(self.shown)
             self._pass()
         return refusal
 
@@ -222,9 +218,9 @@ class Transactional:
         A commit that is retried because its answer was lost matters most: it may have succeeded before the cut, and a
         client that hears that it failed would write all of its records a second time.
         """
-        if not leased(self.session):
+        if not self.context.leased():
             return Refusal.LEASE
-        if not self.session.snapshot.fresh:
+        if not self.context.snapshot.fresh:
             return Refusal.STARTING
         if self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
@@ -233,11 +229,11 @@ class Transactional:
         if self.ends_here:
             self.message["producer_id"] = self.issued.own
             if commits:
-                self.session.shared.written.commit_goes_on(self.shown, epoch)
+                self.context.shared.written.commit_goes_on(self.shown, epoch)
             self._ask(self._ended, self.open.topics(self.name))
         else:
-            evidence = TransactionEvidence(self._doubted, self.session.shared.written.of(self.shown, epoch))
-            self.session.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
+            evidence = TransactionEvidence(self._doubted, self.context.shared.written.of(self.shown, epoch))
+            self.session.in_flight.compose(self.request, {**self.message, "evidence": evidence}, ends=self.ends)
         return None
 
     @property
@@ -248,7 +244,7 @@ class Transactional:
 
     @property
     def _doubted(self) -> bool:
-        return self.issued.cluster in self.session.snapshot.fences.doubted
+        return self.issued.cluster in self.context.snapshot.fences.doubted
 
     def _ended(self, answer: Message) -> None:
         """Confirms the abort of a transaction that was refused before it began.
@@ -261,7 +257,7 @@ class Transactional:
         kept_out = not self.message["committed"] and self.open.kept_out(self.name)
         if kept_out and answer["error_code"] == ErrorCode.INVALID_TXN_STATE:
             answer["error_code"] = ErrorCode.NONE
-        settle_end(self.session, self.ends, answer)
+        settle_end(self.context, self.ends, answer)
         if not stays_open(answer):
             self.open.ended(self.name)
 
@@ -270,7 +266,7 @@ class Transactional:
         """Offsets belong to their group's coordinator, which must be in the producer's cluster."""
         name = self.message["group_id"].encode()
         route = self.routes.group(name)
-        elsewhere = None if route.coordinator == self.session.here else Refusal.ELSEWHERE
+        elsewhere = None if route.coordinator == self.context.here else Refusal.ELSEWHERE
         refusal, self.fence = self._not_ours(route.refusal or elsewhere), route.fence
         if refusal is not None:
             return refusal
@@ -292,30 +288,32 @@ class Transactional:
     def _pass(self, group: bytes | None = None) -> None:
         if self.gate is not None:
             self.gate.request = self.message
-            made = rights.amended(self.session, self.request, self.gate, self.session.broker)
-            exchange.begin(self.session, self.request, made, group=group)
+            made = rights.amended(self.session.context, self.request, self.gate, self.context.broker)
+            self.session.exchanges.begin(self.request, made, group=group)
             return
         if self.request.prepared is not None:
-            exchange.begin(self.session, self.request, self._exchange(), group=group)
+            self.session.exchanges.begin(self.request, self._exchange(), group=group)
             return
         frame = self.request.rewritten(self.message)
-        self.session.pass_on(Passed(self.request, group=group), self.session.broker, frame)
+        self.session.in_flight.pass_on(Passed(self.request, group=group), self.context.broker, frame)
 
     def _ask(self, answered: Callable[[Message], None], topics: tuple[bytes, ...] = ()) -> None:
         """Asks the port's broker; `answered` turns its answer into the client's.
 
         :param topics: topics to whose logs the request may write.
         """
-        exchange.begin(self.session, self.request, self._exchange(answered), topics)
+        self.session.exchanges.begin(self.request, self._exchange(answered), topics)
 
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: turns the broker's answer into the client's; None: it is the client's."""
         request, session = self.request, self.session
-        frame = yield from offloading.ask(session, request, self.message, session.broker, survives_loss=True)
+        frame = yield from offloading.ask(
+            session.context, request, self.message, session.context.broker, survives_loss=True
+        )
         if frame is None:
             # The client looks for a coordinator again, and resends its request (`answers.lost`).
-            refusal = Refusal.NO_LEADER if leased(session) else Refusal.LEASE
-            session.count_refused((refusal,))
+            refusal = Refusal.NO_LEADER if session.context.leased() else Refusal.LEASE
+            session.context.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend
             refused = yield OffloadStep(partial(refusal_frame, request, self.message, refusal, amend))
             return QueuedAnswer(refused, promises=False)

@@ -1,15 +1,19 @@
-"""Protocol state of one connection to a broker on behalf of one client."""
+"""Protocol state of the connections to brokers on behalf of one client."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.session.answer_arrival import Arriving, Gathering
-from gateway.session.commands import BrokerLane
-from gateway.session.pending import Discarded, Gathered, InFlight
+from gateway.session.commands import BrokerLane, ToUpstream
+from gateway.session.context import SessionContext
+from gateway.session.pending import SEVERAL, Discarded, Gathered, InFlight, concerns
 from gateway.session.readiness import HalfSent
+from gateway.session.request import Request
+from gateway.session.retry_backoff import RetryBackoff
+from ha_core.wire import ApiKey
 
 MAX_UNACKNOWLEDGED = 10_000
 """Bound on tracked topics, since names come from the wire; above it any topic may be affected."""
@@ -125,3 +129,88 @@ class Upstream:
     def ended_in_order(self) -> bool:
         """True if the connection's end leaves no doubt about requests without an answer, or half-sent ones."""
         return self.writing is SHUT or (self.writing is BETWEEN and not self.unacknowledged.ever)
+
+    def holds_back(self, topics: frozenset[bytes], since: int) -> bool:
+        """True if an operation on `topics` has to wait for acks=0 requests that were sent before revision `since`."""
+        if any(isinstance(pending, Discarded) and concerns(pending, topics) for pending in self.queue):
+            return True
+        # All others were probed before `since` was followed; only after a half-sent request no probe can be written.
+        unacknowledged = self.unacknowledged
+        return self.writing is not BETWEEN and unacknowledged.revision < since and unacknowledged.touches(topics)
+
+
+class Upstreams(dict[BrokerLane, Upstream]):
+    """The connections to brokers on behalf of one client.
+
+    :ivar unacknowledged: True if a request without an answer was sent.
+    """
+
+    __slots__ = ("_context", "_damping", "unacknowledged")
+
+    def __init__(self, context: SessionContext, damping: RetryBackoff) -> None:
+        super().__init__()
+        self._context, self._damping = context, damping
+        self.unacknowledged = False
+
+    def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
+        upstream = self.get(lane)
+        if upstream is None:
+            upstream = self[lane] = Upstream(lane)
+        self._context.out.append(ToUpstream(lane, data))
+        return upstream
+
+    def forward(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
+        """Sends a request to a broker, whose answer belongs to `pending`."""
+        if lane.lane == 0:
+            pending.lane = lane if pending.lane in (None, lane) else SEVERAL
+        self._damping.forwarded(pending.request.api_key)
+        self.send(lane, data).queue.append(pending)
+
+    def forward_each(self, pending: InFlight, frames: Mapping[BrokerLane, bytes | memoryview]) -> bool:
+        """Like `forward`, but queues a frame while a request to its broker is half sent. False: one of the frames can
+        never be sent."""
+        sent = True
+        for lane, frame in frames.items():
+            upstream = self.get(lane)
+            if upstream is None or upstream.writing is BETWEEN:
+                self.forward(pending, lane, frame)
+            elif isinstance(upstream.writing, HalfSent):
+                upstream.writing.later.append((pending, frame))
+            else:
+                sent = False
+        return sent
+
+    def send_unacknowledged(
+        self, lane: BrokerLane, data: bytes | memoryview, topics: Iterable[bytes], complete: bool
+    ) -> None:
+        """:param complete: True if `topics` are all that the request names."""
+        upstream = self.send(lane, data)
+        self.unacknowledged = True
+        upstream.unacknowledged.add(topics, complete, self._context.snapshot.view.revision)
+
+    def unsure(self) -> bool:
+        """True if a request without an answer may still be in flight."""
+        return any(upstream.unsure() for upstream in self.values())
+
+    def probe(self, everything: bool = False) -> None:
+        """Sends a question after requests without an answer for which an operation may wait. Its answer shows that they
+        are in the log: a broker answers a connection in order."""
+        fenced = self._context.snapshot.fences.topics
+        for upstream in self.values():
+            if everything or upstream.unacknowledged.touches(fenced):
+                self.ask_for_the_end(upstream)
+
+    def ask_for_the_end(self, upstream: Upstream) -> None:
+        if not upstream.unacknowledged or upstream.writing is not BETWEEN:
+            return
+        question = Request.own(ApiKey.API_VERSIONS, 0, self._context.shared.limits)
+        self.send(upstream.lane, question.rewritten({}))
+        upstream.queue.append(Discarded(question, upstream.unacknowledged.pop_all()))
+
+    def release(self, lane: BrokerLane) -> bool:
+        """Releases a broker's idle connection: the next request to that broker opens a new one."""
+        upstream = self.get(lane)
+        if upstream is None or not upstream.unused():
+            return False
+        del self[lane]
+        return True

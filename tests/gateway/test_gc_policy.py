@@ -28,7 +28,7 @@ def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
         body = encode(PRODUCE, 7, "request", {"acks": 1, "timeout_ms": 1000, "topic_data": data})
         await host.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
         async with asyncio.timeout(5):
-            while not connection.session.queue:  # noqa: ASYNC110
+            while not connection.session.in_flight.queue:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         gone = weakref.ref(connection.session)
         gc.disable()

@@ -87,7 +87,7 @@ class Clients:
 
     def entered(self, connection: ClientConnection) -> None:
         self.logins.entered(connection)
-        user, most = connection.session.entry.user or ANONYMOUS, self._most_per_user
+        user, most = connection.session.client.entry.user or ANONYMOUS, self._most_per_user
         if not self._shares.admit(connection, user, most):
             connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
 
@@ -104,7 +104,7 @@ class Clients:
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
-            user, port = connection.session.entry.user, connection.session.port
+            user, port = connection.session.client.entry.user, connection.session.context.port
             fields = (cause.value, user, connection.address, port, detail)
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
 
@@ -132,7 +132,7 @@ class Clients:
         """Whether the client may open one more connection to a broker, beyond its first."""
         if self.brokers.room(connection):
             return True
-        user = connection.session.entry.user or ANONYMOUS
+        user = connection.session.client.entry.user or ANONYMOUS
         text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
         text += (
             f"clients have {self.brokers.further} beyond the first of each, and may have no more: raise the limit of "
@@ -217,7 +217,7 @@ class Clients:
         connection = self._connect(client)
         self._from[network(client.host)] += 1
         self.open.add(connection)
-        if connection.session.entry.entered:
+        if connection.session.client.entry.entered:
             self.entered(connection)
         else:
             self.logins.came(connection, clock.now())

@@ -103,7 +103,7 @@ class ClientConnection:
         """:param address: the client's, without its port."""
         self.host = host
         self.address = address
-        self.user = session.entry.user
+        self.user = session.client.entry.user
         self.session = session
         self.client = channel(host.loop, sock, self._client_readable, self._client_writable)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
@@ -120,17 +120,17 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
-        if not (self.session.entry.entered or self.host.newcomers.may_be_read()):
+        if not (self.session.client.entry.entered or self.host.newcomers.may_be_read()):
             return
         try:
             session, host = self.session, self.host
-            if session.snapshot is not host.snapshot:
+            if session.context.snapshot is not host.snapshot:
                 self.follow()
             if self.ended:
                 return
-            if session.reading is not None and self._splice_to_broker():
+            if session.intake.reading is not None and self._splice_to_broker():
                 return
-            kept = _carried(session.carry) if session.carry else 0
+            kept = _carried(session.intake.carry) if session.intake.carry else 0
             try:
                 count = self.client.sock.recv_into(self._room(kept))
             except BlockingIOError:
@@ -142,7 +142,7 @@ class ClientConnection:
                 self._client_gone()
                 return
             host.counts.bytes_from_clients += count
-            if kept == 0 and session.flows and not session.throttling.timed:
+            if kept == 0 and session.decisions.flows and not session.throttling.timed:
                 passed = fast_path.requests(session, BUFFER, count, now)
                 if passed:
                     self._pass_to_broker(passed)
@@ -157,8 +157,8 @@ class ClientConnection:
     def _splice_to_broker(self) -> bool:
         """Splices the arrived rest of a long request to the broker. False: it has to be read into user space."""
         session, host, now = self.session, self.host, clock.now()
-        most = 0 if session.throttling.timed or session.carry else fast_path.rest(session, now)
-        broker = self.brokers.get(session.broker) if most >= splicing.LEAST_BYTES else None
+        most = 0 if session.throttling.timed or session.intake.carry else fast_path.rest(session, now)
+        broker = self.brokers.get(session.context.broker) if most >= splicing.LEAST_BYTES else None
         if broker is None or broker.channel is None or not (broker.channel.splices and self.client.splices):
             return False
         try:
@@ -173,7 +173,7 @@ class ClientConnection:
             return True
         host.counts.bytes_from_clients += count
         fast_path.rest_went(session, count, now)
-        if clock.now() >= session.shared.lease.valid_until:
+        if clock.now() >= session.context.shared.lease.valid_until:
             host.pipe.drop()
             self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
             return True
@@ -185,20 +185,20 @@ class ClientConnection:
             return True
         if rest:
             broker.keep(rest, host.lease_generation)
-        if rest or len(session.queue) >= session.shared.max_in_flight:
+        if rest or len(session.in_flight.queue) >= session.context.shared.max_in_flight:
             self._want()
         return True
 
     def _room(self, kept: int) -> memoryview:
         room = _VIEW[kept:] if kept else _VIEW
-        return room if self.session.entry.entered else room[:LOGIN_READ_BYTES]
+        return room if self.session.client.entry.entered else room[:LOGIN_READ_BYTES]
 
     def _pass_to_broker(self, count: int) -> None:
         """Forwards the buffer's first bytes unchanged to the port's broker, to which there is a connection, or will
         be."""
         session = self.session
-        broker = self.brokers[session.broker]
-        if clock.now() >= session.shared.lease.valid_until:
+        broker = self.brokers[session.context.broker]
+        if clock.now() >= session.context.shared.lease.valid_until:
             # The process was stopped since the decision, as in `_carry_out`.
             self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
             return
@@ -208,7 +208,11 @@ class ClientConnection:
         except OSError as error:
             self._lost_later(broker, error)
             return
-        if broker.channel is None or broker.channel.pending or len(session.queue) >= session.shared.max_in_flight:
+        if (
+            broker.channel is None
+            or broker.channel.pending
+            or len(session.in_flight.queue) >= session.context.shared.max_in_flight
+        ):
             self._want()
 
     def _go_on(self) -> None:
@@ -216,14 +220,14 @@ class ClientConnection:
         self._going_on = False
         self.follow()
         if not self.ended and self.session.may_go_on and not self._clogged():
-            self._receive(_carried(self.session.carry))
+            self._receive(_carried(self.session.intake.carry))
 
     def _receive(self, end: int) -> None:
         self._feed(self.session.receive, BUFFER, end)
         self._look_who()
 
     def _look_who(self) -> None:
-        user = self.session.entry.user
+        user = self.session.client.entry.user
         if user != self.user and not self.ended:
             self.user = user
             self.host.entered(self)
@@ -233,7 +237,7 @@ class ClientConnection:
 
     def _cut_off(self) -> None:
         """The client has gone, or gets no more answers; it sees that at once, also while brokers are waited for."""
-        life = self.session.life
+        life = self.session.context.life
         if isinstance(life, Over):
             self.end(life.cause, life.detail)  # nothing in flight: only the client was waited for
             return
@@ -253,7 +257,7 @@ class ClientConnection:
         except OSError:
             self._client_gone()
             return
-        life = self.session.life
+        life = self.session.context.life
         if isinstance(life, Over) and not self.client.pending:
             self.end(life.cause, life.detail)
         else:
@@ -262,7 +266,7 @@ class ClientConnection:
     def _upstream_readable(self, broker: BrokerChannel) -> None:
         try:
             session, host = self.session, self.host
-            if session.snapshot is not host.snapshot:
+            if session.context.snapshot is not host.snapshot:
                 self.follow()
             upstream = session.upstreams.get(broker.lane)
             if upstream is None or broker.channel is None:
@@ -272,7 +276,7 @@ class ClientConnection:
                 return
             kept = _carried(upstream.carry) if upstream.carry else 0
             room = _VIEW[kept:] if kept else _VIEW
-            if began_at >= session.shared.lease.valid_until:
+            if began_at >= session.context.shared.lease.valid_until:
                 room = room[:UNLEASED_READ_BYTES]
             try:
                 count = broker.channel.sock.recv_into(room)
@@ -287,7 +291,7 @@ class ClientConnection:
             host.counts.bytes_from_brokers += count
             passed = 0
             if kept == 0 and self.client.reading and not session.throttling.timed:
-                # By a clock read after the answer (`lease_guard`): the process may have stopped in between.
+                # By a clock read after the answer (`session.context`): the process may have stopped in between.
                 passed = fast_path.answers(session, upstream, BUFFER, count, clock.now())
                 if passed:
                     self._pass_to_client(passed)
@@ -311,7 +315,7 @@ class ClientConnection:
         most = fast_path.rest_of_answer(session, upstream, now) if unseen else 0
         assert channel is not None
         ways = self.client.reading and self.client.splices and channel.splices
-        if most < splicing.LEAST_BYTES or not ways or now >= session.shared.lease.valid_until:
+        if most < splicing.LEAST_BYTES or not ways or now >= session.context.shared.lease.valid_until:
             return False
         try:
             count = host.pipe.take(channel.sock, most)
@@ -375,7 +379,7 @@ class ClientConnection:
         """Brings the session to the newest snapshot. Called before every other event, so that no decision uses an older
         one, and by `TimeSlicedSweep` for idle connections."""
         snapshot = self.host.snapshot
-        if self.session.snapshot is not snapshot and not self.ended:
+        if self.session.context.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot)
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes) -> None:
@@ -400,14 +404,14 @@ class ClientConnection:
 
     def hurry(self) -> None:
         """Called while an operation waits for requests in flight here; it does not wait for a client that hangs."""
-        if self.client.stuck_s(clock.now()) >= STUCK_S and self.session.life.connected:
+        if self.client.stuck_s(clock.now()) >= STUCK_S and self.session.context.life.connected:
             self._client_gone()
         self._feed(self.session.hurry)
         self.host.progressed(self)
 
     def cut_off(self, cause: Cause, detail: str) -> None:
         """Disconnects the client and drops its unsent answers; writes in flight are still awaited."""
-        if isinstance(self.session.life, Over):
+        if isinstance(self.session.context.life, Over):
             self.end(cause, detail)  # It is open only for the client to take its answers; nothing is in flight.
         else:
             self._feed(self.session.cut_off, cause, detail)
@@ -441,7 +445,7 @@ class ClientConnection:
         that cluster is cut off at once, even with answers still unsent; requests that other clusters have got are
         awaited nevertheless."""
         self._feed(self.session.give_up, cluster)
-        life = self.session.life
+        life = self.session.context.life
         if isinstance(life, Over):
             self.end(life.cause, life.detail)
         self.host.progressed(self)
@@ -459,8 +463,8 @@ class ClientConnection:
     def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:
             return
-        was_connected = self.session.life.connected
-        lease, decided_at = self.session.shared.lease, clock.now()
+        was_connected = self.session.context.life.connected
+        lease, decided_at = self.session.context.shared.lease, clock.now()
         leased = lease.holds(decided_at)
         try:
             commands = event(*arguments, decided_at)
@@ -489,7 +493,7 @@ class ClientConnection:
                 self._other(command)
             if self.ended:
                 return
-        life = self.session.life
+        life = self.session.context.life
         if gone and life.connected:
             self._client_gone()
             return
@@ -543,7 +547,7 @@ class ClientConnection:
                 self._wake.cancel()
             self._wake = self.host.loop.call_later(max(0.0, command.at - clock.now()), self._tick)
         elif isinstance(command, Close):
-            if not self.client.pending or not self.session.life.connected:
+            if not self.client.pending or not self.session.context.life.connected:
                 self.end(command.cause, command.detail)
         else:
             self.host.fulfil(self, command)
@@ -585,7 +589,7 @@ class ClientConnection:
     def _renew(self, broker: BrokerChannel) -> None:
         """The login of a broker's connection ends soon."""
         broker.outdated = True
-        if not self.ended and self.brokers.get(broker.lane) is broker and self.session.release(broker.lane):
+        if not self.ended and self.brokers.get(broker.lane) is broker and self.session.upstreams.release(broker.lane):
             self._leave_broker(broker.lane)
 
     def _leave_broker(self, lane: BrokerLane) -> None:
@@ -594,28 +598,28 @@ class ClientConnection:
 
     def close_idle_brokers(self, last: bool = False) -> int:
         """Closes idle connections to brokers, except that to the port's broker and, unless `last`, the only one."""
-        own, least = self.session.port.lane, 0 if last else 1
+        own, least = self.session.context.port.lane, 0 if last else 1
         for lane in tuple(self.brokers):
-            if lane != own and len(self.brokers) > least and not self.ended and self.session.release(lane):
+            if lane != own and len(self.brokers) > least and not self.ended and self.session.upstreams.release(lane):
                 self._leave_broker(lane)
         self.host.holds_brokers(self, len(self.brokers))  # even if none was idle: then others are checked first
         return len(self.brokers)
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until its requests or answers are sent on."""
-        if not self.session.life.goes_on or self.client.pending:
+        if not self.session.context.life.goes_on or self.client.pending:
             return True
         return any(broker.channel is None or broker.channel.pending for broker in self.brokers.values())
 
     def _want(self) -> None:
         session = self.session
-        unsent = session.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
+        unsent = session.in_flight.ready_bytes + (self.client.pending_bytes if self.client.pending else 0)
         if unsent != self.kept_bytes:
             self.host.keeps(self, unsent)
             if self.ended:
                 return
-        connected, clogged = session.life.connected, self._clogged()
-        if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
+        connected, clogged = session.context.life.connected, self._clogged()
+        if session.intake.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
             # Deferred, so that other connections have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
@@ -631,15 +635,15 @@ class ClientConnection:
         if self.ended:
             return
         self.ended = True
-        self.session.let_go()
-        self.session.refusals_delivered(clock.now())
+        self.session.intake.let_go()
+        self.session.in_flight.refusals_delivered(clock.now())
         for timer in (self._wake, self._linger):
             if timer is not None:
                 timer.cancel()
         for broker in self.brokers.values():
             broker.close()
         self.host.holds_brokers(self, 0)
-        life = self.session.life
+        life = self.session.context.life
         if life.parts and life.connected:
             self.host.linger(self.client.release())
         else:

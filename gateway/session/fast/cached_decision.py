@@ -24,7 +24,7 @@ class RequestPatch(Protocol):
 
 
 class CachedDecision(NamedTuple):
-    """It is dropped with its basis: the snapshot (`ConnectionState.forget_verdicts`), the user, or the fetch
+    """It is dropped with its basis: the snapshot (`DecisionCache.forget`), the user, or the fetch
     session."""
 
     like: ProduceTemplate | FetchTemplate
@@ -87,3 +87,24 @@ def with_decision(
             break
     rest = [one for one in known if one is not decision and one.fetch_session in (None, fetch_session)]
     return decision, *rest[: MAX_DECISIONS - 1]
+
+
+class DecisionCache:
+    """Decisions of one session.
+
+    :ivar flows: decisions for requests that were forwarded, the newest first: similar requests are treated alike.
+    """
+
+    __slots__ = ("flows",)
+
+    def __init__(self) -> None:
+        self.flows: CachedDecisions = ()
+
+    def forget(self) -> None:
+        """Has similar requests decided anew: on another snapshot, for another user, or because their uses are reported
+        again."""
+        self.flows = ()
+
+    def remember(self, decision: CachedDecision, fetch_session: FetchSession | None) -> None:
+        """Caches the decision for a forwarded request (`with_decision`)."""
+        self.flows = with_decision(self.flows, decision, fetch_session)

@@ -15,7 +15,6 @@ from gateway.session.answer_arrival import Streaming
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
 from gateway.session.fast.fetch_patch import patch, patch_one
 from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.lease_guard import still_valid
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
 from gateway.session.readiness import HalfSent
@@ -39,15 +38,16 @@ _IN_ORDER = frozenset((Passed, Patched, Shifted))
 def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> int:
     """Client bytes `buf[:end]`, while the session carries none: returns how many go to the port's broker as they
     are."""
-    if type(session.life) is not Open or session.waits_for is not None or now >= session.seen_until:
+    intake = session.intake
+    if type(session.context.life) is not Open or intake.waits_for is not None or now >= session.seen_uses.until:
         return 0
-    pos, reading = 0, session.reading
+    pos, reading = 0, intake.reading
     if reading is not None:
         pos = min(rest(session, now), end)
         if pos == 0:
             return 0
         rest_went(session, pos, now)
-        if session.reading is not None:
+        if intake.reading is not None:
             return pos
     for _ in range(MAX_REQUESTS):
         if end - pos < _HEAD_BYTES:
@@ -76,16 +76,17 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
 def rest(session: ConnectionState, now: float) -> int:
     """Missing bytes of a request whose beginning was sent: this many may follow as they come, unseen. 0: there is no
     such request, or they may not."""
-    half, session.now = session.reading, now
+    context, intake = session.context, session.intake
+    half, context.now = intake.reading, now
     if (
         type(half) is not HalfSent
-        or type(session.life) is not Open
-        or session.waits_for is not None
-        or session.unacknowledged
+        or type(context.life) is not Open
+        or intake.waits_for is not None
+        or session.upstreams.unacknowledged
         or half.later
-        or half.lane is not session.here
-        or now >= session.entry.expires_at
-        or not still_valid(session, half.basis)
+        or half.lane is not context.here
+        or now >= session.client.entry.expires_at
+        or not context.still_valid(half.basis)
     ):
         return 0
     return half.missing
@@ -93,12 +94,12 @@ def rest(session: ConnectionState, now: float) -> int:
 
 def rest_went(session: ConnectionState, count: int, now: float) -> None:
     """This many of its missing bytes were sent."""
-    half = session.reading
+    half = session.intake.reading
     assert isinstance(half, HalfSent)
-    session.now = now
+    session.context.now = now
     half.missing -= count
     if not half.missing:
-        session.reading = None
+        session.intake.reading = None
         session.upstreams[half.lane].complete(half)
 
 
@@ -110,16 +111,17 @@ patch."""
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> _Found | None:
-    for decision in session.flows:
+    for decision in session.decisions.flows:
         like = decision.like
         if type(like) is ProduceTemplate and (match := like.match(buf, at, end, frame_end)) is not None:
             topics, places = match
             break
     else:
         return None
-    if not session.only_produce and (session.queue or session.unacknowledged):
+    in_flight, order = session.in_flight, session.client.producer_order
+    if not in_flight.only_produce and (in_flight.queue or session.upstreams.unacknowledged):
         return None
-    waited_for = session.producer_order.topics
+    waited_for = order.topics
     if waited_for and not waited_for.keys().isdisjoint(topics):
         return None  # the slow path knows whether any of them still counts
     if decision.mapped is None:
@@ -127,24 +129,25 @@ def _like_produce(
     topic = decision.mapped.get(topics[0]) if len(topics) == 1 else None
     if topic is None:
         return None
-    change = topic.settles(buf, places, end, session.shared, session.producer_order, now)
+    change = topic.settles(buf, places, end, session.context.shared, order, now)
     return None if change is None else (decision, topics, None, change)
 
 
 def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: int) -> _Found | None:
-    if session.unacknowledged:
+    if session.upstreams.unacknowledged:
         return None
-    for pending in session.queue:
-        if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not session.here:
+    queue, here, fetching = session.in_flight.queue, session.context.here, session.fetching
+    for pending in queue:
+        if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not here:
             return None
-    for decision in session.flows:
+    for decision in session.decisions.flows:
         like = decision.like
         if type(like) is FetchTemplate and (match := like.match(buf, at, frame_end)) is not None:
             topics, entries = match
             break
     else:
         return None
-    known, routes = session.fetch_session, decision.routes
+    known, routes = fetching.fetch_session, decision.routes
     if decision.begins is not None:
         known = FetchSession(topics if routes is None else (), decision.begins)
         if routes is not None:
@@ -155,9 +158,9 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         return None
     if routes is None:
         return decision, topics, known, None
-    if session.queue:
+    if queue:
         return None  # `pipelining` decides whether it may overtake requests in flight
-    version, gaps, change = decision.request.api_version, session.gaps, None
+    version, gaps, change = decision.request.api_version, fetching.gaps, None
     if len(entries) == 1 and entries[0][1] == 1:
         change = patch_one(buf, at + like.body_at, version, topics, entries[0][0], routes, gaps, known)
     if change is None:
@@ -168,7 +171,8 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
 def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: int, missing: int, now: float) -> bool:
     """Records it as sent to the port's broker. False: the slow path has to handle it."""
     decision, topics, fetch_session, change = found
-    shared, lane, queue, entry = session.shared, session.here, session.queue, session.entry
+    context, in_flight, intake, entry = session.context, session.in_flight, session.intake, session.client.entry
+    shared, lane, queue = context.shared, context.here, in_flight.queue
     lease = shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
     if (
@@ -178,30 +182,30 @@ def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: in
         or now >= entry.expires_at
         or now >= lease.valid_until
         or now < session.throttling.muted_until
-        or session.damping.counts
+        or in_flight.damping.counts
         or len(queue) >= shared.max_in_flight
         or size > shared.limits.max_request_bytes
     ):
         return False
-    session.now = now
-    session.headers_read += 1
-    request, revision = decision.request.again(correlation_id), session.snapshot.view.revision
+    context.now = now
+    intake.headers_read += 1
+    request, revision = decision.request.again(correlation_id), context.snapshot.view.revision
     if request.api_key == _PRODUCE:
         pending = Passed(request, topics) if change is None else change.pending(request)
-        session.only_produce = True
+        in_flight.only_produce = True
         pending.basis = lease.generation, revision
         if missing > 0:
-            session.reading = upstream.writing = HalfSent(
+            intake.reading = upstream.writing = HalfSent(
                 upstream.lane, missing, 4 + size, pending, topics, pending.basis
             )
     else:
         reads = topics if fetch_session is None else fetch_session.topics
         pending = Passed(request, reads=reads) if change is None else change.pending(request)
-        session.only_produce = False
+        in_flight.only_produce = False
         pending.in_session, pending.waits_ms = fetch_session is not None, decision.waits_ms
         if decision.begins is not None:
-            session.leave_fetch_session()
-            session.fetch_session = pending.begins = fetch_session
+            session.fetching.leave_session()
+            session.fetching.fetch_session = pending.begins = fetch_session
     pending.lane = lane
     pending.revision = revision
     queue.append(pending)
@@ -215,11 +219,11 @@ def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: in
 
 def _answers_pass(session: ConnectionState) -> bool:
     """True if the client is connected, and neither its bytes nor another broker's answer waits for an answer to go."""
-    life, upstreams = session.life, session.upstreams
+    life, upstreams = session.context.life, session.upstreams
     return (
         type(life) is Open
         and life.connected
-        and session.waits_for is None
+        and session.intake.waits_for is None
         and (len(upstreams) == 1 or not any(one.blocked for one in upstreams.values()))
     )
 
@@ -227,12 +231,13 @@ def _answers_pass(session: ConnectionState) -> bool:
 def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> int:
     """Missing bytes of an answer that has begun to go to the client: this many may follow, unseen. 0: there is none, or
     they may not, or another answer may have to follow it."""
-    answer, queue, session.now = upstream.answer, session.queue, now
+    context, queue = session.context, session.in_flight.queue
+    answer, context.now = upstream.answer, now
     if (
         type(answer) is not Streaming
         or not _answers_pass(session)
         or (len(queue) > 1 and type(queue[1]) not in _IN_ORDER)
-        or not (answer.basis is None or still_valid(session, answer.basis))
+        or not (answer.basis is None or context.still_valid(answer.basis))
     ):
         return 0
     return answer.missing
@@ -241,12 +246,12 @@ def rest_of_answer(session: ConnectionState, upstream: Upstream, now: float) -> 
 def rest_of_answer_went(session: ConnectionState, upstream: Upstream, count: int, now: float) -> None:
     answer = upstream.answer
     assert isinstance(answer, Streaming)
-    session.now = now
+    session.context.now = now
     answer.missing -= count
     if not answer.missing:
         upstream.answer = None
         upstream.queue.popleft()
-        session.queue.popleft()
+        del session.in_flight.queue[0]
 
 
 def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int, now: float) -> int:
@@ -261,8 +266,9 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             return end
     if not _answers_pass(session):
         return pos
-    lease, queue, owed, throttling = session.shared.lease, session.queue, upstream.queue, session.throttling
-    session.now = now
+    context, queue, owed, throttling = session.context, session.in_flight.queue, upstream.queue, session.throttling
+    lease, most = context.shared.lease, context.shared.limits.max_response_bytes
+    context.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
         pending, after = owed[0], pos + 4 + size
@@ -270,10 +276,10 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             type(pending) not in _IN_ORDER
             or queue[0] is not pending
             or pending.request.correlation_id != correlation_id
-            or not 4 <= size <= session.shared.limits.max_response_bytes
+            or not 4 <= size <= most
             or pending.due_at > now
             or now >= lease.valid_until
-            or not (pending.basis is None or still_valid(session, pending.basis))
+            or not (pending.basis is None or context.still_valid(pending.basis))
             or (
                 throttling.quotas is not None
                 and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
@@ -294,7 +300,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         if type(pending) is not Passed and not _patch(pending, buf, pos, after):
             break
         owed.popleft()
-        queue.popleft()
+        del queue[0]
         pos = after
     return pos
 

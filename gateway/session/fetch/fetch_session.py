@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gateway.session.request import text
+from gateway.session.request import Message, text
 from gateway.session.routes import Routes, newest
 from ha_core.model import Topic
 from ha_core.wire import ErrorCode, RemoteProtocolError
@@ -102,6 +102,15 @@ class FetchSession:
         if live is None:
             raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
         return live.shift
+
+
+def no_records(in_session: bool) -> Message:
+    """The answer to a fetch after which the client fetches anew.
+
+    :param in_session: True if the fetch belongs to a fetch session, which ends.
+    """
+    error = SESSION_ENDS if in_session else ErrorCode.NONE
+    return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
 def once_each(verdict: Callable[[Sequence[bytes]], bool], unseen: bool) -> Callable[[Sequence[bytes]], bool]:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from gateway.session import answers, exchange, rights
-from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
-from gateway.session.fast.cached_decision import CachedDecision, with_decision
+from gateway.session.answers import PATIENCE_S
+from gateway.session.client import SessionClient
+from gateway.session.commands import BrokerLane, FindLeaders, Refresh
+from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fast.fetch_patch import PatchedFetch, patch
-from gateway.session.fetch.fetch_session import SESSION_ENDS, FetchSession, once_each
+from gateway.session.fetch.fetch_session import FetchSession, no_records
 from gateway.session.fetch.long import LongFetch
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
+from gateway.session.handler import RequestHandler
 from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, Patched, QueuedAnswer, Send
 from gateway.session.refusal import Refusal
-from gateway.session.refusing import answer_refused
-from gateway.session.request import Message, NeedsPreparingError, Request, text
+from gateway.session.request import Message, NeedsPreparingError, Request
 from gateway.session.routes import Routes
-from gateway.session.snapshot import Snapshot
-from gateway.session.state import ConnectionState
-from ha_core.model import Topic, View
+from ha_core.model import View
 from ha_core.plan.facts.clusters import Partition
-from ha_core.wire import ApiKey, ErrorCode
+from ha_core.wire import ApiKey
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
 from ha_core.wire.limits import FEW
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
@@ -32,8 +31,6 @@ CROSSING_WAIT_MS = 20
 COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
-LONG_POLL_MS = 500
-"""An abandoned poll is not waited for if it may take longer than the clients' default."""
 MAX_COLD_BYTES = 16 << 20
 """Limit for one request's read from a closed extent: the whole answer is held in memory."""
 
@@ -45,43 +42,272 @@ _LEAST_ENTRY_BYTES = 16
 """Least size of a partition in a fetch: index, offset, and size limit."""
 
 
-def fetch(session: ConnectionState, request: Request) -> None:
-    """Handles a complete fetch request."""
-    routes, long = session.routes(request.client_id), _long(request)
-    if (long is None and names_many(request)) or (long is not None and not long.stands(routes)):
-        raise NeedsPreparingError
-    if long is None:
-        scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-        if _partitions(request, scan) > FEW and not routes.reads(scan.topics):
-            raise NeedsPreparingError  # each partition is planned: 20,000 of one moved topic take 0.12 s
-    else:
-        scan, routes = long.scan, long.routes
-    if scan.replica_id >= 0:
-        _read(session, request, routes, scan)
-        return
-    incremental = scan.session_id != 0 and scan.session_epoch > 0
-    if not incremental:
-        session.leave_fetch_session()
-    topics = scan.topics
-    for topic in topics if long is None else long.used:
-        if long is not None or routes.plain or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED):
-            session.notice(request, "topic", topic, "fetch")
-    known = session.fetch_session
-    if session.seen_again and incremental and known is not None:
-        session.seen_again = False
-        for topic in known.topics:
-            session.notice(request, "topic", topic, "fetch")
-    if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
-        # A session from another connection, or an earlier one of this connection, may hold topics that are translated.
-        _end_session(session, request)
-    elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
-        _pass(session, request, scan, topics)
-    elif known is None:
-        _read(session, request, routes, scan)
-    elif (patched := _patch(session, request, routes, scan, known)) is not None:
-        _pass_patched(session, request, routes, scan, patched)
-    else:
-        _end_session(session, request)
+class FetchRequest(RequestHandler):
+    """A complete fetch request."""
+
+    __slots__ = ()
+
+    def handle(self) -> None:
+        session, request = self.session, self.request
+        routes, long = session.client.routes(request.client_id), _long(request)
+        if (long is None and names_many(request)) or (long is not None and not long.stands(routes)):
+            raise NeedsPreparingError
+        if long is None:
+            scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+            if _partitions(request, scan) > FEW and not routes.reads(scan.topics):
+                raise NeedsPreparingError  # each partition is planned: 20,000 of one moved topic take 0.12 s
+        else:
+            scan, routes = long.scan, long.routes
+        if scan.replica_id >= 0:
+            self._read(routes, scan)
+            return
+        incremental = scan.session_id != 0 and scan.session_epoch > 0
+        if not incremental:
+            session.fetching.leave_session()
+        topics = scan.topics
+        for topic in topics if long is None else long.used:
+            if (
+                long is not None
+                or routes.plain
+                or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED)
+            ):
+                session.seen_uses.notice(request, "topic", topic, "fetch")
+        known = session.fetching.fetch_session
+        if session.fetching.seen_again and incremental and known is not None:
+            session.fetching.seen_again = False
+            for topic in known.topics:
+                session.seen_uses.notice(request, "topic", topic, "fetch")
+        if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
+            # A session from another connection, or an earlier one of this connection, may hold topics that are
+            # translated.
+            self._end_session()
+        elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
+            self._pass(scan, topics)
+        elif known is None:
+            self._read(routes, scan)
+        elif (patched := self._patch(routes, scan, known)) is not None:
+            self._pass_patched(routes, scan, patched)
+        else:
+            self._end_session()
+
+    def _end_session(self) -> None:
+        """Makes the client send all its partitions."""
+        self.session.fetching.leave_session()
+        self.session.in_flight.reply(self.request, no_records(in_session=True))
+
+    def _pass(self, scan: FetchScan, topics: list[bytes]) -> None:
+        session, request = self.session, self.request
+        in_session, begins = scan.session_epoch >= 0, None
+        reads: Sequence[bytes] = tuple(topics)
+        if in_session:
+            known = session.fetching.fetch_session
+            if known is None:
+                known = session.fetching.fetch_session = begins = FetchSession()
+            known.add(topics, session.client.routes(request.client_id))
+            reads = known.topics
+        self._remember(scan)
+        _keep_at_leader(request, scan)
+        if session.throttling.quotas is not None:
+            session.throttling.cut_fetch(request, reads, self.context.now)
+        pending = Passed(request, reads=reads, in_session=in_session, waits_ms=scan.max_wait_ms)
+        pending.begins = begins
+        session.in_flight.pass_on(pending, self.context.broker, request.frame)
+
+    def _remember(self, scan: FetchScan, routes: Routes | None = None) -> None:
+        """Caches the decision for similar fetches, unless each has to be examined.
+
+        :param routes: routes of patched topics.
+        """
+        session, request = self.session, self.request
+        if scan.session_id == 0:
+            epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
+        else:  # any other epoch ends one session, and may begin another
+            epochs = STANDING if scan.session_epoch > 0 else None
+        if epochs is None or not session.throttling.unlimited(request, self.context.now):
+            return
+        buf, body_at, version = request.buf, request.body_at, request.api_version
+        like = FetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
+        if like is None:
+            return
+        begins, known = session.client.routes(request.client_id) if epochs is BEGINNING else None, session.fetching
+        decision = CachedDecision(
+            like, request, session.client.entry, fetch_session=known.fetch_session if begins is None else None,
+            begins=begins, routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
+        )  # fmt: skip
+        session.decisions.remember(decision, known.fetch_session)
+
+    def _read(self, routes: Routes, scan: FetchScan) -> None:
+        """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
+        session, context, request = self.session, self.context, self.request
+        long = _long(request)
+        if not scan.forgets and scan.replica_id < 0 and (long is None or long.planned is None):
+            begins = FetchSession() if scan.session_epoch == 0 else None
+            patched = self._patch(routes, scan, begins)
+            if patched is not None:
+                session.fetching.fetch_session = begins
+                self._pass_patched(routes, scan, patched, begins)
+                return
+        if long is not None and long.planned is None:
+            raise NeedsPreparingError  # Before newer findings, the port's broker could have answered it alone.
+        if long is not None and long.planned is not None:
+            message, plan = long.planned
+        else:
+            message = request.read()
+            plan = FetchPlan(message, routes, session.fetching.gaps, context.shared.copies, context.now)
+        asked: list[bytes] = []
+        if session.throttling.quotas is not None:
+            asked = [topic["topic"].encode() for topic in message["topics"]]
+        if (most := session.throttling.most_bytes(request, asked, context.now)) is not None:
+            message["max_bytes"] = min(message["max_bytes"], most)
+        if plan.refused:
+            if long is None:
+                context.count_refused(plan.refused.values())
+            else:
+                context.shared.counts.refusals.update(long.refused)
+            session.authorization.audit_denied(request, plan.refused)
+        wait_ms = message["max_wait_ms"]
+        if not plan.parts:
+            make = partial(_local_answer, plan, context.snapshot.view)
+            due_at = context.now + min(wait_ms / 1000, self._look_for_leaders(plan))
+            if plan.refused:
+                session.in_flight.answer_refused(request, make, set(plan.refused.values()), (request.api_key,))
+            elif request.prepared is not None:
+                session.in_flight.reply_later(request, make, due_at=due_at)
+            else:
+                session.in_flight.reply(request, make(), due_at=due_at)
+            return
+        opens = any(read.opens for read in plan.reads.values())
+        if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
+            ((lane, topics),) = plan.parts.items()
+            part = part_of(message, topics, wait_ms, message["max_bytes"])
+            reads = tuple({topic.encode() for topic in topics})
+            pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
+            session.in_flight.pass_on(pending, lane, request.rewritten(part))
+            return
+        session.exchanges.begin(request, self._gather(message, plan), leased=plan.live)
+
+    def _patch(self, routes: Routes, scan: FetchScan, within: FetchSession | None) -> PatchedFetch | None:
+        request = self.request
+        if scan.entries is None or self.context.here is None:
+            return None
+        named, version = tuple(scan.topics), request.api_version
+        return patch(
+            request.buf, request.body_at, version, named, scan.entries, routes, self.session.fetching.gaps, within
+        )
+
+    def _pass_patched(
+        self,
+        routes: Routes,
+        scan: FetchScan,
+        patched: PatchedFetch,
+        begins: FetchSession | None = None,
+    ) -> None:
+        """:param begins: the fetch session that begins with it."""
+        session, request = self.session, self.request
+        known = session.fetching.fetch_session
+        if known is not None:
+            known.add(scan.topics, routes)
+            patched = patched._replace(reads=known.topics)
+        reads = patched.reads
+        self._remember(scan, routes)
+        patched.write(request.buf)
+        _keep_at_leader(request, scan)
+        if session.throttling.quotas is not None:
+            session.throttling.cut_fetch(request, reads, self.context.now)
+        pending = patched.pending(request)
+        pending.begins, pending.waits_ms = begins, scan.max_wait_ms
+        session.in_flight.pass_on(pending, self.context.broker, request.frame)
+
+    def _look_for_leaders(self, plan: FetchPlan) -> float:
+        """Makes the gateway look for leaders that the client cannot look for.
+
+        :returns: seconds for which the client may wait for its answer: if a leader may be found, it should retry soon.
+        """
+        reachable = self.context.snapshot.topology.reachable
+        # A cluster that is down is probed anyway, with pauses, and is not back in a moment.
+        wanted = [
+            FindLeaders(cluster, frozenset(names)) for cluster, names in plan.leaderless.items() if reachable(cluster)
+        ]
+        self.context.out += wanted
+        return STALE_DELAY_S if wanted or plan.undecided_cut else MAX_DELAY_S
+
+    def _gather(self, message: Message, plan: FetchPlan) -> Exchange:
+        session, context, request = self.session, self.context, self.request
+        parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
+        wait_s = wait_ms / 1000
+        longest_ms = int(1000 * self._look_for_leaders(plan))
+        most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
+        hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
+        # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
+        bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
+        most = min(max(message["max_bytes"] // len(parts), 1), bound)
+        waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
+        long = request.prepared is not None
+        write = partial(_parts, request, message, plan, waits, most)
+        frames = (yield OffloadStep(write)) if long else write()
+        answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + PATIENCE_S)
+        while True:
+            view, gaps = context.snapshot.view, dict(session.fetching.gaps) if long else session.fetching.gaps
+            read = partial(_merged, request, plan, answered, gaps, view)
+            merged, stale = (yield OffloadStep(read)) if long else read()
+            if view.topics is context.snapshot.view.topics:
+                break  # otherwise the records may have other client offsets by now
+        if long:
+            session.fetching.gaps.update(gaps)
+        self._account(plan, merged)
+        for lane in dict.fromkeys(plan.gone.values()):
+            question = Request.own(ApiKey.LIST_OFFSETS, 1, context.shared.limits)
+            session.exchanges.ask_aside(question, self._log_starts(plan, lane, question))
+        if stale:
+            context.emit(Refresh())
+        again = bool(stale or plan.gone or plan.doubted)
+        delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
+        return QueuedAnswer(
+            (yield OffloadStep(partial(request.answer, merged))) if long else request.answer(merged), delay_s
+        )
+
+    def _account(self, plan: FetchPlan, merged: Message) -> None:
+        """Counts bytes from copies, and notes copies that did not serve."""
+        context = self.context
+        for key in plan.doubted:
+            context.shared.copies.doubt(plan.copies[key].mirror, key[1], context.now)
+        if not plan.copies:
+            return
+        counts, zone = context.shared.counts, context.snapshot.zone
+        here = bool(zone) and context.shared.zones.zone_of(context.address) == zone
+        near = {name for name, one in context.snapshot.view.clusters.items() if here and one.zone == zone}
+        for topic in merged["responses"]:
+            for entry in topic["partitions"]:
+                read = plan.copies.get((topic["topic"], entry["partition_index"]))
+                if read is not None:
+                    size = len(entry["records"])
+                    counts.mirror_fetch_bytes[read.cluster] += size
+                    if read.cluster in near:
+                        counts.mirror_fetch_near_bytes[read.cluster] += size
+
+    # -- log start of an extent whose first records are gone -----------------------------------------------------------
+    # Readers that come from an older extent continue there. Retention by size keeps all of a closed log, and removes
+    # the first records of the live one: OFFSET_OUT_OF_RANGE would send a reader to the earliest offset, the old log's
+    # start.
+
+    def _log_starts(self, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
+        """Asks a broker of `plan.gone` over the client's own connection to it; the client's next fetch uses the
+        answer."""
+        body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
+        frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
+        for topic in () if frames[lane] is None else question.decode_answer(frames[lane])["topics"]:
+            for found in topic["partitions"]:
+                key, start = (topic["name"], found["partition_index"]), found["offset"]
+                read = plan.reads.get(key)
+                if read is None or found["error_code"] or not stands(self.context.snapshot.view, key, read.extent):
+                    continue
+                extent = read.extent
+                # It may have lost records at its end instead: the client learns of that as with any other log.
+                lost = start <= read.physical
+                self.session.fetching.gaps[key] = Gap(
+                    read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost
+                )
+        return None
 
 
 def names_many(request: Request) -> bool:
@@ -102,56 +328,10 @@ def _long(request: Request) -> LongFetch | None:
     return found if isinstance(found, LongFetch) else None
 
 
-def _end_session(session: ConnectionState, request: Request) -> None:
-    """Makes the client send all its partitions."""
-    session.leave_fetch_session()
-    session.reply(request, _empty(SESSION_ENDS))
-
-
-def reads_here(session: ConnectionState, request: Request) -> bool:
+def reads_here(client: SessionClient, request: Request) -> bool:
     """True if a fetch goes to the port's broker unchanged."""
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-    return session.routes(request.client_id).reads(scan.topics)
-
-
-def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    in_session, begins = scan.session_epoch >= 0, None
-    reads: Sequence[bytes] = tuple(topics)
-    if in_session:
-        known = session.fetch_session
-        if known is None:
-            known = session.fetch_session = begins = FetchSession()
-        known.add(topics, session.routes(request.client_id))
-        reads = known.topics
-    _remember(session, request, scan)
-    _keep_at_leader(request, scan)
-    if session.throttling.quotas is not None:
-        session.throttling.cut_fetch(request, reads, session.now)
-    pending = Passed(request, reads=reads, in_session=in_session, waits_ms=scan.max_wait_ms)
-    pending.begins = begins
-    session.pass_on(pending, session.broker, request.frame)
-
-
-def _remember(session: ConnectionState, request: Request, scan: FetchScan, routes: Routes | None = None) -> None:
-    """Caches the decision for similar fetches, unless each has to be examined.
-
-    :param routes: routes of patched topics.
-    """
-    if scan.session_id == 0:
-        epochs = {0: BEGINNING, -1: OUTSIDE}.get(scan.session_epoch)
-    else:  # any other epoch ends one session, and may begin another
-        epochs = STANDING if scan.session_epoch > 0 else None
-    if epochs is None or not session.unlimited(request):
-        return
-    like = FetchTemplate.of(request.buf, request.start, request.body_at, request.end, request.api_version, scan, epochs)
-    if like is None:
-        return
-    begins = session.routes(request.client_id) if epochs is BEGINNING else None
-    decision = CachedDecision(
-        like, request, session.entry, fetch_session=session.fetch_session if begins is None else None, begins=begins,
-        routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
-    )  # fmt: skip
-    session.flows = with_decision(session.flows, decision, session.fetch_session)
+    return client.routes(request.client_id).reads(scan.topics)
 
 
 def _keep_at_leader(request: Request, scan: FetchScan) -> None:
@@ -160,145 +340,9 @@ def _keep_at_leader(request: Request, scan: FetchScan) -> None:
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
 
 
-def _empty(error: ErrorCode) -> Message:
-    return {"error_code": int(error), "session_id": 0, "responses": []}
-
-
-def _read(session: ConnectionState, request: Request, routes: Routes, scan: FetchScan) -> None:
-    """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
-    long = _long(request)
-    if not scan.forgets and scan.replica_id < 0 and (long is None or long.planned is None):
-        begins = FetchSession() if scan.session_epoch == 0 else None
-        patched = _patch(session, request, routes, scan, begins)
-        if patched is not None:
-            session.fetch_session = begins
-            _pass_patched(session, request, routes, scan, patched, begins)
-            return
-    if long is not None and long.planned is None:
-        raise NeedsPreparingError  # Before newer findings, the port's broker could have answered it alone.
-    if long is not None and long.planned is not None:
-        message, plan = long.planned
-    else:
-        message = request.read()
-        plan = FetchPlan(message, routes, session.gaps, session.shared.copies, session.now)
-    asked: list[bytes] = []
-    if session.throttling.quotas is not None:
-        asked = [topic["topic"].encode() for topic in message["topics"]]
-    if (most := session.throttling.most_bytes(request, asked, session.now)) is not None:
-        message["max_bytes"] = min(message["max_bytes"], most)
-    if plan.refused:
-        if long is None:
-            session.count_refused(plan.refused.values())
-        else:
-            session.shared.counts.refusals.update(long.refused)
-        rights.audit_denied(session, request, plan.refused)
-    wait_ms = message["max_wait_ms"]
-    if not plan.parts:
-        make = partial(_local_answer, plan, session.snapshot.view)
-        due_at = session.now + min(wait_ms / 1000, _look_for_leaders(session, plan))
-        if plan.refused:
-            answer_refused(session, request, make, set(plan.refused.values()), (request.api_key,))
-        elif request.prepared is not None:
-            session.reply_later(request, make, due_at=due_at)
-        else:
-            session.reply(request, make(), due_at=due_at)
-        return
-    opens = any(read.opens for read in plan.reads.values())
-    if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
-        ((lane, topics),) = plan.parts.items()
-        part = part_of(message, topics, wait_ms, message["max_bytes"])
-        reads = tuple({topic.encode() for topic in topics})
-        pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
-        session.pass_on(pending, lane, request.rewritten(part))
-        return
-    exchange.begin(session, request, _gather(session, request, message, plan), leased=plan.live)
-
-
 def _local_answer(plan: FetchPlan, view: View) -> Message:
     """The answer to a fetch that no broker is asked for."""
     return merge(plan, {}, {}, view)[0]
-
-
-def _patch(
-    session: ConnectionState, request: Request, routes: Routes, scan: FetchScan, within: FetchSession | None
-) -> PatchedFetch | None:
-    if scan.entries is None or session.here is None:
-        return None
-    named, version = tuple(scan.topics), request.api_version
-    return patch(request.buf, request.body_at, version, named, scan.entries, routes, session.gaps, within)
-
-
-def _pass_patched(
-    session: ConnectionState,
-    request: Request,
-    routes: Routes,
-    scan: FetchScan,
-    patched: PatchedFetch,
-    begins: FetchSession | None = None,
-) -> None:
-    """:param begins: the fetch session that begins with it."""
-    known = session.fetch_session
-    if known is not None:
-        known.add(scan.topics, routes)
-        patched = patched._replace(reads=known.topics)
-    reads = patched.reads
-    _remember(session, request, scan, routes)
-    patched.write(request.buf)
-    _keep_at_leader(request, scan)
-    if session.throttling.quotas is not None:
-        session.throttling.cut_fetch(request, reads, session.now)
-    pending = patched.pending(request)
-    pending.begins, pending.waits_ms = begins, scan.max_wait_ms
-    session.pass_on(pending, session.broker, request.frame)
-
-
-def _look_for_leaders(session: ConnectionState, plan: FetchPlan) -> float:
-    """Makes the gateway look for leaders that the client cannot look for.
-
-    :returns: seconds for which the client may wait for its answer: if a leader may be found, it should retry soon.
-    """
-    reachable = session.snapshot.topology.reachable
-    # A cluster that is down is probed anyway, with pauses, and is not back in a moment.
-    wanted = [
-        FindLeaders(cluster, frozenset(names)) for cluster, names in plan.leaderless.items() if reachable(cluster)
-    ]
-    session.out += wanted
-    return STALE_DELAY_S if wanted or plan.undecided_cut else MAX_DELAY_S
-
-
-def _gather(session: ConnectionState, request: Request, message: Message, plan: FetchPlan) -> Exchange:
-    parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
-    wait_s = wait_ms / 1000
-    longest_ms = int(1000 * _look_for_leaders(session, plan))
-    most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
-    hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
-    # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
-    bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
-    most = min(max(message["max_bytes"] // len(parts), 1), bound)
-    waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
-    long = request.prepared is not None
-    write = partial(_parts, request, message, plan, waits, most)
-    frames = (yield OffloadStep(write)) if long else write()
-    answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
-    while True:
-        view, gaps = session.snapshot.view, dict(session.gaps) if long else session.gaps
-        read = partial(_merged, request, plan, answered, gaps, view)
-        merged, stale = (yield OffloadStep(read)) if long else read()
-        if view.topics is session.snapshot.view.topics:
-            break  # otherwise the records may have other client offsets by now
-    if long:
-        session.gaps.update(gaps)
-    _account(session, plan, merged)
-    for lane in dict.fromkeys(plan.gone.values()):
-        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.shared.limits)
-        exchange.ask_aside(session, question, _log_starts(session, plan, lane, question))
-    if stale:
-        session.emit(Refresh())
-    again = bool(stale or plan.gone or plan.doubted)
-    delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-    return QueuedAnswer(
-        (yield OffloadStep(partial(request.answer, merged))) if long else request.answer(merged), delay_s
-    )
 
 
 def _parts(
@@ -314,124 +358,3 @@ def _merged(
 ) -> tuple[Message, set[str]]:
     decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
     return merge(plan, decoded, gaps, view)
-
-
-def _account(session: ConnectionState, plan: FetchPlan, merged: Message) -> None:
-    """Counts bytes from copies, and notes copies that did not serve."""
-    for key in plan.doubted:
-        session.shared.copies.doubt(plan.copies[key].mirror, key[1], session.now)
-    if not plan.copies:
-        return
-    counts, zone = session.shared.counts, session.snapshot.zone
-    here = bool(zone) and session.shared.zones.zone_of(session.address) == zone
-    near = {name for name, one in session.snapshot.view.clusters.items() if here and one.zone == zone}
-    for topic in merged["responses"]:
-        for entry in topic["partitions"]:
-            read = plan.copies.get((topic["topic"], entry["partition_index"]))
-            if read is not None:
-                size = len(entry["records"])
-                counts.mirror_fetch_bytes[read.cluster] += size
-                if read.cluster in near:
-                    counts.mirror_fetch_near_bytes[read.cluster] += size
-
-
-def wake_readers(session: ConnectionState, before: View) -> None:
-    """Answers fetches that wait where their topic has just left, so that the client retries: nothing is appended there
-    any more. An answer that has come and waits for the lease is replaced, too: it may hold records appended after the
-    topic had left."""
-    snapshot = session.snapshot
-    left_in: dict[str, Callable[[Sequence[bytes]], bool]] = {}
-    for pending in tuple(session.queue) if snapshot.view.topics is not before.topics else ():
-        if isinstance(pending, Passed) and pending.lane is not None:
-            cluster = pending.lane.cluster
-            left = left_in.get(cluster)
-            if left is None:
-                left = left_in[cluster] = once_each(partial(_any_left, before, snapshot, cluster), unseen=True)
-            if left(pending.reads):
-                error = SESSION_ENDS if pending.in_session else ErrorCode.NONE
-                answers.abandon(session, pending, pending.request.answer(_empty(error)))
-                _leave_abandoned(session, pending)
-    session.flush()
-
-
-def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> bool:
-    return any(_left(before, snapshot, cluster, topics))
-
-
-def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
-    """For each topic, True if it is now read elsewhere, or at other offsets, than in this cluster before."""
-    after, known = snapshot.view, snapshot.stays
-    for name in map(text, topics):
-        then, now = before.topics.get(name), after.topics.get(name)
-        if now is then or now is None or not now.mapped:
-            continue
-        key = (before.revision, after.revision, cluster, name)
-        stays = known.get(key)
-        if stays is None:
-            stays = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
-        yield not stays
-
-
-def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
-    """True if a fetch that waits in a cluster for a topic's newest records still waits at the right place.
-
-    :param then: None: the topic had no map, so offsets were the cluster's.
-    """
-    if then is not None and then.partitions == now.partitions:
-        return True
-    for partition, extents in now.partitions.items():
-        newest = extents[-1]
-        if then is None:
-            same = len(extents) == 1 and newest.cluster == cluster and newest.shift == 0
-        elif then.damaged(partition):
-            same = False
-        elif then.crosses(partition) or then.written(partition).cluster != cluster:
-            continue  # it was read elsewhere, or by short polls
-        else:
-            same = newest.same_stay(then.written(partition))
-        if not same or now.crosses(partition) or now.damaged(partition):
-            return False
-    return True
-
-
-def _leave_abandoned(session: ConnectionState, pending: Passed) -> None:
-    """Moves the client's next fetch to a new connection if the broker may hold the abandoned poll for long.
-
-    A broker answers in order, so the next fetch would wait for the poll's end. This is done only if nothing else is in
-    flight there: a new connection for every reader would cost more than the default poll takes."""
-    lane = pending.lane
-    upstream = None if lane is None else session.upstreams.get(lane)
-    if lane is not None and upstream is not None and pending.waits_ms > LONG_POLL_MS and upstream.abandoned():
-        del session.upstreams[lane]
-        session.emit(Drop(lane))
-
-
-# -- log start of an extent whose first records are gone ------------------------------------------------------------
-# Readers that come from an older extent continue there. Retention by size keeps all of a closed log, and removes the
-# first records of the live one: OFFSET_OUT_OF_RANGE would send a reader to the earliest offset, the old log's start.
-
-
-def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
-    """Asks a broker of `plan.gone` over the client's own connection to it; the client's next fetch uses the answer."""
-    body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
-    frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
-    for topic in () if frames[lane] is None else question.decode_answer(frames[lane])["topics"]:
-        for found in topic["partitions"]:
-            key, start = (topic["name"], found["partition_index"]), found["offset"]
-            read = plan.reads.get(key)
-            if read is None or found["error_code"] or not stands(session.snapshot.view, key, read.extent):
-                continue
-            extent = read.extent
-            # It may have lost records at its end instead: the client learns of that as with any other log.
-            lost = start <= read.physical
-            session.gaps[key] = Gap(read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost)
-    return None
-
-
-def forget_gaps(session: ConnectionState, before: View) -> None:
-    """Drops gaps of topics whose map has changed."""
-    after = session.snapshot.view.topics
-    for key in tuple(session.gaps):
-        then, now = before.topics.get(key[0]), after.get(key[0])
-        if then is not now and then != now:
-            del session.gaps[key]

@@ -1,4 +1,4 @@
-"""Fetches that name many topics: decoded, judged and planned off the event loop (`offloading`).
+"""Fetches that name many topics: decoded, judged and planned off the event loop (`preparing`).
 
 A fetch that is forwarded unchanged is then handled like any other. If it needs a plan, its answer is made off the loop,
 too.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
-from gateway.session.lease_guard import leased
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.producer_order import Key, RefusedBatch
 from gateway.session.produce.writer_epochs import opens
@@ -69,29 +68,8 @@ def notice(session: ConnectionState, request: Request, scan: ProduceScan, local:
     """
     for topic, partition, _, _ in scan.partitions:
         if (topic, partition) not in local:
-            session.notice(request, "topic", topic, "produce")
-            session.damping.forwarded((topic, partition))
-
-
-def judge_head(
-    session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes
-) -> ProduceJudgement | None:
-    """Judges a request of one partition and one batch of which only the beginning has arrived.
-
-    None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
-    """
-    topic, partition, at, length = scan.partitions[0]
-    route = routes.topic(topic)
-    batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
-    if (
-        batch is None
-        or route.no_produce is not None
-        or find_held(route.sequences, (topic, partition), batch)  # a look-up's time limit starts with the first try
-        or (route.topic is not None and route.topic.crosses(partition))
-    ):
-        return None
-    verdict = ProduceJudgement(session, request, {(topic, partition): batch})
-    return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
+            session.seen_uses.notice(request, "topic", topic, "produce")
+            session.in_flight.damping.forwarded((topic, partition))
 
 
 class Duplicate(NamedTuple):
@@ -149,19 +127,19 @@ class ProduceJudgement:
 
         :param refusal: a reason to refuse every batch.
         """
-        refusal_of_all = refusal if leased(self.session) else Refusal.LEASE
+        refusal_of_all = refusal if self.session.context.leased() else Refusal.LEASE
         for key, batch in self.batches.items():
             # Denial comes first: the answer reveals nothing else about a denied topic, and its batches do not count.
             # Neither do those that come through a port without a broker, from which nothing is ever forwarded.
             refusal = routes.topic(key[0]).no_produce
-            if refusal is Refusal.DENIED or (refusal is not None and self.session.here is None):
+            if refusal is Refusal.DENIED or (refusal is not None and self.session.context.here is None):
                 self.local[key] = refusal
                 continue
             if key in self.repeated:
                 # The client does not send these batches again, so no later batch waits for them.
                 self.local[key] = Refusal.REPEATED
                 continue
-            outcome = self._judge(routes, key, batch) if refusal_of_all is None else refusal_of_all
+            outcome = self.judge_batch(routes, key, batch) if refusal_of_all is None else refusal_of_all
             if batch is not None and isinstance(outcome, Refusal):
                 if outcome is not Refusal.OUTLIVED:
                     self.has_to_come_first(key, batch)
@@ -169,28 +147,28 @@ class ProduceJudgement:
                 outcome = self._judge_issuer(key, batch)
             if outcome is not None:
                 self.local[key] = outcome
-        self.session.count_refused(self.refusals)
+        self.session.context.count_refused(self.refusals)
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """Notes a refused batch: its client knows once the request's answer has gone."""
-        order, now = self.session.producer_order, self.session.now
+        order, now = self.session.client.producer_order, self.session.context.now
         refused = order.refused(key, batch, now)
         if refused is not None:
             self.refused.append(refused)
-            if not self.session.life.connected:
+            if not self.session.context.life.connected:
                 order.delivered((refused,), now)  # it is gone, and retries over another connection
 
-    def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
+    def judge_batch(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
-        shared, now = self.session.shared, self.session.now
-        order, recalled = self.session.producer_order, shared.recalled
+        shared, now = self.session.context.shared, self.session.context.now
+        order, recalled = self.session.client.producer_order, shared.recalled
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences
         held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
             if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
-                self.session.emit(LookUp(held))  # look it up while it waits
+                self.session.context.emit(LookUp(held))  # look it up while it waits
             return Refusal.ORDER
         if route.no_produce is not None or topic is None:
             self.fence = route.fence or self.fence
@@ -204,7 +182,7 @@ class ProduceJudgement:
             if held is not None:
                 offset = recalled.offset(held, now)
                 if offset is Missing.NOT_YET:
-                    self.session.emit(LookUp(held))
+                    self.session.context.emit(LookUp(held))
                     return Refusal.LOOK_UP
                 if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
@@ -216,7 +194,7 @@ class ProduceJudgement:
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
             if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
-                    self.session.emit(Inquire(extent.cluster, text(name), partition))
+                    self.session.context.emit(Inquire(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
                 self.openers[key] = (extent.term, batch.producer_id)
             rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
@@ -228,17 +206,17 @@ class ProduceJudgement:
         """Replaces the producer id by the port's cluster's; refuses a batch of another cluster's producer. A batch that
         is refused already keeps its answer: the client has to find the leader first."""
         if batch.producer_id >= 0 and not is_gateway_id(batch.producer_id):
-            issued = self.session.shared.issued(batch.producer_id)
-            if issued.cluster != self.session.port.cluster:
+            issued = self.session.context.shared.issued(batch.producer_id)
+            if issued.cluster != self.session.context.port.cluster:
                 return Refusal.FOREIGN_PRODUCER
-            self.session.shared.written.wrote(batch.producer_id, key, batch)
+            self.session.context.shared.written.wrote(batch.producer_id, key, batch)
             rewrite_producer_id(self.request.buf, batch.at, issued.own)
         return None
 
     def deny(self) -> None:
         """Refuses all of it: the user has no right to the transactional id."""
         self.local |= dict.fromkeys(self.batches, Refusal.DENIED_TRANSACTION)
-        self.session.count_refused(self.refusals)
+        self.session.context.count_refused(self.refusals)
 
     # -- forwarding and answering -------------------------------------------------------------------------------
 
@@ -261,7 +239,7 @@ class ProduceJudgement:
         """One answer from the broker's, in client offsets, and from the partitions that are answered here."""
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
-            self.session.shared.terms.opened(key, *self.openers[key])
+            self.session.context.shared.terms.opened(key, *self.openers[key])
         answered = dict(entries(answer))
         for key in self.shifts.keys() & answered.keys():
             entry = answered[key]

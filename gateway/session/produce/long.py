@@ -1,4 +1,4 @@
-"""Produce requests of very many partitions: a worker thread decodes them and cuts them into parts (`offloading`,
+"""Produce requests of very many partitions: a worker thread decodes them and cuts them into parts (`preparing`,
 `parts`)."""
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any
 
 from gateway.model.rights import missing
 from gateway.runtime.offload import free
-from gateway.session import exchange, rights, streaming
 from gateway.session.commands import Cause
+from gateway.session.handler import RequestHandler
 from gateway.session.pending import Exchange, OffloadStep, QueuedAnswer, Send, StandInLine, WaitForState
 from gateway.session.produce.judgement import ProduceJudgement, acknowledged, notice
 from gateway.session.produce.long import LongProduce, ProducePart
@@ -26,23 +26,19 @@ from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 
 
-def begin(session: ConnectionState, request: Request, long: LongProduce) -> None:
-    """Handles a long produce request that was decoded."""
-    work = _InParts(session, request, long)
-    session.preparing = request
-    session.hold(request.end - request.start)
-    exchange.begin(session, request, work.go(), long.topics, refused=work.refused)
+class LongProduceRequest(RequestHandler):
+    """A produce request that was decoded off the event loop.
 
-
-class _InParts:
-    """:ivar refused: batches that their producers must send again before later ones."""
+    :ivar refused: batches that their producers must send again before later ones.
+    """
 
     def __init__(self, session: ConnectionState, request: Request, long: LongProduce) -> None:
-        self._session, self._request, self._long = session, request, long
+        super().__init__(session, request)
+        self._long = long
         self._topics = frozenset(long.topics)
-        self._revision = session.snapshot.view.revision
+        self._revision = session.context.snapshot.view.revision
         """The revision at which the request began."""
-        self._until = decided_by(session, long.timeout_ms)
+        self._until = decided_by(session.context.now, long.timeout_ms)
         self.refused: list[RefusedBatch] = []
         self._said: dict[str, list[Message]] = {}
         """The answer so far: topic → partition responses."""
@@ -54,51 +50,59 @@ class _InParts:
         self._sent = self._written = self._failed = False
         """True if any partition was sent, was written, or failed."""
 
-    def go(self) -> Exchange:
-        session, long = self._session, self._long
+    def handle(self) -> None:
+        session, request = self.session, self.request
+        session.intake.preparing = request
+        session.intake.count_held(request.end - request.start)
+        session.exchanges.begin(request, self._go(), self._long.topics, refused=self.refused)
+
+    def _go(self) -> Exchange:
+        session, long = self.session, self._long
         while long.left:
             part: ProducePart = yield OffloadStep(long.next_part)
             if not long.left:
-                session.preparing = None  # the client's next request is sent after this part
-                session.let_go()
-            self._take_over((yield from self._handle(part)))
+                session.intake.preparing = None  # the client's next request is sent after this part
+                session.intake.let_go()
+            self._take_over((yield from self._handle_part(part)))
         hold_s = self._hold_s()
         if long.acks == 0:
             if self._failed:
-                streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+                session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
             return QueuedAnswer(b"", hold_s, promises=self._written)
-        frame = yield OffloadStep(partial(_frame, self._request, self._said, self._throttle_time_ms))
+        frame = yield OffloadStep(partial(_frame, self.request, self._said, self._throttle_time_ms))
         return QueuedAnswer(frame, hold_s, promises=self._written)
 
-    def _handle(self, part: ProducePart) -> Generator[Send | OffloadStep | StandInLine | WaitForState, Any, Message]:
+    def _handle_part(
+        self, part: ProducePart
+    ) -> Generator[Send | OffloadStep | StandInLine | WaitForState, Any, Message]:
         """Sends the batches of a part that are not refused here. Returns the part's answer."""
-        session, request = self._session, self._request
-        routes, transactional = session.routes(request.client_id), self._long.transactional_id is not None
+        session, request = self.session, self.request
+        routes, transactional = session.client.routes(request.client_id), self._long.transactional_id is not None
         verdict = ProduceJudgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
         at_cuts = batches_at_cuts(part.request, part.batches, transactional, routes)
         if self._denied():
             verdict.deny()
         else:
             verdict.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
-            self._audited = self._audited or rights.audit_denied(session, request, verdict.local)
+            self._audited = self._audited or session.authorization.audit_denied(request, verdict.local)
         self._refusals.update(verdict.refusals)
         if len(verdict.local) == len(verdict.batches):
             self._first = self._first or tuple(verdict.batches)
             return verdict.answer({})
         self._sent = True
         notice(session, request, part.scan, verdict.local)
-        session.throttling.wrote(part.request, part.scan, session.now)
+        session.throttling.wrote(part.request, part.scan, session.context.now)
         request.throttle_ms = max(request.throttle_ms, part.request.throttle_ms)
         request.held_until = max(request.held_until, part.request.held_until)
         crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
         if crossing:
             return (yield from write_across(verdict, part.scan.timeout_ms, crossing, self._until))
-        frames = yield Send({session.broker: verdict.frame()})
-        return verdict.merged(frames[session.broker])
+        frames = yield Send({session.context.broker: verdict.frame()})
+        return verdict.merged(frames[session.context.broker])
 
     def _holds_up_a_fence(self) -> bool:
         """True if an operation that began after the request waits for it."""
-        seen = self._session.snapshot
+        seen = self.session.context.snapshot
         return seen.view.revision > self._revision and any(
             not scope.topics.isdisjoint(self._topics) for scope in seen.fences.scopes.values()
         )
@@ -107,18 +111,18 @@ class _InParts:
         """Hold time for a long request that is refused as a whole, as for a short one."""
         if self._sent or not self._refusals:
             return 0.0
-        return max(why.hold_s for why in self._refusals) or self._session.damping.refused(self._first)
+        return max(why.hold_s for why in self._refusals) or self.session.in_flight.damping.refused(self._first)
 
     def _denied(self) -> bool:
         """True if the user may not write with the request's transactional id."""
-        session, long, verdicts = self._session, self._long, self._session.verdicts
+        session, long, verdicts = self.session, self._long, self.session.client.verdicts
         if long.transactional_id is None or not long.in_transaction or verdicts is None:
             return False
         message = {"transactional_id": text(long.transactional_id)}
-        denied = missing(verdicts, self._request.api.asks.needs, message)
+        denied = missing(verdicts, self.request.api.asks.needs, message)
         if denied is not None and not self._audited:
             self._audited = True
-            rights.audit(session, self._request, (denied,))
+            session.authorization.audit(self.request, (denied,))
         return denied is not None
 
     def _take_over(self, answer: Message) -> None:

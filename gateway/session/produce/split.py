@@ -17,9 +17,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.lease_guard import leased
 from gateway.session.pending import Exchange, OffloadStep, QueuedAnswer, Send, StandInLine, WaitForState
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET
@@ -73,15 +71,17 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 def split(verdict: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
     """Answers a request with batches for partitions that have a cut ahead."""
     session, request = verdict.session, verdict.request
-    answer = yield from write_across(verdict, scan.timeout_ms, crossing, decided_by(session, scan.timeout_ms))
+    answer = yield from write_across(
+        verdict, scan.timeout_ms, crossing, decided_by(session.context.now, scan.timeout_ms)
+    )
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
-        streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+        session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
     return QueuedAnswer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
 
 
-def decided_by(session: ConnectionState, timeout_ms: int) -> float:
+def decided_by(now: float, timeout_ms: int) -> float:
     """Time until which a request that arrives now waits for the state to decide on a cut."""
-    return session.now + min(PROPOSED_HOLD_S, max(0, timeout_ms) / 2000)
+    return now + min(PROPOSED_HOLD_S, max(0, timeout_ms) / 2000)
 
 
 def write_across(
@@ -93,25 +93,25 @@ def write_across(
     :param until: batches on which the state has not decided by this time are refused.
     """
     session, request = verdict.session, verdict.request
-    order = session.producer_order
+    order = session.client.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
-    session.buffered_bytes += buffered_bytes
-    dispatches = {key: order.dispatched(key, sent.batch, session.now) for key, sent in crossing.items()}
+    session.in_flight.buffered_bytes += buffered_bytes
+    dispatches = {key: order.dispatched(key, sent.batch, session.context.now) for key, sent in crossing.items()}
 
-    frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
-    answer = verdict.merged(frames[session.broker])
+    frames = yield Send({session.context.broker: verdict.frame(acks=_ALL)})
+    answer = verdict.merged(frames[session.context.broker])
     targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), dispatches)
     targets.keep_order()
     # After a request that still waits it is decided in order: an earlier batch may be refused by then.
-    if session.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
+    if session.in_flight.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
         yield StandInLine()
         yield from targets.write()
 
-    session.buffered_bytes -= buffered_bytes
+    session.in_flight.buffered_bytes -= buffered_bytes
     written = acknowledged(answer)
     for key, sent in crossing.items():
         order.answered(key, sent.batch, dispatches[key])
-        if key in written and session.life.connected:
+        if key in written and session.context.life.connected:
             order.taken(key, sent.batch)
     return answer
 
@@ -143,7 +143,7 @@ class _Targets:
         So batches after a refused one are refused like it, also while that one is in flight again, or has arrived
         meanwhile.
         """
-        order, now = self.session.producer_order, self.session.now
+        order, now = self.session.client.producer_order, self.session.context.now
         for key, sent in self.open_writes.items():
             if not self._counts(key):
                 continue
@@ -162,13 +162,13 @@ class _Targets:
     def _counts(self, key: Key) -> bool:
         """True if the client learns the outcome here. Otherwise it has resent the batch over another connection, and
         learns the outcome there."""
-        order = self.session.producer_order
-        return self.session.life.connected or order.is_under_way(key, self.open_writes[key].batch)
+        order = self.session.client.producer_order
+        return self.session.context.life.connected or order.is_under_way(key, self.open_writes[key].batch)
 
     def dispositions(self) -> dict[Key, Disposition | Extent]:
         """Outcome of each partition that the origin has appended, by the newest state."""
-        routes = self.session.routes(self.request.client_id)
-        lease = leased(self.session)
+        routes = self.session.client.routes(self.request.client_id)
+        lease = self.session.context.leased()
         return {
             key: dispose(sent, entry["base_offset"], *key, routes, lease)
             for key, sent in self.open_writes.items()
@@ -182,13 +182,13 @@ class _Targets:
         while True:
             decided = self.dispositions()
             lanes = {key: self._leader(key, target) for key, target in decided.items() if isinstance(target, Extent)}
-            if session.now < until:
+            if session.context.now < until:
                 again_at = not_before
                 if Disposition.UNDECIDED in decided.values():
                     again_at = until
                 elif None in lanes.values():
-                    again_at = max(again_at, session.now + AGAIN_S)
-                if session.now < again_at:
+                    again_at = max(again_at, session.context.now + AGAIN_S)
+                if session.context.now < again_at:
                     yield WaitForState(min(again_at, until))
                     continue
             writes = self._sort(decided, lanes)
@@ -199,13 +199,13 @@ class _Targets:
                 answered = {} if frame is None else dict(entries(self.request.decode_answer(frame)))
                 for key, target in writes[lane].items():
                     outcome = answered.get(key, _NO_ANSWER)
-                    if outcome["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
-                        not_before = session.now + AGAIN_S
-                        session.emit(Refresh())
+                    if outcome["error_code"] in _ELSEWHERE and session.context.now + AGAIN_S < until:
+                        not_before = session.context.now + AGAIN_S
+                        session.context.emit(Refresh())
                     else:
                         self._take_over(key, target, outcome)
                         del self.open_writes[key]
-            if session.now >= not_before:
+            if session.context.now >= not_before:
                 return None
 
     def _sort(
@@ -213,7 +213,7 @@ class _Targets:
     ) -> dict[BrokerLane, dict[Key, Extent]]:
         """Batches to write, by broker; batches that can neither be written nor acknowledged are refused."""
         writes: dict[BrokerLane, dict[Key, Extent]] = {}
-        order, now = self.session.producer_order, self.session.now
+        order, now = self.session.client.producer_order, self.session.context.now
         for key, disposition in decided.items():
             if disposition is Disposition.TAKEN:
                 continue
@@ -234,9 +234,9 @@ class _Targets:
         return writes
 
     def _leader(self, key: Key, target: Extent) -> BrokerLane | None:
-        leader = self.session.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
+        leader = self.session.context.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
         if leader is None:
-            self.session.emit(Refresh())
+            self.session.context.emit(Refresh())
             return None
         return BrokerLane(target.cluster, leader, _LANE)
 
@@ -259,9 +259,9 @@ class _Targets:
             # The client asked the right broker, and its retry finds the target better known by then.
             retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             self._refuse(key, Refusal.CROSSING if retriable else error)
-            self.session.emit(Refresh())
+            self.session.context.emit(Refresh())
             return
-        self.session.shared.terms.opened(key, target.term, producer_id)
+        self.session.context.shared.terms.opened(key, target.term, producer_id)
         offset = UNKNOWN_OFFSET if answered["base_offset"] < 0 else target.extrapolate(answered["base_offset"])
         unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
@@ -270,7 +270,7 @@ class _Targets:
     def _refuse(self, key: Key, why: Refusal | int) -> None:
         """:param why: a number is a target's error code, for the client."""
         if isinstance(why, Refusal):
-            self.session.count_refused((why,))
+            self.session.context.count_refused((why,))
             why = why.code(self.request.api)
         self.entries[key].update(error_code=int(why), base_offset=-1)
         if self._counts(key):

@@ -28,7 +28,7 @@ class FakeHost:
     def __init__(self, shared: Shared | None = None, state: Any = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.counts = Counts()
-        self.shared = shared or Talk(state).session.shared
+        self.shared = shared or Talk(state).session.context.shared
         self.snapshot = state or snapshot()
         self.ended: list[tuple[Cause, str]] = []
         self.brokers: list[socket.socket] = []

@@ -74,7 +74,7 @@ def to_broker(host: Loopback, broker: int, in_use: bool = False) -> BrokerLane:
     lane, session = BrokerLane("east", broker), host.connection.session
 
     def decide(_: float) -> list[Command]:
-        upstream = session.send(lane, b"a request")
+        upstream = session.upstreams.send(lane, b"a request")
         if in_use:
             upstream.unacknowledged.add([b"orders"], True, 1)
         return session.pop_commands()

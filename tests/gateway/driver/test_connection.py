@@ -12,9 +12,9 @@ from gateway.process.sockets.lingering_close import close_gracefully
 from gateway.runtime import clock
 from gateway.session.commands import Cause
 from gateway.session.fast import fast_path
+from gateway.session.intake import STALLED_S
 from gateway.session.lifecycle import Open, Over
 from gateway.session.session import Session
-from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
@@ -51,7 +51,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
 async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(host: Loopback) -> None:
     broker = await asked(host, request(1))
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await host.until(lambda: host.connection.session.reading is not None)
+    await host.until(lambda: host.connection.session.intake.reading is not None)
     # When it dies with one whole request in flight, and half of another
     host.sock.close()
     # Then the broker sees the end after the half, and is awaited for the complete one only
@@ -72,11 +72,11 @@ def _rest(broker: Any) -> bytes:
 async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(host: Loopback) -> None:
     broker = await asked(host, request(1))
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await host.until(lambda: host.connection.session.reading is not None)
+    await host.until(lambda: host.connection.session.intake.reading is not None)
     # When an operation waits for it longer than for a moment
     host.snapshot = state(Topic(name="orders", fence=Fence(operation="op")), revision=2)
     host.connection.hurry()
-    assert isinstance(host.connection.session.life, Open)
+    assert isinstance(host.connection.session.context.life, Open)
     with patch.object(clock, "now", return_value=clock.now() + STALLED_S):
         host.connection.hurry()
     broker.send(answer(1))
@@ -92,12 +92,12 @@ async def test_a_client_that_takes_no_answers_does_not_hold_up_an_operation(host
     broker = await asked(host, request(1))
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
     host.connection.hurry()
-    assert host.connection.session.life.connected
+    assert host.connection.session.context.life.connected
     # When an operation waits longer than for a moment
     with patch.object(clock, "now", return_value=clock.now() + STUCK_S):
         host.connection.hurry()
     # Then the client counts as gone, and brokers' answers are read to the end
-    assert not host.connection.session.life.connected
+    assert not host.connection.session.context.life.connected
     broker.send(answer(1))
     await host.until(lambda: bool(host.ended))
     assert host.causes == [Cause.CLIENT_LEFT]
@@ -188,7 +188,7 @@ async def stopped_behind(host: Loopback, where: Any, name: str) -> None:
 
     def stopped(session: Session, *arguments: Any) -> Any:
         decided = decide(session, *arguments)
-        session.shared.lease.valid_until = clock.now()
+        session.context.shared.lease.valid_until = clock.now()
         return decided
 
     # When it continues
@@ -345,7 +345,7 @@ async def test_a_client_that_takes_no_answers_of_an_ended_session_does_not_hold_
     broker = await asked(host, request(1))
     host.connection.client.send(b"x" * 10_000_000)
     broker.send(answer(99))
-    await host.until(lambda: isinstance(host.connection.session.life, Over))
+    await host.until(lambda: isinstance(host.connection.session.context.life, Over))
     assert not host.ended
     assert host.connection.session.holds_back(*SCOPE, since=3)
     # When an operation waits longer than for a moment

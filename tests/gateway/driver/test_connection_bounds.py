@@ -23,7 +23,7 @@ VERSIONS = 18
 
 
 def buffered_bytes(connection: ClientConnection) -> int:
-    return sum(map(len, connection.client.pending)) + len(connection.session.carry)
+    return sum(map(len, connection.client.pending)) + len(connection.session.intake.carry)
 
 
 def test_answers_are_not_made_for_a_client_that_does_not_read() -> None:
@@ -97,7 +97,7 @@ def test_the_client_with_the_most_untaken_answers_is_disconnected_at_the_limit(t
         told(greedy, 5 << 20)
         if over:
             greedy.leave(Cause.UNSUPPORTED, "it asks for what no gateway serves")
-            assert isinstance(greedy.session.life, Over)
+            assert isinstance(greedy.session.context.life, Over)
         told(last, 2 << 20)
         # Then the gateway closes the connection with the most bytes, and the others stay
         assert [one.ended for one in connections] == [False, True, False]

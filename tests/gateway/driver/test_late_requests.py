@@ -51,7 +51,7 @@ async def test_a_produce_that_is_forwarded_as_it_comes_has_the_time_of_its_size(
     # Given the beginning of a produce of 100 kB
     produce = request(1, payload=b"y" * 100_000)
     host.sock.sendall(produce[:50_000])
-    await host.until(lambda: host.connection.session.reading is not None)
+    await host.until(lambda: host.connection.session.intake.reading is not None)
 
     async def trickle(seconds: float) -> None:
         for at in range(50_000, 50_000 + int(seconds / 0.05)):

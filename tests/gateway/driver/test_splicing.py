@@ -195,7 +195,7 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing_in_the_pipe(
     host.sock.close()
     # The request before it is still answered; then no answer is awaited
     broker.sendall(answer(1))
-    await host.until(lambda: host.connection.session.reading is None)
+    await host.until(lambda: host.connection.session.intake.reading is None)
     assert got == sent[:500_000]
     assert host.pipe.held == 0
 
@@ -266,7 +266,7 @@ def test_a_fault_of_the_fast_path_ends_its_connection_and_no_other_one(where: st
         # Given a client in the middle of a long request
         broker = await asked(host, request(1))
         host.sock.send(request(2, LONG)[:100_000])
-        await host.until(lambda: isinstance(host.connection.session.reading, HalfSent))
+        await host.until(lambda: isinstance(host.connection.session.intake.reading, HalfSent))
         # When an unexpected error occurs
         fault = patch.object(fast_path, where, side_effect=RuntimeError)
         with fault, patch.object(splicing, "LEAST_BYTES", least):

@@ -267,7 +267,7 @@ def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path)
         host = FakeHost(state=state())
         connection = ClientConnection(host, port.came[0].sock, Session(Port("east", 1), host.shared, host.snapshot))
         await asyncio.to_thread(client.sendall, request(1))
-        await port.until(lambda: host.brokers and connection.session.flows)
+        await port.until(lambda: host.brokers and connection.session.decisions.flows)
         (broker,) = host.brokers
         broker.setblocking(True)
         broker.settimeout(5)
@@ -278,7 +278,7 @@ def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path)
         await asyncio.to_thread(client.sendall, sent)
         with patch.object(ClientConnection, "_room", lambda _, kept: _VIEW[kept:20_000]):
             connection.client.want(True)
-            await port.until(lambda: connection.session.headers_read == 2)
+            await port.until(lambda: connection.session.intake.headers_read == 2)
         # Then all of it is forwarded
         received = bytearray()
         while len(received) < len(sent):

@@ -183,11 +183,11 @@ class Talk:
 
     def send(self, data: bytes) -> None:
         for chunk in self.chunks(data):
-            buf = bytearray(self.session.carry + chunk)
-            if self.fast and not self.session.carry and not self.session.throttling.timed:
+            buf = bytearray(self.session.intake.carry + chunk)
+            if self.fast and not self.session.intake.carry and not self.session.throttling.timed:
                 passed = fast_path.requests(self.session, buf, len(buf), self.now)
                 if passed:
-                    self.upstream.setdefault(self.session.broker, bytearray()).extend(buf[:passed])
+                    self.upstream.setdefault(self.session.context.broker, bytearray()).extend(buf[:passed])
                     del buf[:passed]
                     if not buf:
                         continue
@@ -293,8 +293,8 @@ class Talk:
         while self.works and not self.works_later:
             self.work()
         if (
-            isinstance(self.session.waits_for, Turn | AwaitingIdentity | Preparation | AwaitingQuota | Delayed)
+            isinstance(self.session.intake.waits_for, Turn | AwaitingIdentity | Preparation | AwaitingQuota | Delayed)
             and self.session.may_go_on
         ):
-            buf = bytearray(self.session.carry)
+            buf = bytearray(self.session.intake.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

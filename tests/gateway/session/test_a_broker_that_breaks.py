@@ -52,7 +52,7 @@ def test_a_write_in_flight_to_the_target_holds_a_fence_back_when_the_origin_is_l
     # When the origin's connection breaks
     talk.lose(EAST)
     # Then the client is cut off, and a fence waits for the target
-    assert not talk.session.life.connected
+    assert not talk.session.context.life.connected
     talk.follow(state(crossings.topic(fence=Fence(operation="op")), revision=2))
     assert holds_back(talk)
     assert talk.closed is None
@@ -79,7 +79,7 @@ def test_a_client_of_only_the_lost_broker_is_closed_at_once_and_gets_the_answers
     crossings.ask(talk, crossings.records(0, 10))
     talk.lose(EAST)
     assert talk.closed == LOST
-    assert talk.session.life.connected
+    assert talk.session.context.life.connected
 
 
 def test_a_request_half_sent_to_the_lost_broker_is_given_up() -> None:
@@ -88,7 +88,7 @@ def test_a_request_half_sent_to_the_lost_broker_is_given_up() -> None:
     half(talk, ("other", 0, LARGE), acks=-1)
     talk.lose(EAST)
     # Then neither the half-sent request is awaited, nor its followers
-    assert talk.session.reading is None
+    assert talk.session.intake.reading is None
     crossings.answer(talk, TARGET_LANE, talk.asked(TARGET_LANE)[0], BASE)
     assert talk.closed == LOST
 

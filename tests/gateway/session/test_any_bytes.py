@@ -40,7 +40,7 @@ def played(data: bytes, cuts: list[int], port: Port, users: dict[str, str] | Non
     talk.send(data)
     for command in talk.others:
         if isinstance(command, Compose) and isinstance(command.request, bytes):
-            limits = inline(talk.session.shared.limits)
+            limits = inline(talk.session.context.shared.limits)
             with suppress(RemoteProtocolError):
                 decode(command.api_key, command.api_version, "request", command.request, limits=limits)
     return talk
@@ -49,8 +49,8 @@ def played(data: bytes, cuts: list[int], port: Port, users: dict[str, str] | Non
 def is_right(talk: Talk) -> None:
     if talk.closed is not None:
         assert talk.closed.cause in RIGHT
-    talk.session.let_go()
-    assert talk.session.shared.held.bytes == 0
+    talk.session.intake.let_go()
+    assert talk.session.context.shared.held.bytes == 0
 
 
 @given(st.binary(max_size=300), cut_lists, st.booleans(), st.booleans())

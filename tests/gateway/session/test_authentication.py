@@ -47,7 +47,7 @@ def test_a_wrong_claim_gets_the_same_answer_whatever_is_wrong_and_the_connection
     talk = Talk(users=USERS)
     assert log_in(talk, token) == [0, FAILED]
     assert is_turned_away(talk)
-    assert talk.session.entry.user is None
+    assert talk.session.client.entry.user is None
 
 
 @pytest.mark.parametrize(("user", "error"), [("app", ErrorCode.NONE), ("other", FAILED)])
@@ -56,7 +56,7 @@ def test_a_client_may_re_authenticate_but_not_as_another_user(user: str, error: 
     assert log_in(talk, plain_token("app", "secret")) == [0, 0]
     assert log_in(talk, plain_token(user, "secret")) == [0, error]
     assert is_turned_away(talk) is (error is FAILED)
-    assert talk.session.entry.user == "app"
+    assert talk.session.client.entry.user == "app"
 
 
 STEPS: dict[int, dict[str, Any]] = {
@@ -108,7 +108,7 @@ def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_continues(size: i
     assert talk.to_client[:4] == bytes(4)
     del talk.to_client[:4]
     assert talk.answers()[0]["error_code"] == 0
-    assert talk.session.entry.user == "app"
+    assert talk.session.client.entry.user == "app"
     assert talk.closed is None
 
 
@@ -122,7 +122,7 @@ def test_a_wrong_bare_token_ends_the_connection_without_an_answer(token: bytes) 
     talk.send(len(token).to_bytes(4, "big") + token)
     assert is_turned_away(talk)
     assert not talk.to_client
-    assert talk.session.entry.user is None
+    assert talk.session.client.entry.user is None
 
 
 def test_an_oversized_bare_token_is_not_awaited() -> None:
@@ -141,7 +141,7 @@ def test_a_version_that_a_newly_found_cluster_lacks_is_not_forwarded_and_the_cli
     # When a cluster of an older version is found, to which a crossing may lead
     clusters = dict(topology().clusters)
     clusters["west"] = replace(clusters["west"], api_versions={**APIS, PRODUCE: (0, 8)})
-    talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    talk.follow(snapshot(talk.session.context.snapshot.view, Topology(clusters)))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     # Then requests in the newer version are not forwarded, and end the connection when the earlier one is answered
     assert not talk.asked(EAST)
@@ -151,7 +151,7 @@ def test_a_version_that_a_newly_found_cluster_lacks_is_not_forwarded_and_the_cli
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
     # And on a new connection the client gets the common versions
-    again = Talk(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    again = Talk(snapshot(talk.session.context.snapshot.view, Topology(clusters)))
     again.ask(VERSIONS, 0, {})
     offered = {line["api_key"]: line["max_version"] for line in again.answers()[0]["api_keys"]}
     assert offered[PRODUCE] == 8
@@ -163,7 +163,7 @@ def test_an_api_that_a_newly_found_cluster_lacks_is_not_forwarded_either() -> No
     clusters = dict(topology().clusters)
     lacking = {key: span for key, span in APIS.items() if key != LIST_TRANSACTIONS}
     clusters["west"] = replace(clusters["west"], api_versions=lacking)
-    talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    talk.follow(snapshot(talk.session.context.snapshot.view, Topology(clusters)))
     # When it uses it: COORDINATOR_NOT_AVAILABLE would make it retry until its timeout
     talk.ask(LIST_TRANSACTIONS, 0, {"state_filters": [], "producer_id_filters": []})
     # Then no cluster is asked, and the client asks for the versions again

@@ -6,8 +6,8 @@ import tracemalloc
 from collections.abc import Hashable
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
-from gateway.session.requests import MAX_REQUESTS
-from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS, MAX_READY_BYTES
+from gateway.session.in_flight import MAX_QUESTIONS, MAX_READY_BYTES
+from gateway.session.requests import MAX_GIVEN_BYTES, MAX_REQUESTS
 from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.batch import batch
@@ -32,7 +32,7 @@ def goes_on(talk: Talk) -> bool:
     """As the driver does when the session may go on."""
     if not talk.session.may_go_on:
         return False
-    buf = bytearray(talk.session.carry)
+    buf = bytearray(talk.session.intake.carry)
     talk.take(talk.session.receive(buf, len(buf), talk.now))
     return True
 
@@ -56,7 +56,7 @@ def test_many_composed_requests_in_one_piece_run_a_few_at_a_time_and_are_answere
     assert most == MAX_QUESTIONS
     assert len(talk.answers()) == 1000
     assert not talk.session.paused
-    assert talk.session.carry == b""
+    assert talk.session.intake.carry == b""
 
 
 def test_no_more_requests_of_one_piece_go_to_a_broker_than_may_be_in_flight() -> None:
@@ -66,7 +66,7 @@ def test_no_more_requests_of_one_piece_go_to_a_broker_than_may_be_in_flight() ->
     talk.send(b"".join(request(HEARTBEAT, 3, n, **beat) for n in range(1000)))
     given = 0
     while asked := talk.asked(EAST):
-        assert len(talk.session.queue) <= talk.session.shared.max_in_flight
+        assert len(talk.session.in_flight.queue) <= talk.session.context.shared.max_in_flight
         for one in asked:
             talk.answer(EAST, one, {"error_code": 0})
             given += 1
@@ -100,8 +100,8 @@ def test_answers_that_wait_for_a_slow_one_are_bounded_and_arrive_in_order() -> N
             waiting += questions(talk)
         talk.take(talk.session.answered(waiting.pop(0), long, talk.now))
         made += 1
-    assert talk.session.ready_bytes == 0
-    assert not talk.session.queue
+    assert talk.session.in_flight.ready_bytes == 0
+    assert not talk.session.in_flight.queue
 
 
 def test_answers_made_here_stop_at_a_bound_until_the_driver_continues() -> None:
@@ -113,7 +113,7 @@ def test_answers_made_here_stop_at_a_bound_until_the_driver_continues() -> None:
     told = sum(len(c.data) for c in talk.session.receive(buf, len(buf), talk.now) if isinstance(c, ToClient))
     # Then the immediate answers fit a socket's buffers, and the rest is not lost
     assert told < MAX_GIVEN_BYTES + 2_000
-    assert talk.session.waits_for
+    assert talk.session.intake.waits_for
     assert talk.session.may_go_on
 
 
@@ -197,5 +197,5 @@ def test_long_client_ids_are_kept_one_at_a_time() -> None:
     talk = Talk()
     for number in range(40):
         talk.ask(VERSIONS, 0, {}, client_id=f"{number}" + "x" * 30_000)
-        talk.session.routes(f"{number}" + "x" * 30_000)
-    assert len(talk.session.routes_by_client) == 1
+        talk.session.client.routes(f"{number}" + "x" * 30_000)
+    assert len(talk.session.client._routes) == 1

@@ -61,7 +61,7 @@ def test_as_many_names_as_clients_send_in_one_request_pass() -> None:
     talk = Talk()
     talk.send(fetch_of([b"%d" % n for n in range(5_000)], 4))
     assert talk.closed is None
-    assert len(talk.session.queue) == 1
+    assert len(talk.session.in_flight.queue) == 1
 
 
 def test_a_fetch_session_with_an_unbounded_number_of_names_has_to_begin_again() -> None:
@@ -71,19 +71,19 @@ def test_a_fetch_session_with_an_unbounded_number_of_names_has_to_begin_again() 
     for n in range(5):
         names = [b"%d-%d" % (n, m) for m in range(10_000)]
         talk.send(fetch_of(names, 1, epoch=n))
-        assert session.fetch_session is not None
+        assert session.fetching.fetch_session is not None
         talk.broker_sends(EAST, encode_response(FETCH, 11, 1, struct.pack(">ihii", 0, 0, 1, 0)))
     # When the session has more of them than one request can name
     talk.send(fetch_of([b"one-more"], 1, epoch=5))
     # Then it has to begin a new one, and none of the names is kept
-    assert session.fetch_session is None
+    assert session.fetching.fetch_session is None
     talk.send(fetch_of([b"a"], 1, epoch=0))
-    assert session.fetch_session is not None
-    assert list(session.fetch_session.topics) == [b"a"]
+    assert session.fetching.fetch_session is not None
+    assert list(session.fetching.fetch_session.topics) == [b"a"]
 
 
 def test_impossible_topic_names_are_not_kept() -> None:
     talk = Talk()
     talk.send(fetch_of([b"x" * 32_000], 1, epoch=0))
-    assert talk.session.fetch_session is not None
-    assert not talk.session.fetch_session.topics
+    assert talk.session.fetching.fetch_session is not None
+    assert not talk.session.fetching.fetch_session.topics

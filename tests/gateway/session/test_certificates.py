@@ -141,18 +141,18 @@ def test_a_client_with_a_certificate_is_authenticated_without_a_login() -> None:
     # Given a gateway that demands a login
     talk = Talk(users={"orders": "secret"})
     # When a client comes whose certificate names a user
-    talk.session.recognise("orders")
+    talk.session.client.recognise("orders")
     # Then it is served
     talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is None
-    assert talk.session.entry == TlsAuthenticated("orders")
+    assert talk.session.client.entry == TlsAuthenticated("orders")
 
 
 @pytest.mark.parametrize(("name", "let_in"), [("orders", True), ("billing", False)])
 def test_a_client_with_a_certificate_may_log_in_only_as_its_user(name: str, let_in: bool) -> None:
     # Given a client whose certificate names "orders"
     talk = Talk(users={"orders": "secret", "billing": "secret"})
-    talk.session.recognise("orders")
+    talk.session.client.recognise("orders")
     # When it logs in, too
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": f"\0{name}\0secret".encode()})
@@ -166,7 +166,7 @@ def test_a_client_with_a_certificate_has_its_users_rights() -> None:
     # Given a rule for the user of a client's certificate
     rule = {"principal": "User:orders", "resource_type": "topic", "name": "other", "operation": "write"}
     talk = Talk(replace(state(), rights=Rights((), (access_rule(rule | {"effect": "allow"}),))), users={})
-    talk.session.recognise("orders")
+    talk.session.client.recognise("orders")
     # When it writes to an allowed topic, and to a denied one
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
     # Then the former write is forwarded, without a login
@@ -177,9 +177,9 @@ def test_a_client_with_a_certificate_has_its_users_rights() -> None:
 def test_a_login_replaces_the_certificate() -> None:
     # Given a client whose certificate names its user, and that has logged in as well
     talk = Talk(users={"orders": "secret"})
-    talk.session.recognise("orders")
+    talk.session.client.recognise("orders")
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": b"\0orders\0secret"})
     # Then that login counts from then on, as for every other client (KIP-368)
     assert talk.closed is None
-    assert talk.session.entry == Authenticated("orders", "PLAIN", math.inf)
+    assert talk.session.client.entry == Authenticated("orders", "PLAIN", math.inf)

@@ -342,7 +342,7 @@ def test_another_protocol_is_named_and_counted_whatever_size_a_request_may_have(
     assert talk.closed is not None
     assert talk.closed.cause is Cause.FOREIGN_PROTOCOL
     assert said in talk.closed.detail
-    assert talk.session.shared.counts.foreign == {("plain", spoken): 1}
+    assert talk.session.context.shared.counts.foreign == {("plain", spoken): 1}
 
 
 def test_unknown_bytes_are_malformed() -> None:

@@ -98,12 +98,12 @@ def test_the_origin_gets_acks_all_whatever_the_client_requests(acks: int) -> Non
     assert (write.body["acks"], batch.producer_id) == (-1, -1)
     answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
-    assert not talk.session.queue
+    assert not talk.session.in_flight.queue
 
 
 def test_a_transactional_batch_above_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
-    body = produce(("orders", 0, records(0, producer_id=talk.session.shared.shown(EAST, 70))))
+    body = produce(("orders", 0, records(0, producer_id=talk.session.context.shared.shown(EAST, 70))))
     talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
     (asked,) = talk.asked(EAST)
     answer(talk, EAST, asked, 100)
@@ -171,7 +171,7 @@ def test_a_batch_in_flight_at_the_end_of_the_crossing_still_arrives_and_the_next
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(settled())
     # When the client has learned of the new leader, and sends the next batch there over another connection
-    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.context.shared.producer_orders)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
@@ -187,7 +187,7 @@ def test_a_batch_in_flight_at_the_end_of_the_crossing_still_arrives_and_the_next
 def test_a_batch_whose_connection_broke_is_not_awaited_forever() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
-    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.context.shared.producer_orders)
     other.now += LOST_S + 1
     ask(other, records(1))
     assert len(arrived(other, WEST)) == 1

@@ -129,7 +129,7 @@ def test_no_state_is_trusted_without_a_lease(newest: Topic | None) -> None:
     assert not talk.asked(TARGET_LANE)
     # And its client gets an answer at the latest when it would have got one anyway
     talk.wait(PROPOSED_HOLD_S)
-    assert not talk.session.queue
+    assert not talk.session.in_flight.queue
 
 
 def test_a_lease_that_is_regained_in_time_decides() -> None:
@@ -289,7 +289,7 @@ def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_finally_refused() ->
 def test_an_acks_0_client_continues_when_the_cut_is_raised() -> None:
     talk = held(acks=0)
     talk.follow(state(cut_at(RAISED), revision=2))
-    assert (outcome(talk), talk.closed, list(talk.session.queue)) == ([], None, [])
+    assert (outcome(talk), talk.closed, list(talk.session.in_flight.queue)) == ([], None, [])
 
 
 def test_the_batch_of_a_client_that_has_left_still_reaches_its_cluster() -> None:
@@ -306,7 +306,7 @@ def test_the_batch_of_a_client_that_has_left_still_reaches_its_cluster() -> None
 def test_a_transactional_batch_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
     for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
         talk = Talk(state(topic("proposed")))
-        body = plain(records(0, producer_id=talk.session.shared.shown(EAST, 70)))
+        body = plain(records(0, producer_id=talk.session.context.shared.shown(EAST, 70)))
         talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
         (asked,) = talk.asked(EAST)
         answer(talk, EAST, asked, CUT)
@@ -327,7 +327,7 @@ def test_another_answer_of_the_broker_waits_for_its_turn_meanwhile() -> None:
 
 
 def test_no_more_is_read_from_a_client_with_many_held_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.session.state.MAX_BUFFERED_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
+    monkeypatch.setattr("gateway.session.in_flight.MAX_BUFFERED_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
     talk = Talk(state(topic("proposed")))
     for _ in range(3):
         assert not talk.session.paused
@@ -360,5 +360,5 @@ def test_after_a_held_batch_the_next_one_goes_to_an_ordinary_origin() -> None:
     (asked,) = talk.asked(EAST)
     answer(talk, EAST, asked, CUT + 1)
     assert outcome(talk) == [(TAKEN, CUT), (TAKEN, CUT + 1)]
-    assert Port("east", 1) == talk.session.port
+    assert Port("east", 1) == talk.session.context.port
     assert not talk.asked(WEST)

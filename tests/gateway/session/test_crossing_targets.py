@@ -39,7 +39,7 @@ def test_an_unknown_leader_of_the_target_is_awaited() -> None:
     assert outcome(talk) == []
     assert Refresh() in talk.others
     # When the gateway has found its leader
-    talk.follow(replace(talk.session.snapshot, topology=state().topology))
+    talk.follow(replace(talk.session.context.snapshot, topology=state().topology))
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
     answer(talk, TARGET_LANE, write, BASE)
@@ -67,7 +67,7 @@ def test_a_changed_leader_of_the_target_is_hidden_from_the_client_and_the_next_b
     assert not talk.asked(TARGET_LANE)
     assert not talk.session.holds_back(*SCOPE, 1)
     # When it was looked up again, and found
-    talk.follow(replace(talk.session.snapshot, topology=topology(west={"orders": {0: 2}})))
+    talk.follow(replace(talk.session.context.snapshot, topology=topology(west={"orders": {0: 2}})))
     assert outcome(talk) == []
     second = TARGET_LANE._replace(broker=2)
     for sequence, count, offset in ((0, 10, BASE), (10, 10, BASE + 10)):

@@ -49,7 +49,7 @@ def test_a_producer_a_member_and_an_administrator_get_an_error_at_the_discovery_
     assert talk.asked(EAST) == []
     told = [command.api_key for command in talk.others if isinstance(command, NotServed)]
     assert told == [PRODUCE, HEARTBEAT, CREATE_PARTITIONS]
-    assert talk.session.shared.counts.refusals["discovery_only"] == 2
+    assert talk.session.context.shared.counts.refusals["discovery_only"] == 2
 
 
 @pytest.mark.parametrize("key", OTHERS, ids=lambda key: ApiKey(key).name)

@@ -162,7 +162,7 @@ def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay(
     talk.take(talk.session.answered(second.token, NO_TOPICS, talk.now))
     assert [answer["throttle_time_ms"] for answer in talk.answers()] == [0, 1000]
     assert talk.closed is None
-    counts = talk.session.shared.counts
+    counts = talk.session.context.shared.counts
     assert (counts.discovery_delayed["user"], counts.discovery_delayed_s) == (1, 1.0)
     assert [command for command in talk.others if isinstance(command, Delays)] == [Delays("user", 1)]
 

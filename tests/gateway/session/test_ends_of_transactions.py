@@ -108,8 +108,8 @@ def test_a_transaction_that_seems_open_for_long_is_checked_at_its_coordinator(
     holders = Holders()
     talk = begun(holders)
     fenced = Topic(name="orders", transaction_fence=Fence(operation="op"))
-    view = replace(talk.session.snapshot.view, topics={"orders": fenced})
-    talk.take(talk.session.follow(replace(talk.session.snapshot, view=view, fences=fences(view)), talk.now))
+    view = replace(talk.session.context.snapshot.view, topics={"orders": fenced})
+    talk.take(talk.session.follow(replace(talk.session.context.snapshot, view=view, fences=fences(view)), talk.now))
     assert not looked_after(talk)
     # When its end does not come, through this gateway
     talk.now += LONG_S
@@ -125,7 +125,7 @@ def test_an_answer_about_one_transaction_does_not_apply_to_the_next() -> None:
     # Given a transaction that was asked about, and another one that has begun when the answer comes
     holders = Holders()
     talk = begun(holders)
-    (asked,) = talk.session.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
+    (asked,) = talk.session.client.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
     talk.ask(END, 3, end(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))

@@ -286,7 +286,7 @@ def shape(talk: Talk) -> dict[str, Any]:
     """All state of a session that later events depend on, and all that it has sent."""
     session = talk.session
     talk.terms.catch_up(b"orders")  # each path does when it has to
-    reading = session.reading
+    reading = session.intake.reading
     return {
         "to client": bytes(talk.to_client),
         "to brokers": {lane: bytes(data) for lane, data in talk.upstream.items()},
@@ -296,18 +296,25 @@ def shape(talk: Talk) -> dict[str, Any]:
             (type(one).__name__, one.request.api_key, one.request.correlation_id, one.basis)
             + ((named(one.topics), one.lane, one.revision, one.group) if isinstance(one, InFlight) else ())
             + ((sorted(getattr(one, "reads", ())), getattr(one, "in_session", None)))
-            for one in session.queue
+            for one in session.in_flight.queue
         ],
         "brokers": {
             lane: (len(one.queue), one.blocked, bytes(one.carry), type(one.writing).__name__, repr(one.answer)[:30])
             for lane, one in session.upstreams.items()
         },
         "reading": (reading.lane, reading.missing, reading.basis) if isinstance(reading, HalfSent) else type(reading),
-        "rest": (bytes(session.carry), type(session.waits_for), session.headers_read, session.only_produce),
-        "life": said(session.life),
-        "fetch session": None if (known := session.fetch_session) is None else (known.id, known.topics, known.ends),
-        "counts": session.shared.counts.requests,
-        "refusals": session.shared.counts.refusals,
+        "rest": (
+            bytes(session.intake.carry),
+            type(session.intake.waits_for),
+            session.intake.headers_read,
+            session.in_flight.only_produce,
+        ),
+        "life": said(session.context.life),
+        "fetch session": None
+        if (known := session.fetching.fetch_session) is None
+        else (known.id, known.topics, known.ends),
+        "counts": session.context.shared.counts.requests,
+        "refusals": session.context.shared.counts.refusals,
         "terms": repr(vars(talk.terms)),
         "asked": (session.paused, session.partial, session.idle, session.busy, session.writes),
     }
@@ -449,10 +456,10 @@ def test_a_fetch_session_that_begins_on_the_fast_path_has_no_topic_of_the_one_be
     # When the client begins again as before, by a fetch that is not decoded
     assert fast_path.requests(talk.session, bytearray(begin), len(begin), talk.now) == len(begin)
     # Then that one waits for the topics that it names, and for those that the new session names later
-    (pending,) = talk.session.queue
+    (pending,) = talk.session.in_flight.queue
     assert isinstance(pending, Passed)
-    assert talk.session.fetch_session is not None
-    assert pending.reads is talk.session.fetch_session.topics
+    assert talk.session.fetching.fetch_session is not None
+    assert pending.reads is talk.session.fetching.fetch_session.topics
     assert pending.reads == [b"orders"]
 
 
@@ -465,8 +472,8 @@ def test_a_former_fetch_session_is_not_kept_in_memory() -> None:
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
         talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=session_id))
     # Then only the present session and a template of a beginning are kept
-    stands, begins = talk.session.flows
-    assert stands.fetch_session is talk.session.fetch_session
+    stands, begins = talk.session.decisions.flows
+    assert stands.fetch_session is talk.session.fetching.fetch_session
     assert begins.fetch_session is None
 
 
@@ -482,11 +489,11 @@ def test_a_client_for_whose_session_a_broker_has_no_room_takes_the_fast_path(of:
     data = bytearray(encode_request(FETCH, 12, 2, "app", body))
     # Then the fetch is not decoded
     assert fast_path.requests(talk.session, data, len(data), talk.now) == len(data)
-    (pending,) = talk.session.queue
+    (pending,) = talk.session.in_flight.queue
     assert isinstance(pending, Passed)
     assert pending.in_session
-    assert talk.session.fetch_session is not None
-    assert list(talk.session.fetch_session.topics) == [b"orders"]
+    assert talk.session.fetching.fetch_session is not None
+    assert list(talk.session.fetching.fetch_session.topics) == [b"orders"]
 
 
 def test_an_answer_with_a_throttle_time_is_held_whole_though_its_quota_has_gone() -> None:
@@ -510,7 +517,7 @@ def test_an_answer_with_a_throttle_time_is_held_whole_though_its_quota_has_gone(
 def test_requests_forwarded_within_one_event_are_bounded() -> None:
     # Given a gateway that lets clients have many requests in flight, and a client that sends them all at once
     talk = Talk(state())
-    talk.session.shared = talk.session.shared._replace(max_in_flight=10_000)
+    talk.session.context.shared = talk.session.context.shared._replace(max_in_flight=10_000)
     body = encode(FETCH, 12, "request", fetch())
     talk.send(encode_request(FETCH, 12, 0, "app", body))
     data = bytearray(b"".join(encode_request(FETCH, 12, 1 + number, "app", body) for number in range(1000)))
@@ -568,11 +575,13 @@ def test_cached_partitions_are_bounded_for_all_clients_together(monkeypatch: pyt
     # Given clients that write to many partitions of a topic, some of which may not exist
     talks, room = [Talk(come()) for _ in range(10)], CacheBudget(most=100)
     for talk in talks:
-        talk.session.shared = talk.session.shared._replace(remembered=room)
+        talk.session.context.shared = talk.session.context.shared._replace(remembered=room)
         # When each of them has written
         assert settled(talk, monkeypatch, *((partition, -1) for partition in range(50)))
     # Then the cache does not exceed its budget
-    mapped = [topic for talk in talks for flow in talk.session.flows for topic in (flow.mapped or {}).values()]
+    mapped = [
+        topic for talk in talks for flow in talk.session.decisions.flows for topic in (flow.mapped or {}).values()
+    ]
     kept = sum(len(topic._partitions) for topic in mapped)
     assert mapped
     assert kept <= 100

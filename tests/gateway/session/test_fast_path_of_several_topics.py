@@ -40,7 +40,7 @@ def test_only_waiting_fetches_of_a_topic_that_moves_are_answered() -> None:
     # When one of them moves
     talk.follow(state(moved(), revision=2))
     # Then the fetch of the other one continues to wait
-    first, second = talk.session.queue
+    first, second = talk.session.in_flight.queue
     assert isinstance(first, Passed)
     assert first.reads == (b"other",)
     assert not isinstance(second, Passed)
@@ -57,8 +57,8 @@ def test_a_fetch_session_that_begins_again_with_fewer_topics_has_only_those() ->
     # Then only that one is in it, also when it repeats that, or continues
     for session in ((0, 0), (6, 1), (6, 2)):
         passes(talk, "other", session=session)
-        assert talk.session.fetch_session is not None
-        assert talk.session.fetch_session.topics == [b"other"], session
+        assert talk.session.fetching.fetch_session is not None
+        assert talk.session.fetching.fetch_session.topics == [b"other"], session
         answered(talk, session_id=6)
 
 
@@ -71,11 +71,11 @@ def test_fetches_of_a_session_wait_for_all_its_topics_whatever_they_name() -> No
     # When a fetch names one of them
     assert passes(talk, "other", session=(5, 2))
     # Then it waits for the other one, too
-    (waits,) = talk.session.queue
+    (waits,) = talk.session.in_flight.queue
     assert isinstance(waits, Passed)
     assert waits.reads == [b"orders", b"other"]
     talk.follow(state(moved(), revision=2))
-    assert not talk.session.queue
+    assert not talk.session.in_flight.queue
 
 
 def test_a_client_that_begins_a_session_with_each_fetch_is_matched_by_repeated_topics() -> None:
@@ -102,6 +102,6 @@ def test_a_client_that_alternates_between_the_topics_of_its_sessions_is_matched_
     for topics in (["orders", "other"], others) * 2:
         # Then none is decoded, and the session has the named topics
         assert passes(talk, *topics, session=(0, 0)), topics
-        assert talk.session.fetch_session is not None
-        assert [name.decode() for name in talk.session.fetch_session.topics] == topics
+        assert talk.session.fetching.fetch_session is not None
+        assert [name.decode() for name in talk.session.fetching.fetch_session.topics] == topics
         answered(talk)

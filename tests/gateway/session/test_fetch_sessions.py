@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.fetch import handle
+from gateway.session.fetch import waiting
 from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
@@ -234,7 +234,7 @@ def test_a_fetch_in_flight_keeps_no_former_state_in_memory() -> None:
         talk.follow(snapshot(View(revision, CLUSTERS, topics=table)))
         del table
         talk.ask(FETCH, 12, fetch(session=(5, revision)))
-    assert len(talk.session.queue) == 10
+    assert len(talk.session.in_flight.queue) == 10
     # Then only the newest of these states is kept
     assert [found() is not None for found in tables] == [False] * 9 + [True]
     # And the answers are still in client offsets
@@ -245,25 +245,25 @@ def test_a_fetch_in_flight_keeps_no_former_state_in_memory() -> None:
 
 def test_each_topic_is_checked_once_for_all_fetches_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    left = handle._left
+    left = waiting._left
 
     def counted(before: View, after: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
         looked_at.append(len(topics))
         return left(before, after, cluster, topics)
 
-    monkeypatch.setattr(handle, "_left", counted)
+    monkeypatch.setattr(waiting, "_left", counted)
     # Given a client with pipelined fetches of a session of many topics, some of which name one more each
     talk = begun(*((f"topic-{number}", 0, 1) for number in range(100)))
     for epoch in range(1, 21):
         named = [(f"more-{epoch}", 0, 1)] if epoch % 2 else []
         talk.ask(FETCH, 12, fetch(*named, session=(5, epoch)))
-    assert len(talk.session.queue) == 20
+    assert len(talk.session.in_flight.queue) == 20
     # When the state changes
     talk.follow(state(moved(CUT, BASE), revision=2))
     # Then the topics are checked once, and not once per fetch
     assert looked_at == [111]
     # And the fetches share one list of names
-    assert len({id(pending.reads) for pending in talk.session.queue if isinstance(pending, Passed)}) == 1
+    assert len({id(pending.reads) for pending in talk.session.in_flight.queue if isinstance(pending, Passed)}) == 1
 
 
 def test_no_more_names_in_flight_are_checked_than_one_session_may_have(
@@ -278,7 +278,7 @@ def test_no_more_names_in_flight_are_checked_than_one_session_may_have(
     # When an unrelated topic changes
     talk.follow(state(moved(CUT, BASE), revision=2))
     # Then the fetches beyond the limit are answered, and all others still wait
-    assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
+    assert [type(pending) for pending in talk.session.in_flight.queue] == [Passed, Ready, Ready, Passed]
 
 
 @pytest.mark.parametrize("fast", [False, True])

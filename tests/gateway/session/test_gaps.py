@@ -116,7 +116,7 @@ class Play:
             talk.answer(EAST, asked, produced(("orders", 0, connection.said[asked.correlation_id], 7)))
         if connection.left and not connection.unread:
             talk.take(talk.session.client_left(self.now))
-            talk.session.refusals_delivered(self.now)
+            talk.session.in_flight.refusals_delivered(self.now)
             self.connections.remove(connection)
 
     def append(self, asked: Asked) -> int:

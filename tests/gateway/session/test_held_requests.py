@@ -16,9 +16,9 @@ STATE = snapshot(found=topology(east={"orders": {0: 1}}))
 def test_held_bytes_of_a_request_are_released_when_it_is_complete() -> None:
     talk = Talk()
     talk.send(LONG[:5000])
-    assert talk.session.shared.held.bytes == 5000
+    assert talk.session.context.shared.held.bytes == 5000
     talk.send(LONG[5000:])
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
     assert talk.closed is None
 
 
@@ -27,17 +27,17 @@ def test_a_request_without_room_ends_its_connection_and_no_other() -> None:
     first = Talk(max_held=8000)
     first.send(LONG[:6000])
     second = Talk()
-    second.session.shared = first.session.shared
+    second.session.context.shared = first.session.context.shared
     # When the other sends as much
     second.send(LONG[:6000])
     # Then it is closed with the reason, and the first one continues
     assert second.closed is not None
     assert second.closed.cause is Cause.HELD_TOO_MUCH
     assert "limits.max_held_bytes" in second.closed.detail
-    second.session.let_go()
+    second.session.intake.let_go()
     first.send(LONG[6000:7000])
     assert first.closed is None
-    assert first.session.shared.held.bytes == 7000
+    assert first.session.context.shared.held.bytes == 7000
 
 
 def test_a_request_that_grows_beyond_the_limit_of_held_bytes_ends_too() -> None:
@@ -54,7 +54,7 @@ def test_a_produce_that_streams_is_not_held() -> None:
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]
     frame = request(PRODUCE, 7, 1, acks=1, timeout_ms=1000, transactional_id=None, topic_data=data)
     talk.send(frame[:2000])
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
     # And its time depends on its size, however its bytes come
     assert talk.session.partial == (1, len(frame))
     talk.send(frame[2000:3000])

@@ -147,8 +147,8 @@ def test_the_rest_of_a_request_is_not_forwarded_after_the_lease_was_lost(acks: i
     talk.send(rest)
     # Then it is never complete, so never executed, and the client retries at the topic's present place
     assert talk.upstream[EAST] == sent
-    assert not isinstance(talk.session.life, Open)
-    assert talk.session.life.cause is Cause.LEASE_LOST
+    assert not isinstance(talk.session.context.life, Open)
+    assert talk.session.context.life.cause is Cause.LEASE_LOST
 
 
 def test_half_of_an_answer_does_not_acknowledge() -> None:
@@ -172,7 +172,7 @@ def test_requests_in_flight_of_a_client_that_left_are_read_without_a_lease() -> 
     lose(talk)
     _produced(EAST)(talk)
     assert talk.closed is not None
-    assert not any(isinstance(pending, Passed) for pending in talk.session.queue)
+    assert not any(isinstance(pending, Passed) for pending in talk.session.in_flight.queue)
 
 
 @pytest.mark.parametrize(("asked_at", "generation"), [(12.9, 1), (13.1, 2)])

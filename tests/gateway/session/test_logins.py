@@ -73,7 +73,7 @@ def scram(talk: Talk, mechanism: str = SCRAM_SHA_512, user: str = "alice", passw
 def test_a_client_proves_its_password_in_two_rounds(mechanism: str, chunks: Callable[[bytes], list[bytes]]) -> None:
     talk = talking(chunks=chunks)
     assert scram(talk, mechanism) == [0, 0, 0]
-    assert talk.session.entry.user == "alice"
+    assert talk.session.client.entry.user == "alice"
     assert talk.closed is None
 
 
@@ -104,7 +104,7 @@ def test_bare_tokens_take_two_rounds_as_well() -> None:
     # Then it is authenticated, and the server has proved itself
     with pytest.raises(StopIteration):
         ours.send(last)
-    assert talk.session.entry.user == "alice"
+    assert talk.session.client.entry.user == "alice"
 
 
 def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None:
@@ -116,14 +116,14 @@ def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None
     talk.ask(18, 0, {})
     # Then neither is answered, and no more is read
     assert talk.answers() == []
-    assert talk.session.waits_for is Waits.AWAITED
+    assert talk.session.intake.waits_for is Waits.AWAITED
     assert talk.session.paused
     assert "wonder" not in repr(talk.others)
     # When the password was found right
     talk.judge()
     # Then both are answered, in their turn
     assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
-    assert talk.session.entry.user == "alice"
+    assert talk.session.client.entry.user == "alice"
 
 
 def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int]:
@@ -138,7 +138,7 @@ def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int
 def test_a_password_that_was_checked_and_is_wrong_is_refused(user: str, password: str) -> None:
     talk = talking()
     assert plain(talk, user, password) == [0, FAILED]
-    assert talk.session.entry.user is None
+    assert talk.session.client.entry.user is None
 
 
 def test_a_client_that_leaves_before_the_result_gets_no_answer() -> None:
@@ -180,7 +180,7 @@ def test_a_failed_login_is_answered_and_closed_after_a_delay_and_nothing_is_read
     assert scram(talk, password="wrong") == [0, 0]
     # Then there is no answer at first, and another try is not checked
     assert talk.closed is None
-    assert not talk.session.life.receives
+    assert not talk.session.context.life.receives
     assert talk.woken == [pytest.approx(talk.now + 0.1)]
     talk.wait(0.09)
     assert talk.answers() == []
@@ -310,7 +310,7 @@ def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, passwo
     talk = talking(60.0)
     scram(talk)
     assert scram(talk, mechanism, user, password) == [0, 0, FAILED]
-    assert talk.session.entry.user == "alice"
+    assert talk.session.client.entry.user == "alice"
 
 
 # -- login rate limiter -----------------------------------------------------------------------------------------------
@@ -443,4 +443,4 @@ def test_a_refused_token_counts_although_its_client_does_not_wait_for_the_end() 
     other = talking(brake=LoginRateLimiter(2))
     bearer(other, "", "forged")
     other.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})
-    assert not other.session.shared.authentication.brake.silent("10.0.0.1", 100.0)
+    assert not other.session.context.shared.authentication.brake.silent("10.0.0.1", 100.0)

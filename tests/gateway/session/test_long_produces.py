@@ -80,7 +80,7 @@ def test_a_longer_produce_is_sent_part_by_part_and_gets_one_answer() -> None:
     (answer,) = talk.answers()
     assert said(answer) == [("other", number, TAKEN, 5) for number in range(MANY)]
     assert len(answer["responses"]) == 1
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
 
 
 def test_the_records_of_a_long_produce_arrive_as_they_were_sent() -> None:
@@ -119,12 +119,12 @@ def test_a_long_produce_to_denied_topics_is_judged_over_several_turns() -> None:
     ask(talk, [*((f"other-{number}", 0, None) for number in range(MANY)), ("own", 0, None)])
     turns = 0
     while talk.works:
-        refused = talk.session.shared.counts.refusals["denied"]
+        refused = talk.session.context.shared.counts.refusals["denied"]
         talk.work()
-        assert talk.session.shared.counts.refusals["denied"] - refused <= PARTITIONS_OF_A_PART
+        assert talk.session.context.shared.counts.refusals["denied"] - refused <= PARTITIONS_OF_A_PART
         turns += 1
         if turns == 2:  # the request was decoded, and its first part was judged
-            assert talk.session.shared.counts.refusals["denied"] == PARTITIONS_OF_A_PART
+            assert talk.session.context.shared.counts.refusals["denied"] == PARTITIONS_OF_A_PART
         taken_by(talk, EAST)
     (answer,) = talk.answers()
     assert said(answer) == [*((f"other-{number}", 0, DENIED, -1) for number in range(MANY)), ("own", 0, TAKEN, 5)]
@@ -228,7 +228,7 @@ def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed() -> None:
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
     assert "without exactly one complete batch" in talk.closed.detail
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
 
 
 def test_a_long_produce_is_written_across_a_cut_ahead_and_to_the_port_elsewhere() -> None:
@@ -294,7 +294,7 @@ def test_a_long_produce_is_judged_although_it_matches_a_cached_pattern() -> None
     talk = Talk(state())
     ask(talk, written(2))
     taken_by(talk, EAST)
-    assert talk.session.flows
+    assert talk.session.decisions.flows
     # When a produce of very many partitions matches it
     talk.works_later = True
     ask(talk, written(sequence=1))

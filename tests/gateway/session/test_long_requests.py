@@ -237,7 +237,7 @@ def test_a_long_request_that_fails_ends_its_connection_after_the_answers_before_
     (failed,) = talk.works
     talk.take(talk.session.unanswerable(failed.token, Cause.FAULT, "damaged", talk.now))
     assert talk.closed is None
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
     # Then the earlier one is answered first
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, {"error_code": 0})
@@ -250,7 +250,7 @@ def test_a_long_request_that_fails_ends_its_connection_after_the_answers_before_
 def test_a_long_request_that_is_decoded_only_after_its_login_expired_is_not_executed() -> None:
     talk = Talk(known())
     talk.works_later = True
-    talk.session.entry = Authenticated("alice", "PLAIN", talk.now + 10)
+    talk.session.client.entry = Authenticated("alice", "PLAIN", talk.now + 10)
     talk.ask(COMMIT, 7, commit(others(MANY)))
     talk.now += 11
     talk.work()
@@ -270,7 +270,7 @@ def test_a_long_request_without_room_ends_its_connection() -> None:
 def test_held_bytes_of_a_long_request_are_released_once_it_was_judged() -> None:
     talk = Talk(known())
     talk.ask(COMMIT, 7, commit(others(MANY)))
-    assert talk.session.shared.held.bytes == 0
+    assert talk.session.context.shared.held.bytes == 0
 
 
 def test_a_composed_request_with_many_elements_is_decoded_off_the_loop_however_short_it_is() -> None:
@@ -301,7 +301,7 @@ def test_a_long_fetch_of_denied_topics_is_answered_off_the_loop(monkeypatch: pyt
     talk.wait(10)
     (answer,) = talk.answers()
     assert errors(answer) == [0, *MANY * [TOPIC_DENIED]]
-    assert talk.session.shared.counts.refusals == {"denied": MANY}
+    assert talk.session.context.shared.counts.refusals == {"denied": MANY}
 
 
 def talk_judged(talk: Talk) -> None:
@@ -315,7 +315,7 @@ def test_a_long_fetch_of_allowed_topics_begins_a_session_with_its_broker() -> No
     talk.ask(FETCH, 12, reads(others(MANY)))
     (asked,) = talk.asked(EAST)
     assert len(asked.body["topics"]) == MANY
-    assert talk.session.fetch_session is not None
+    assert talk.session.fetching.fetch_session is not None
     talk.answer(EAST, asked, fetched(("other-1", 0, 6, batch(5)), session_id=9))
     assert talk.answers()[0]["session_id"] == 9
     # And the next fetch names nothing, and is forwarded without offloaded work

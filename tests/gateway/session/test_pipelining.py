@@ -100,7 +100,7 @@ def test_requests_to_one_broker_are_pipelined(acks: int) -> None:
         talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
     half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
     assert len(talk.asked(EAST)) == 6
-    assert talk.session.reading is not None
+    assert talk.session.intake.reading is not None
     assert not talk.session.paused
 
 

@@ -199,7 +199,7 @@ def test_a_refusal_that_cannot_be_delivered_is_awaited_only_for_some_seconds(end
     if end == "client left":
         talk.take(talk.session.client_left(talk.now))
     elif end == "connection closed":
-        talk.session.refusals_delivered(talk.now)
+        talk.session.in_flight.refusals_delivered(talk.now)
     else:
         talk.take(talk.session.give_up("east", talk.now))
     other = Talk(state(revision=2), producer_orders=orders)
@@ -322,7 +322,7 @@ def test_a_batch_whose_connection_broke_across_a_cut_is_accepted_at_once_when_it
     for sequence in (0, 1):
         cross(talk, records(sequence))
     talk.lose(EAST)
-    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.shared.producer_orders)
+    other = Talk(settled(), Port("west", 1), producer_orders=talk.session.context.shared.producer_orders)
     # When the second comes first, it waits: the target would take it for the beginning
     cross(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
@@ -336,7 +336,7 @@ def talks_of(*users: str, orders: ProducerOrders, known: Any = None, at: str = "
     """A connection of each user to one gateway, at the port of a cluster's broker."""
     for user in users:
         talk = Talk(known or state(), Port(at, 1), producer_orders=orders)
-        talk.session.recognise(user)
+        talk.session.client.recognise(user)
         yield talk
 
 
@@ -379,7 +379,7 @@ def test_a_batch_refused_by_a_port_without_a_broker_is_not_awaited() -> None:
     assert codes(producer) == [0]
     # Nor does one that comes by such a port end the wait for it
     (refused,) = talks_of("app", orders=orders)
-    lost.session.recognise("app")
+    lost.session.client.recognise("app")
     refused.lease.valid_until = 0.0
     ask(refused, 5)
     assert codes(refused) == [REFUSED]
@@ -440,7 +440,7 @@ def test_an_awaited_batch_in_one_topic_causes_no_look_at_another(monkeypatch: py
         ask(talk, sequence)
     assert codes(talk) == [REFUSED, 0, 0]
     assert len(judged) == 3
-    assert not talk.session.producer_order.topics
+    assert not talk.session.client.producer_order.topics
 
 
 def test_the_set_of_topics_with_awaited_batches_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,7 +465,7 @@ def test_impossible_topic_names_are_not_kept() -> None:
     talk = Talk(state(), lease=False)
     for number in range(20):
         talk.ask(PRODUCE, 9, produce((f"{number}" + "x" * 30_000, 0, batch(producer_id=CLIENT_PID, sequence=number))))
-    assert not talk.session.producer_order.waited_for
+    assert not talk.session.client.producer_order.waited_for
 
 
 def test_only_the_process_that_refused_a_batch_knows_the_order() -> None:

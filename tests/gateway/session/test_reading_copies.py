@@ -149,7 +149,7 @@ def test_bytes_from_copies_are_counted_by_their_cluster() -> None:
     talk = reader()
     asks(talk, 10)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5) + batch(117))))
-    assert talk.session.shared.counts.mirror_fetch_bytes == {"west": len(batch())}
+    assert talk.session.context.shared.counts.mirror_fetch_bytes == {"west": len(batch())}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_bytes_from_copies_are_near_if_client_gateway_and_cluster_are_known_to_b
     client: str, gateway: str, cluster: str, counted: bool
 ) -> None:
     talk = reader(seen(zone=gateway, zones={"west": cluster} if cluster else {}))
-    talk.session.shared = talk.session.shared._replace(zones=ClientZones(otherwise=client))
+    talk.session.context.shared = talk.session.context.shared._replace(zones=ClientZones(otherwise=client))
     asks(talk, 10)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, 118, batch(100, count=5) + batch(117))))
-    counts = talk.session.shared.counts
+    counts = talk.session.context.shared.counts
     assert counts.mirror_fetch_bytes == {"west": len(batch())}
     assert counts.mirror_fetch_near_bytes == ({"west": len(batch())} if counted else {})
 
@@ -337,7 +337,7 @@ def test_no_reader_skips_records_in_a_third_cluster_between_two_extents_of_the_s
     asks(talk, 17)
     # Then it reads all of that extent at the source, and the next one in its own cluster
     assert talk.asked(EAST)[0].partition["fetch_offset"] == 17
-    talk = reader(talk.session.snapshot, (Run(0, 100, 15), Run(20, 115, 9)))
+    talk = reader(talk.session.context.snapshot, (Run(0, 100, 15), Run(20, 115, 9)))
     asks(talk, 20)
     assert talk.asked(WEST)[0].partition["fetch_offset"] == 7
 

@@ -53,7 +53,7 @@ def test_a_fetch_patched_in_place_equals_its_plan(seed: int, version: int) -> No
     chance = random.Random(seed)
     topics = [topic for name in ("orders", "other") if (topic := mapped(name, chance)) is not None]
     talk = Talk(state(*topics), Port(chance.choice(["east", "west"]), 1))
-    routes = talk.session.routes("app")
+    routes = talk.session.client.routes("app")
     named = [(name, number, chance.randrange(120)) for name in ("orders", "other") for number in range(2)]
     gaps = {("orders", 0): Gap(named[0][2], 90)} if chance.random() < 0.1 else dict[Partition, Gap]()
     body = bytearray(encode(FETCH, version, "request", fetch(*named, session=chance.choice([(0, 0), (0, -1)]))))
@@ -65,7 +65,7 @@ def test_a_fetch_patched_in_place_equals_its_plan(seed: int, version: int) -> No
     if patched is None:
         return
     # Then a plan sends all of it to the port's broker, for open extents, and reads nothing else
-    assert list(plan.parts) == [talk.session.here]
+    assert list(plan.parts) == [talk.session.context.here]
     assert not any((plan.local, plan.closed, plan.copies, plan.both))
     assert not any(read.opens or read.extent.end is not None for read in plan.reads.values())
     # and asks for the same offsets, and patches the answer alike
@@ -84,7 +84,7 @@ def test_a_fetch_of_one_partition_is_patched_like_one_of_several(seed: int, vers
     chance = random.Random(seed)
     topic = mapped("orders", chance)
     talk = Talk(state() if topic is None else state(topic), Port("east", 1))
-    routes, session = talk.session.routes("app"), FetchSession() if in_session else None
+    routes, session = talk.session.client.routes("app"), FetchSession() if in_session else None
     if session is not None:
         session.add([b"orders"], routes)
     gaps = {("orders", 0): Gap(50, 90)} if chance.random() < 0.1 else dict[Partition, Gap]()
@@ -129,7 +129,7 @@ def test_many_fetches_need_no_plan() -> None:
         body = bytearray(encode(FETCH, 12, "request", fetch(*named)))
         scan = scan_fetch_request(body, 0, len(body), 12)
         assert scan.entries is not None
-        found += patch(body, 0, 12, (b"orders",), scan.entries, talk.session.routes("app"), {}) is not None
+        found += patch(body, 0, 12, (b"orders",), scan.entries, talk.session.client.routes("app"), {}) is not None
     # Then many of them need none
     assert found > 50
 

@@ -134,13 +134,13 @@ class Play:
     def ask(self) -> None:
         if self.in_sessions:
             self.ask_in_session()
-        elif len(self.talk.session.queue) < 4 and self.talk.session.waits_for is None:
+        elif len(self.talk.session.in_flight.queue) < 4 and self.talk.session.intake.waits_for is None:
             names = self.chance.choice([TOPICS, TOPICS[::-1], TOPICS[:1], TOPICS[1:]])
             self.wanted.append(dict(self.at))
             self.talk.ask(FETCH, 12, fetch(*((name, 0, self.at[name]) for name in names)))
 
     def ask_in_session(self) -> None:
-        if not self.wanted and self.talk.session.waits_for is None:
+        if not self.wanted and self.talk.session.intake.waits_for is None:
             if self.chance.random() < 0.1:  # it goes back
                 name = self.chance.choice(TOPICS)
                 self.at[name] = self.chance.randrange(self.at[name] + 1)
@@ -239,7 +239,7 @@ class Play:
                 self.bring(one)
             self.talk.wait(1.0)
             self.look()
-        assert not self.talk.session.queue
+        assert not self.talk.session.in_flight.queue
 
 
 class SessionPlay(Play):
@@ -248,7 +248,7 @@ class SessionPlay(Play):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.in_sessions = True
-        port = self.talk.session.here
+        port = self.talk.session.context.here
         assert port is not None
         for name in TOPICS:
             for cluster in LANES:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
-from gateway.session.fetch.handle import LONG_POLL_MS, STALE_DELAY_S
+from gateway.session.fetch.handle import STALE_DELAY_S
+from gateway.session.fetch.waiting import LONG_POLL_MS
 from gateway.session.pending import Discarded
 from gateway.session.snapshot import Port
 from gateway.session.upstream import Upstream
@@ -57,7 +58,7 @@ def test_a_reader_at_a_cut_waits_without_an_error_while_the_targets_leader_is_lo
     talk.wait(STALE_DELAY_S)
     assert told(talk) == {"orders": (0, 0)}
     # When the leader is found, the next fetch reads there
-    talk.follow(replace(talk.session.snapshot, topology=state().topology))
+    talk.follow(replace(talk.session.context.snapshot, topology=state().topology))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     (request,) = talk.asked(WEST)
     assert request.partition["fetch_offset"] == BASE
@@ -123,7 +124,7 @@ def test_a_change_of_the_targets_leader_is_hidden_from_a_reader_at_a_cut(error: 
     talk.wait(STALE_DELAY_S)
     assert told(talk) == {"orders": (0, 0)}
     # When the gateway knows the new one, the next fetch reads there
-    talk.follow(replace(talk.session.snapshot, topology=topology(east=LEADERS, west={"orders": {0: 2}})))
+    talk.follow(replace(talk.session.context.snapshot, topology=topology(east=LEADERS, west={"orders": {0: 2}})))
     talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
     assert len(talk.asked(BrokerLane("west", 2))) == 1
 

@@ -29,7 +29,7 @@ DAMAGED = Topic(
 
 
 def counted(talk: Talk) -> dict[str, int]:
-    return dict(talk.session.shared.counts.refusals)
+    return dict(talk.session.context.shared.counts.refusals)
 
 
 def bound_elsewhere() -> Talk:

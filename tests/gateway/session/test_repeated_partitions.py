@@ -46,7 +46,7 @@ def test_a_moved_partition_named_twice_is_refused_once_and_the_connection_contin
     # Then neither batch is written, and the client gets one refusal for the partition
     assert not talk.asked(WEST)
     assert outcomes(talk) == [("orders", INVALID, -1)]
-    assert talk.session.shared.counts.refusals["repeated"] == 1
+    assert talk.session.context.shared.counts.refusals["repeated"] == 1
     assert talk.closed is None
     # And the next batch of the producer waits for neither
     talk.ask(PRODUCE, version, produce(REPEATED[0]))

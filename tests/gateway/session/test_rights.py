@@ -78,8 +78,8 @@ def test_the_rest_of_a_produce_is_not_written_after_its_right_was_revoked(acks: 
     # Then the broker gets no byte that was chosen after that
     talk.send(rest)
     assert talk.upstream[EAST] == sent
-    assert isinstance(talk.session.life, Leaving | Over)
-    assert talk.session.life.cause is Cause.RIGHT_LOST
+    assert isinstance(talk.session.context.life, Leaving | Over)
+    assert talk.session.context.life.cause is Cause.RIGHT_LOST
 
 
 def test_the_rest_of_a_produce_continues_when_other_rights_change() -> None:
@@ -102,7 +102,7 @@ def test_a_denied_topic_of_a_produce_has_its_error_and_the_rest_is_written() -> 
     (answer,) = talk.answers()
     assert outcomes(answer) == {"orders": TOPIC_DENIED, "other": 0}
     assert audited(talk) == [Denied("WRITE", "TOPIC", "orders")]
-    assert talk.session.shared.counts.refusals == {"denied": 1}
+    assert talk.session.context.shared.counts.refusals == {"denied": 1}
 
 
 def test_a_topic_that_may_be_written_but_not_read_streams() -> None:
@@ -243,7 +243,7 @@ def test_no_more_waiting_names_are_checked_at_a_change_of_rights_than_one_sessio
     # When another user is denied something
     talk.follow(ruled(*everything, allow("topic", "other", "read", "deny", principal="User:bob")))
     # Then the fetches beyond the limit are answered, and all others still wait
-    assert [type(pending) for pending in talk.session.queue] == [Passed, Ready, Ready, Passed]
+    assert [type(pending) for pending in talk.session.in_flight.queue] == [Passed, Ready, Ready, Passed]
 
 
 def test_readers_continue_to_wait_when_other_rights_change() -> None:
@@ -400,7 +400,7 @@ def test_nothing_is_looked_up_for_a_super_user_or_without_rules(made: Callable[[
 
     talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
 
-    assert talk.session.routes("app").plain
+    assert talk.session.client.routes("app").plain
     assert len(talk.asked(EAST)) == 1
 
 

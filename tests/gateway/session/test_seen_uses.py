@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import Saw
+from gateway.session.seen_uses import MADE_WITHIN_S, SEEN_AGAIN_S
 from gateway.session.snapshot import Port
-from gateway.session.state import MADE_WITHIN_S, SEEN_AGAIN_S
 from ha_core.model import ANONYMOUS, UserBindings, View
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch

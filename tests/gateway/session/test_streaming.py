@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import Cause, ShutUpstream
+from gateway.session.intake import STALLED_S
 from gateway.session.lifecycle import Open
 from gateway.session.snapshot import Port
-from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic, View
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import (
@@ -188,7 +188,7 @@ def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_
     talk.follow(state(FENCED, revision=2))
     talk.take(talk.session.hurry(talk.now))
     talk.take(talk.session.hurry(talk.now + STALLED_S / 2))
-    assert isinstance(talk.session.life, Open)
+    assert isinstance(talk.session.context.life, Open)
     # When an operation has waited for it for a while
     talk.take(talk.session.hurry(talk.now + STALLED_S))
     # Then none of it is executed any more, whatever still comes

@@ -36,7 +36,7 @@ def fenced(revision: int = 2) -> Snapshot:
 
 
 def holds_back(talk: Talk) -> bool:
-    (scope,) = talk.session.snapshot.fences.scopes.values()
+    (scope,) = talk.session.context.snapshot.fences.scopes.values()
     return talk.session.holds_back(scope.topics, scope.groups, 2, scope.quiet, scope.taken_for_dead)
 
 
@@ -85,7 +85,7 @@ def test_a_late_success_of_a_broker_that_was_given_up_reaches_no_client() -> Non
     talk.answer(EAST, asked, produced(("orders", 0, 0, 7)))
     # Then that reaches no client, though its socket may still be open
     assert talk.answers() == []
-    assert isinstance(talk.session.life, Over)
+    assert isinstance(talk.session.context.life, Over)
 
 
 def test_an_answer_that_comes_before_the_cluster_is_given_up_is_sent() -> None:
@@ -136,7 +136,7 @@ def test_requests_to_a_live_cluster_are_awaited_after_the_client_was_cut_off() -
     # Then it still waits for the target, from which the operation is to learn where the producer's batches begin there
     assert Drop(EAST) in talk.others
     assert holds_back(talk)
-    assert not talk.session.life.connected
+    assert not talk.session.context.life.connected
     answer_metadata()
     assert talk.closed is None
     # And only until that has answered

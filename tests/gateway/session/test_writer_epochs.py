@@ -98,7 +98,7 @@ def test_a_batch_of_an_epoch_that_was_left_in_an_earlier_writer_epoch_is_refused
     # Nor is one on the fast path, once its producer's decision is settled
     assert send(talk, 339, epoch=1)
     assert send_old(talk, sequence) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert not talk.session.producer_order.waited_for
+    assert not talk.session.client.producer_order.waited_for
 
 
 def send_old(talk: Talk, sequence: int) -> int:

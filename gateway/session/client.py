@@ -1,0 +1,72 @@
+"""The client of a session: its login, its rights, and the routes of its topics and groups."""
+
+from __future__ import annotations
+
+from gateway.session.auth_state import Anonymous, Entry, SaslInProgress, TlsAuthenticated
+from gateway.session.client_ids import ByClientId
+from gateway.session.context import SessionContext
+from gateway.session.open_transactions import OpenTransactions
+from gateway.session.routes import Routes
+from gateway.session.throttling import Throttling
+from ha_core.model import ANONYMOUS
+from ha_core.plan.access.rights import Verdicts
+
+
+class SessionClient:
+    """:ivar software: `NAME/VERSION` of the client, if it has sent them.
+    :ivar client_id: client id of the newest request whose routes were looked up.
+    :ivar producer_order: shared by all sessions of the user.
+    """
+
+    __slots__ = (
+        "_context", "_routes", "_throttling", "client_id", "entry", "producer_order", "software", "transactions",
+    )  # fmt: skip
+
+    def __init__(self, context: SessionContext, throttling: Throttling) -> None:
+        shared = context.shared
+        self._context, self._throttling = context, throttling
+        self._routes: ByClientId[Routes] = ByClientId()
+        self.entry: Entry = Anonymous(shared.authentication.anonymous)
+        self.software: str | None = None
+        self.client_id: str | None = None
+        self.transactions = OpenTransactions(shared.transactions, context.port.cluster)
+        self.producer_order = shared.producer_orders.of(None)
+
+    def enter(self, entry: SaslInProgress, user: str, expires_at: float) -> None:
+        """The client has authenticated."""
+        self.entry = entry.authenticated(user, expires_at)
+        self._is(user)
+
+    def recognise(self, user: str) -> None:
+        """The client has presented the user's certificate; called before it has sent anything."""
+        self.entry = TlsAuthenticated(user)
+        self._is(user)
+
+    def _is(self, user: str) -> None:
+        self.transactions.user = user
+        self.producer_order = self._context.shared.producer_orders.of(user, self._context.now)
+        self._throttling.enter(user)
+
+    def routes(self, client_id: str | None) -> Routes:
+        """Routes for the identity of a request."""
+        routes = self._routes.get(client_id)
+        if routes is None:
+            self.client_id = client_id
+            context = self._context
+            identity = context.snapshot.view.identify(self.entry.user, client_id)
+            routes = Routes(context.snapshot, identity, context.port, self.verdicts, context.shared.remembered)
+            self._routes.keep(client_id, routes)
+        return routes
+
+    def forget_routes(self) -> None:
+        """The snapshot or the user is another one."""
+        self._routes.clear()
+
+    @property
+    def verdicts(self) -> Verdicts | None:
+        """Rights of the client; None: everything.
+
+        They depend on the authenticated user: a client id, which may name another one, grants nothing.
+        """
+        rights = self._context.snapshot.rights
+        return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self._context.address)
