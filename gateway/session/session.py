@@ -144,6 +144,8 @@ class Session(ConnectionState):
         before, self.context.snapshot = self.context.snapshot, snapshot
         self.authorization.follow(before.rights)
         self.throttling.follow(snapshot.quotas, now)
+        if before.topology is not snapshot.topology:
+            self.seen_uses.find_missing()
         if before.view is not snapshot.view:
             self.in_flight.damping.begin_anew()
             self.in_flight.lift()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Saw
-from gateway.session.seen_uses import MADE_WITHIN_S, SEEN_AGAIN_S
+from gateway.session.commands import FindLeaders, Saw
+from gateway.session.seen_uses import MADE_WITHIN_S, MAX_MISSING, SEEN_AGAIN_S
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS, UserBindings, View
 from ha_core.wire import ErrorCode
@@ -63,17 +63,41 @@ def test_topics_of_a_fetch_session_are_reported_again_although_its_fetches_do_no
     assert uses(talk) == [("orders", "fetch")] * 2
 
 
-def test_a_missing_topic_is_not_used_until_it_is_created() -> None:
-    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})))
-    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
-    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
+def lookups(talk: Talk) -> list[tuple[str, frozenset[str]]]:
+    """Topics whose leaders the gateway was made to look up."""
+    return [(command.cluster, command.topics) for command in talk.others if isinstance(command, FindLeaders)]
+
+
+def test_a_topic_created_a_moment_ago_is_reported_once_the_gateway_knows_it_although_no_request_follows() -> None:
+    # Given a producer at a broker's port that writes to a topic which the gateway has not seen yet
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
+    for _ in range(2):
+        talk.ask(PRODUCE, 7, produce(("new", 0, batch(0))))
+    # Then the gateway looks it up once
+    assert lookups(talk) == [("east", frozenset({"new"}))]
     assert uses(talk) == []
-    # When it is created, and the gateway learns of it
+    # And reports it once when it has found it
+    for _ in range(2):
+        talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "new": {0: 1}})))
+    assert uses(talk) == [("new", "produce")]
+
+
+def test_a_missing_topic_is_not_used_until_it_is_created_and_looked_up_again_after_a_while() -> None:
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
+    for _ in range(2):
+        talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
+        assert lookups(talk) == [("east", frozenset({"made-up"}))]
+        assert uses(talk) == []
+        talk.now += MADE_WITHIN_S
     talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "made-up": {0: 1}})))
-    talk.now += MADE_WITHIN_S
-    talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
-    # Then it is used
     assert uses(talk) == [("made-up", "fetch")]
+
+
+def test_a_connection_that_makes_up_topics_has_few_of_them_looked_up() -> None:
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
+    for number in range(3 * MAX_MISSING):
+        talk.ask(FETCH, 4, fetch((f"made-up-{number}", 0, 0)))
+    assert len(lookups(talk)) == MAX_MISSING
 
 
 def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:
