@@ -1,6 +1,6 @@
 """Zone of a client, so that it is routed to gateways near it; pure.
 
-Every gateway routes a client to the same one (`driver/peers`), so all of them have to compute the same zone for it.
+Every gateway routes a client to the same one (`process/peers`), so all of them have to compute the same zone for it.
 Networks that are configured equally at all gateways ensure that. Without a network, a client may stay in the zone of
 the gateway that it asks: answers list only gateways of that zone, so that the client asks no gateway that would route
 it to another zone. (`client.rack` is no help: it comes with FETCH, after the client was routed, and to one gateway.)

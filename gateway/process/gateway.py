@@ -132,8 +132,8 @@ class Gateway:
         self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False, rights=rights)
         self.audit = AuditLog()
         self.counts = Counts()
-        self.terms = WriterEpochs()
-        self.recalled = DuplicateOffsets()
+        self.writer_epochs = WriterEpochs()
+        self.duplicate_offsets = DuplicateOffsets()
         self.copies = Copies()
         self._zones = config.zones_of_clients
         shares = QuotaShares(config.id)
@@ -169,7 +169,9 @@ class Gateway:
             host=config.listen.advertised_host,
         )
         transactions = Holders()
-        self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
+        self.inquiries = Inquiries(
+            self.upstream, self.writer_epochs, self.duplicate_offsets, transactions, lambda: self.snapshot.view
+        )
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
         known_users = KnownUsers(config, lambda: self.snapshot, on_platform)
         self.quotas = FollowingQuotas(store, known_users, self.meters, self.audit, self.follow_quotas)
@@ -179,7 +181,7 @@ class Gateway:
         self.errands = Errands(self.loop)
         self._without_lease = leases.AwaitingLease[ClientConnection](self.loop, ClientConnection.lease_is_back)
         self.following = TimeSlicedSweep[ClientConnection](self.loop, self._follows)
-        self._catching_up = TimeSlicedSweep[bytes](self.loop, self.terms.catch_up)
+        self._catching_up = TimeSlicedSweep[bytes](self.loop, self.writer_epochs.catch_up)
         self._viewed_last: View | None = None
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = UsageReporter(store.record_usage)
@@ -196,9 +198,9 @@ class Gateway:
             lease=self.lease,
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
-            terms=self.terms,
+            writer_epochs=self.writer_epochs,
             producer_orders=ProducerOrders(),
-            recalled=self.recalled,
+            duplicate_offsets=self.duplicate_offsets,
             nodes=self.nodes,
             transactions=transactions,
             copies=self.copies,
@@ -212,7 +214,7 @@ class Gateway:
         )
         # Methods of `ConnectionHost` that a part provides by itself:
         self.linger = self.clients.lingering.linger
-        self.newcomers = self.clients.newcomers
+        self.unauthenticated_reads = self.clients.unauthenticated_reads
         self.holds_brokers = self.clients.brokers.holds
         self.has_room_for_broker = self.clients.has_room_for_broker
         self.pipe = Pipe()
@@ -354,7 +356,7 @@ class Gateway:
     ) -> None:
         started = clock.now()
         self.upstream.apply(view.clusters)
-        self._catching_up.begin(self.terms.follow(view, started, changed))
+        self._catching_up.begin(self.writer_epochs.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
         if gone := self.snapshot.fences.deleted - standing.deleted:
             self.sightings.forget(gone)

@@ -48,14 +48,14 @@ class Inquiries:
     def __init__(
         self,
         upstream: Clusters,
-        terms: WriterEpochs,
-        recalled: DuplicateOffsets,
+        writer_epochs: WriterEpochs,
+        duplicate_offsets: DuplicateOffsets,
         transactions: Holders,
         view: Callable[[], View],
     ) -> None:
         self._upstream = upstream
-        self._terms = terms
-        self._recalled = recalled
+        self._writer_epochs = writer_epochs
+        self._duplicate_offsets = duplicate_offsets
         self._transactions = transactions
         self._view = view
         self._kinds: dict[type[Inquiry], _InquiryKind] = {
@@ -96,7 +96,7 @@ class Inquiries:
         answer = await self._upstream.ask(cluster, OneBroker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
         for producer in (p for t in answer["topics"] for each in t["partitions"] for p in each["active_producers"]):
             upstream = producer["producer_id"]
-            self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
+            self._writer_epochs.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
 
     async def _look_for(self, command: LookFor) -> None:
         learn_begun(self._transactions, command, await self._described(command), clock.now())
@@ -124,4 +124,4 @@ class Inquiries:
             while True:
                 replies = await self._upstream.ask_all(steps.send(replies))
         except StopIteration as done:
-            self._recalled.learn(wanted, done.value)
+            self._duplicate_offsets.learn(wanted, done.value)

@@ -49,7 +49,7 @@ def authentication(section: AuthenticationSection, accounts: KnownAccounts) -> A
         anonymous=section.anonymous,
         mechanisms=tuple(section.mechanisms),
         accounts=accounts,
-        brake=LoginRateLimiter(section.failures_per_address),
+        login_rate_limiter=LoginRateLimiter(section.failures_per_address),
         session_s=section.session_ms / 1000 or math.inf,
         delay_s=section.failed_delay_ms / 1000,
     )

@@ -54,8 +54,10 @@ class GatewayMetrics:
         yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
         yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
 
-        brake, judges = gateway.shared.authentication.brake, gateway.judges
-        yield _counter("logins_braked", "Logins refused unchecked: too many of their address failed.", brake.braked)
+        login_rate_limiter, judges = gateway.shared.authentication.login_rate_limiter, gateway.judges
+        yield _counter(
+            "logins_braked", "Logins refused unchecked: too many of their address failed.", login_rate_limiter.braked
+        )
         yield _gauge("logins_waiting", "Logins that wait for verification.", judges.waiting)
 
         snapshot, recorder = gateway.snapshot, gateway.members.recorder

@@ -136,12 +136,12 @@ class Login:
         :param request: the request to answer; None: a bare token.
         """
         sasl, authentication = entry.sasl, self._context.shared.authentication
-        brake = authentication.brake
+        login_rate_limiter = authentication.login_rate_limiter
         try:
             if (
                 isinstance(came, bytes)
                 and sasl.challenged
-                and not brake.allows(self._context.address, sasl.claimed or "", since)
+                and not login_rate_limiter.allows(self._context.address, sasl.claimed or "", since)
             ):
                 self._brake(since)
                 return
@@ -150,7 +150,7 @@ class Login:
                 sasl.claimed = authentication.accounts.named(step)
                 # Each name gets a challenge, or a limited address would learn which names it knows: the proof is
                 # limited instead.
-                if not isinstance(step, KeyOf) and not brake.allows(
+                if not isinstance(step, KeyOf) and not login_rate_limiter.allows(
                     self._context.address, sasl.claimed, self._context.now
                 ):
                     self._brake(since)
@@ -190,7 +190,7 @@ class Login:
         good_for_s = min(good_for_s, authentication.session_s)
         if not math.isinf(good_for_s):
             good_for_s = min(good_for_s, MAX_SESSION_S)
-        authentication.brake.succeeded(self._context.address, proved.user)
+        authentication.login_rate_limiter.succeeded(self._context.address, proved.user)
         self._enter(entry, proved.user, self._context.now + good_for_s)
         self._say(request, proved.data, 0 if math.isinf(good_for_s) else int(good_for_s * 1000))
 
@@ -203,10 +203,10 @@ class Login:
 
     def _failed(self, sasl: SaslServer) -> bool:
         """Counts a wrong claim, once. Returns True if the client gets no answer."""
-        brake = self._context.shared.authentication.brake
-        silent = brake.silent(self._context.address, self._context.now)
+        login_rate_limiter = self._context.shared.authentication.login_rate_limiter
+        silent = login_rate_limiter.silent(self._context.address, self._context.now)
         if sasl.claimed is not None:  # without a claim there is no guess to count
-            brake.failed(self._context.address, sasl.claimed, self._context.now)
+            login_rate_limiter.failed(self._context.address, sasl.claimed, self._context.now)
             sasl.claimed = None
         return silent
 

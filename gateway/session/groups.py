@@ -60,14 +60,14 @@ class GroupRequest(RequestHandler):
             session.exchanges.begin(request, offsets.go(), group=name)
             return
         if gate is not None:
-            if route.carried is not None:
-                route.carried.rename(request.api_key, gate.request)
+            if route.aliases is not None:
+                route.aliases.rename(request.api_key, gate.request)
             session.exchanges.begin(request, rights.amended(context, request, gate, route.coordinator), group=name)
             return
         frame: bytes | memoryview = request.frame
-        if route.carried is not None:
+        if route.aliases is not None:
             message = request.read()
-            if route.carried.rename(request.api_key, message):
+            if route.aliases.rename(request.api_key, message):
                 if request.prepared is not None:
                     sent = self._sent(message, route.coordinator)
                     session.exchanges.begin(request, sent, group=name)

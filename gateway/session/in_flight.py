@@ -47,8 +47,8 @@ class RequestsInFlight:
     """
 
     __slots__ = (
-        "_client", "_context", "_throttling", "_upstreams", "buffered_bytes", "composed", "damping", "given_bytes",
-        "line", "only_produce", "queue", "ready_bytes", "waking",
+        "_client", "_context", "_throttling", "_upstreams", "buffered_bytes", "composed", "given_bytes", "line",
+        "only_produce", "queue", "ready_bytes", "retry_backoff", "waking",
     )  # fmt: skip
 
     def __init__(
@@ -57,11 +57,11 @@ class RequestsInFlight:
         client: SessionClient,
         throttling: Throttling,
         upstreams: Upstreams,
-        damping: RetryBackoff,
+        retry_backoff: RetryBackoff,
     ) -> None:
         self._context, self._client = context, client
         self._throttling, self._upstreams = throttling, upstreams
-        self.damping = damping
+        self.retry_backoff = retry_backoff
         self.queue: list[Pending] = []
         self.line: list[Gathered] = []
         self.composed: list[Composed] = []
@@ -232,7 +232,7 @@ class RequestsInFlight:
         :param what: keys for the back-off: partitions, or a kind of request.
         :param batches: batches that the client has to send again.
         """
-        hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
+        hold_s = max(refusal.hold_s for refusal in refusals) or self.retry_backoff.refused(what)
         due_at = self._context.now + hold_s
         if request.prepared is not None:
             self.reply_later(request, answer if callable(answer) else lambda: answer, "refused", due_at, fence)

@@ -80,7 +80,7 @@ class GroupRoute(NamedTuple):
     """Why none of the group's requests is forwarded; None: they are."""
     fence: str | None
     """Operation whose fence stands, else None."""
-    carried: MemberAliases | None
+    aliases: MemberAliases | None
     """Aliases of its adopted members."""
 
 
@@ -241,7 +241,7 @@ class Routes:
             group_name = text(name)
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
             group = self.snapshot.view.groups.get(group_name)
-            carried = MemberAliases(group) if group is not None and group.aliases and group.cluster == cluster else None
+            aliases = MemberAliases(group) if group is not None and group.aliases and group.cluster == cluster else None
             refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
             if cluster is not None and refusal is None:
                 if self.here is not None and cluster == self.here.cluster:
@@ -252,7 +252,7 @@ class Routes:
                     refusal = Refusal.NO_LEADER
             fence = group.fence.operation if group is not None and group.fence is not None else None
             refusal = Refusal.FENCE if fence else refusal
-            route = GroupRoute(coordinator, refusal, fence, carried)
+            route = GroupRoute(coordinator, refusal, fence, aliases)
             self._room.keep(self._groups, name, name, route)
         return route
 

@@ -147,7 +147,7 @@ class Session(ConnectionState):
         if before.topology is not snapshot.topology:
             self.seen_uses.find_missing()
         if before.view is not snapshot.view:
-            self.in_flight.damping.begin_anew()
+            self.in_flight.retry_backoff.begin_anew()
             self.in_flight.lift()
             if before.fences.deleted - snapshot.fences.deleted:
                 self.seen_uses.forget()

@@ -48,7 +48,7 @@ class Authentication(NamedTuple):
     anonymous: bool
     mechanisms: tuple[str, ...]
     accounts: Accounts
-    brake: LoginRateLimiter
+    login_rate_limiter: LoginRateLimiter
     session_s: float = math.inf
     delay_s: float = 0.0
 
@@ -75,9 +75,9 @@ class Shared(NamedTuple):
     next_producer_id: Callable[[], int | None]
     """The next client producer id; None while the next block is being fetched."""
     counts: Counts
-    terms: WriterEpochs
+    writer_epochs: WriterEpochs
     producer_orders: ProducerOrders
-    recalled: DuplicateOffsets
+    duplicate_offsets: DuplicateOffsets
     nodes: VirtualNodes
     transactions: Holders
     copies: Copies

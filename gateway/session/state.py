@@ -30,7 +30,7 @@ class ConnectionState:
     )  # fmt: skip
 
     def __init__(self, port: Port, shared: Shared, snapshot: Snapshot, address: str = "") -> None:
-        damping = RetryBackoff(shared.remembered)
+        retry_backoff = RetryBackoff(shared.remembered)
         self.context = context = SessionContext(port, shared, snapshot, address)
         self.throttling = throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.client = client = SessionClient(context, throttling)
@@ -38,8 +38,8 @@ class ConnectionState:
         self.decisions = decisions = DecisionCache()
         self.fetching = fetching = FetchState()
         self.discovery = DiscoveryGate(context, client)
-        self.upstreams = upstreams = Upstreams(context, damping)
-        self.in_flight = in_flight = RequestsInFlight(context, client, throttling, upstreams, damping)
+        self.upstreams = upstreams = Upstreams(context, retry_backoff)
+        self.in_flight = in_flight = RequestsInFlight(context, client, throttling, upstreams, retry_backoff)
         self.intake = intake = Intake(context, in_flight, upstreams)
         self.exchanges = exchanges = Exchanges(context, in_flight)
         self.answers = BrokerAnswers(context, throttling, upstreams, in_flight, exchanges)

@@ -270,8 +270,8 @@ class Transactional(RequestHandler):
         refusal, self.fence = self._not_ours(route.refusal or elsewhere), route.fence
         if refusal is not None:
             return refusal
-        if route.carried is not None:
-            route.carried.rename(self.request.api_key, self.message)
+        if route.aliases is not None:
+            route.aliases.rename(self.request.api_key, self.message)
         self._pass(name)
         return None
 

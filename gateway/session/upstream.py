@@ -147,9 +147,9 @@ class Upstreams(dict[BrokerLane, Upstream]):
 
     __slots__ = ("_context", "_damping", "unacknowledged")
 
-    def __init__(self, context: SessionContext, damping: RetryBackoff) -> None:
+    def __init__(self, context: SessionContext, retry_backoff: RetryBackoff) -> None:
         super().__init__()
-        self._context, self._damping = context, damping
+        self._context, self._damping = context, retry_backoff
         self.unacknowledged = False
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:

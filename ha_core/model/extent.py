@@ -3,7 +3,8 @@
 Extents of a partition are in client order and half-open; the last one is open and belongs to the writer. Offsets
 between two extents are a hole, like the gaps of a compacted log. Every function keeps `check` free of problems.
 
-Only this module converts between client offsets and offsets of a cluster (`physical`).
+Only this module knows how client offsets relate to offsets of a cluster (`physical`); patches of requests and answers
+add `Extent.shift` and derive nothing.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ for half a minute at most. `full`: everything, which takes as long as reading bo
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
-"""`command`: one process from start to end, which has died if no process holds the operation. `run`: tasks of an
-Airflow run; between two tasks no process holds it, and it may wait for a slot or for an approval."""
+"""Executor of an operation. `command`: one process from start to end, which has died if no process holds the operation.
+`run`: tasks of an Airflow run; between two tasks no process holds it, and it may wait for a slot or for an approval."""
 SingleKind = Literal[
     "mask",
     "unmask",

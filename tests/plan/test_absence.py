@@ -32,12 +32,12 @@ def test_records_of_a_cluster_that_answers_are_given_up_only_by_the_operators_wo
     found = Presence("east", state)
     assert found.answers
     assert not found.permits("give-up")
-    assert found.permits("give-up", by_word=True)
+    assert found.permits("give-up", declared=True)
 
 
 @pytest.mark.parametrize("state", get_args(State))
 def test_extents_close_only_by_the_logs_of_a_cluster_that_can_be_asked(state: State) -> None:
-    assert Presence("east", state).permits("return", by_word=True) == (state == "back")
+    assert Presence("east", state).permits("return", declared=True) == (state == "back")
 
 
 def test_only_a_cluster_that_is_away_is_said_to_be_gone_for_good() -> None:

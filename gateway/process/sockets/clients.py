@@ -58,8 +58,10 @@ class Clients:
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = ConnectionShares()
         self._damped = LogRateLimiter()
-        self.newcomers = UnauthenticatedReads(loop)
-        self.listeners = Listeners(loop, self._has_room, lambda: self.newcomers.busy, self._arrived, self._damped)
+        self.unauthenticated_reads = UnauthenticatedReads(loop)
+        self.listeners = Listeners(
+            loop, self._has_room, lambda: self.unauthenticated_reads.busy, self._arrived, self._damped
+        )
         self._named_elsewhere = 2 * config.follows("users")
         """Users whom the platform may name: as with certificates."""
         self._certified = 0 if config.tls is None or not config.tls.principal_rules else 2

@@ -68,7 +68,7 @@ class ConnectionHost(Protocol):
     snapshot: Snapshot
     """The newest."""
     pipe: splicing.Pipe
-    newcomers: UnauthenticatedReads
+    unauthenticated_reads: UnauthenticatedReads
 
     async def open(self, lane: BrokerLane) -> BrokerSocket: ...
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None: ...
@@ -120,7 +120,7 @@ class ClientConnection:
         self._want()
 
     def _client_readable(self) -> None:
-        if not (self.session.client.entry.entered or self.host.newcomers.may_be_read()):
+        if not (self.session.client.entry.entered or self.host.unauthenticated_reads.may_be_read()):
             return
         try:
             session, host = self.session, self.host
@@ -142,7 +142,7 @@ class ClientConnection:
                 self._client_gone()
                 return
             host.counts.bytes_from_clients += count
-            if kept == 0 and session.decisions.flows and not session.throttling.timed:
+            if kept == 0 and session.decisions.newest_first and not session.throttling.timed:
                 passed = fast_path.requests(session, BUFFER, count, now)
                 if passed:
                     self._pass_to_broker(passed)

@@ -92,19 +92,19 @@ def with_decision(
 class DecisionCache:
     """Decisions of one session.
 
-    :ivar flows: decisions for requests that were forwarded, the newest first: similar requests are treated alike.
+    :ivar newest_first: decisions for requests that were forwarded: similar requests are treated alike.
     """
 
-    __slots__ = ("flows",)
+    __slots__ = ("newest_first",)
 
     def __init__(self) -> None:
-        self.flows: CachedDecisions = ()
+        self.newest_first: CachedDecisions = ()
 
     def forget(self) -> None:
         """Has similar requests decided anew: on another snapshot, for another user, or because their uses are reported
         again."""
-        self.flows = ()
+        self.newest_first = ()
 
     def remember(self, decision: CachedDecision, fetch_session: FetchSession | None) -> None:
         """Caches the decision for a forwarded request (`with_decision`)."""
-        self.flows = with_decision(self.flows, decision, fetch_session)
+        self.newest_first = with_decision(self.newest_first, decision, fetch_session)

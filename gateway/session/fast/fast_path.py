@@ -111,7 +111,7 @@ patch."""
 def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> _Found | None:
-    for decision in session.decisions.flows:
+    for decision in session.decisions.newest_first:
         like = decision.like
         if type(like) is ProduceTemplate and (match := like.match(buf, at, end, frame_end)) is not None:
             topics, places = match
@@ -140,7 +140,7 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
     for pending in queue:
         if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not here:
             return None
-    for decision in session.decisions.flows:
+    for decision in session.decisions.newest_first:
         like = decision.like
         if type(like) is FetchTemplate and (match := like.match(buf, at, frame_end)) is not None:
             topics, entries = match
@@ -182,7 +182,7 @@ def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: in
         or now >= entry.expires_at
         or now >= lease.valid_until
         or now < session.throttling.muted_until
-        or in_flight.damping.counts
+        or in_flight.retry_backoff.counts
         or len(queue) >= shared.max_in_flight
         or size > shared.limits.max_request_bytes
     ):

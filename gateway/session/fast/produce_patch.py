@@ -51,7 +51,7 @@ class Settled(NamedTuple):
         last = last_of(sequences, key[1], batch)
         if last is not None and (batch.producer_epoch < last[0] or find_held(sequences, key, batch) is not None):
             return None
-        if self.asked and shared.terms.watched(key, term, producer_id, now):
+        if self.asked and shared.writer_epochs.watched(key, term, producer_id, now):
             return None
         return upstream_id(producer_id, term)
 

@@ -69,7 +69,7 @@ def notice(session: ConnectionState, request: Request, scan: ProduceScan, local:
     for topic, partition, _, _ in scan.partitions:
         if (topic, partition) not in local:
             session.seen_uses.notice(request, "topic", topic, "produce")
-            session.in_flight.damping.forwarded((topic, partition))
+            session.in_flight.retry_backoff.forwarded((topic, partition))
 
 
 class Duplicate(NamedTuple):
@@ -161,13 +161,13 @@ class ProduceJudgement:
     def judge_batch(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
         shared, now = self.session.context.shared, self.session.context.now
-        order, recalled = self.session.client.producer_order, shared.recalled
+        order, duplicate_offsets = self.session.client.producer_order, shared.duplicate_offsets
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences
         held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
-            if held is not None and recalled.offset(held, now) is Missing.NOT_YET:
+            if held is not None and duplicate_offsets.offset(held, now) is Missing.NOT_YET:
                 self.session.context.emit(LookUp(held))  # look it up while it waits
             return Refusal.ORDER
         if route.no_produce is not None or topic is None:
@@ -180,7 +180,7 @@ class ProduceJudgement:
             return Refusal.ORDER
         if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
             if held is not None:
-                offset = recalled.offset(held, now)
+                offset = duplicate_offsets.offset(held, now)
                 if offset is Missing.NOT_YET:
                     self.session.context.emit(LookUp(held))
                     return Refusal.LOOK_UP
@@ -192,7 +192,7 @@ class ProduceJudgement:
             # If the origin could not be asked for its last sequences, the gateway does not know which batch has to come
             # first.
             asked = sequences is not None and sequences.terms.get(partition) == extent.term
-            if asked and shared.terms.watched(key, extent.term, batch.producer_id, now):
+            if asked and shared.writer_epochs.watched(key, extent.term, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
                     self.session.context.emit(Inquire(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
@@ -239,7 +239,7 @@ class ProduceJudgement:
         """One answer from the broker's, in client offsets, and from the partitions that are answered here."""
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
-            self.session.context.shared.terms.opened(key, *self.openers[key])
+            self.session.context.shared.writer_epochs.opened(key, *self.openers[key])
         answered = dict(entries(answer))
         for key in self.shifts.keys() & answered.keys():
             entry = answered[key]

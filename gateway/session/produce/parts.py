@@ -111,7 +111,7 @@ class LongProduceRequest(RequestHandler):
         """Hold time for a long request that is refused as a whole, as for a short one."""
         if self._sent or not self._refusals:
             return 0.0
-        return max(why.hold_s for why in self._refusals) or self.session.in_flight.damping.refused(self._first)
+        return max(why.hold_s for why in self._refusals) or self.session.in_flight.retry_backoff.refused(self._first)
 
     def _denied(self) -> bool:
         """True if the user may not write with the request's transactional id."""

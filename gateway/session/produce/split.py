@@ -261,7 +261,7 @@ class _Targets:
             self._refuse(key, Refusal.CROSSING if retriable else error)
             self.session.context.emit(Refresh())
             return
-        self.session.context.shared.terms.opened(key, target.term, producer_id)
+        self.session.context.shared.writer_epochs.opened(key, target.term, producer_id)
         offset = UNKNOWN_OFFSET if answered["base_offset"] < 0 else target.extrapolate(answered["base_offset"])
         unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""The two clusters of a switch, as its steps reach them."""
+"""Admins of registered clusters, and the last questions to an origin that is dying."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class MoveError(Exception):
 
 
 class RefusedError(MoveError):
-    """The request cannot be carried out as given. Nothing was changed."""
+    """The request cannot be carried out as given. This call changed nothing; `changed=False` makes the text say so."""
 
 
 def unchanged(reason: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:

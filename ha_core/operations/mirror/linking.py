@@ -142,7 +142,7 @@ class LinkSteps(MoveSteps[LinkOperation, Step]):
     def record(self) -> None:
         count = len(self.journal.moves.topics)
         are = "is" if count == 1 else "are"
-        what = f"{amount(count, 'topic')} {are} mirrored: `switchyard mirrors` shows how far"
+        what = f"{amount(count, 'topic')} {are} mirrored: `switchyard mirrors` shows their lag"
         self.journal.finish("succeeded", what)
         self._bring_rights()
 

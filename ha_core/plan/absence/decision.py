@@ -11,8 +11,9 @@ The invariant of all four, after any number of interruptions:
 
 1. A cut never moves. Records above it that the cluster has when it returns are in no extent, so no client offset ever
    means two records, and no later finding changes an offset that a client has seen.
-2. Silence proves nothing. A cluster that answers in part is not dead, and a masked one is not asked. A log is not short
-   because its leader does not answer, or because its replicas have not caught up (`Unsettled`).
+2. Silence proves nothing. A cluster that answers in part is not dead, and a masked one is not asked, except before it is
+   given up. A log is not short because its leader does not answer, or because its replicas have not caught up
+   (`Unsettled`).
 3. A number of records is exact, or it has a lower and an upper bound, or it is unknown. Unknown is None and never 0,
    and no sum hides it.
 4. Only an operator concludes that records are lost. Until then readers wait for them, and the document that names them
@@ -31,16 +32,17 @@ from ha_core.model import View
 Flow = Literal["without-origin", "return", "reconcile", "give-up"]
 State = Literal["unregistered", "masked", "away", "refuses", "back"]
 """`refuses`: it answers, but refuses the account, or only a part of its brokers answers. `back`: it can be asked."""
-Permit = Literal["yes", "by word", "no"]
-"""`by word`: only if the operator says so, by --force or --accept-loss."""
+Permit = Literal["yes", "if declared", "no"]
+"""`if declared`: only if the operator declares it, by --force or --accept-loss."""
 
 PERMITS: Mapping[Flow, Mapping[State, Permit]] = {
-    "without-origin": {"unregistered": "yes", "masked": "yes", "away": "yes", "refuses": "yes", "back": "by word"},
+    "without-origin": {"unregistered": "yes", "masked": "yes", "away": "yes", "refuses": "yes", "back": "if declared"},
     "return": {"unregistered": "no", "masked": "no", "away": "no", "refuses": "no", "back": "yes"},
-    "reconcile": {"unregistered": "no", "masked": "no", "away": "by word", "refuses": "by word", "back": "yes"},
-    "give-up": {"unregistered": "no", "masked": "no", "away": "yes", "refuses": "by word", "back": "by word"},
+    "reconcile": {"unregistered": "no", "masked": "no", "away": "if declared", "refuses": "if declared", "back": "yes"},
+    "give-up": {"unregistered": "no", "masked": "no", "away": "yes", "refuses": "if declared", "back": "if declared"},
 }
-"""Giving up looks behind the mask: a healthy cluster that is masked still has its records."""
+"""Giving up asks a masked cluster too (`presence(behind_mask=True)`), so it never stands as `masked` there: a healthy
+cluster still has its records."""
 
 
 class Presence(NamedTuple):
@@ -56,14 +58,14 @@ class Presence(NamedTuple):
         """It is not dead, whatever else is wrong with it."""
         return self.state in ("refuses", "back")
 
-    def permits(self, flow: Flow, by_word: bool = False) -> bool:
-        """:param by_word: the operator says so."""
+    def permits(self, flow: Flow, declared: bool = False) -> bool:
+        """:param declared: the operator declares it."""
         permit = PERMITS[flow][self.state]
-        return permit == "yes" or (permit == "by word" and by_word)
+        return permit == "yes" or (permit == "if declared" and declared)
 
     @property
     def words(self) -> str:
-        """Why it cannot be asked, with the way out."""
+        """Why it cannot be asked; with the way out if it is masked or away."""
         match self.state:
             case "unregistered":
                 return "it is not registered any more"

@@ -40,7 +40,7 @@ class FakeHost:
         self.without_lease: list[ClientConnection] = []
         self.lingering = LingeringClose(self.loop)
         self.pipe = Pipe()
-        self.newcomers = UnauthenticatedReads(self.loop)
+        self.unauthenticated_reads = UnauthenticatedReads(self.loop)
 
     def client(self, port: Port = Port("east", 1)) -> tuple[ClientConnection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""

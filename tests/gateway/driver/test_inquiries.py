@@ -62,19 +62,19 @@ def wanted(number: int = 7) -> EarlierBatch:
 
 @pytest.mark.parametrize("away", [False, True])
 def test_a_look_up_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(away: bool) -> None:
-    brokers, recalled = Brokers(), DuplicateOffsets()
+    brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.away = away
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
         inquiries.ask(LookUp(wanted()))
         inquiries.ask(LookUp(wanted()))
         await asyncio.sleep(0.05)
 
     asyncio.run(play())
     assert brokers.asked == (["east"] if away else ["east", "east"])
-    assert recalled.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
+    assert duplicate_offsets.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
 
 
 def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
@@ -95,11 +95,11 @@ def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
 
 
 def test_concurrent_look_ups_are_bounded() -> None:
-    brokers, recalled = Brokers(), DuplicateOffsets()
+    brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
         for number in range(5 * MAX_AT_ONCE):
             inquiries.ask(LookUp(wanted(number)))
         await asyncio.sleep(0)
@@ -112,12 +112,12 @@ def test_concurrent_look_ups_are_bounded() -> None:
 
 def test_a_look_up_waits_for_no_other_questions() -> None:
     # Given a cluster that does not say which producers it knows in many partitions
-    brokers, recalled = Brokers(), DuplicateOffsets()
+    brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MAX_AT_ONCE), 1)})
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
         for partition in range(MAX_AT_ONCE):
             inquiries.ask(Inquire("east", "other", partition))
         # When a batch comes again that an earlier term holds, then it is looked up at once
@@ -125,7 +125,7 @@ def test_a_look_up_waits_for_no_other_questions() -> None:
         await asyncio.sleep(0.05)
 
     asyncio.run(play())
-    assert recalled.offset(wanted(), 0.0) == 30
+    assert duplicate_offsets.offset(wanted(), 0.0) == 30
 
 
 def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() -> None:

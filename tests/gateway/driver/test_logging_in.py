@@ -112,7 +112,7 @@ def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechanism: st
     async def scenario() -> None:
         async with running(tmp_path) as gateway:
             # Given turns of the loop in which one of them is read
-            gateway.newcomers.slice_s = 0.0
+            gateway.unauthenticated_reads.slice_s = 0.0
             account = profile(mechanism, tmp_path)
             # When many log in at once
             logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]

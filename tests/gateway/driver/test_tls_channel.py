@@ -267,7 +267,7 @@ def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path)
         host = FakeHost(state=state())
         connection = ClientConnection(host, port.came[0].sock, Session(Port("east", 1), host.shared, host.snapshot))
         await asyncio.to_thread(client.sendall, request(1))
-        await port.until(lambda: host.brokers and connection.session.decisions.flows)
+        await port.until(lambda: host.brokers and connection.session.decisions.newest_first)
         (broker,) = host.brokers
         broker.setblocking(True)
         broker.settimeout(5)

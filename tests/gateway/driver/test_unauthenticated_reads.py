@@ -16,11 +16,13 @@ MANY = 60
 
 
 @contextlib.contextmanager
-def ready_to_read(loop: asyncio.AbstractEventLoop, newcomers: UnauthenticatedReads, read: list[int]) -> Iterator[None]:
+def ready_to_read(
+    loop: asyncio.AbstractEventLoop, unauthenticated_reads: UnauthenticatedReads, read: list[int]
+) -> Iterator[None]:
     """Many clients that have all sent something, and each of which takes a while."""
 
     def readable(number: int, ours: socket.socket) -> None:
-        if newcomers.may_be_read():
+        if unauthenticated_reads.may_be_read():
             time.sleep(SLICE_S / 2)
             ours.recv(1)
             read.append(number)
@@ -40,7 +42,7 @@ def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None
     async def scenario() -> None:
         # Given many clients that have all sent something, and other work of the loop
         loop = asyncio.get_running_loop()
-        newcomers, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
+        unauthenticated_reads, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
 
         def other_work() -> None:
             turns.append(len(read))
@@ -50,7 +52,7 @@ def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None
                 done.set()
 
         # When it runs
-        with ready_to_read(loop, newcomers, read):
+        with ready_to_read(loop, unauthenticated_reads, read):
             loop.call_soon(other_work)
             async with asyncio.timeout(10):
                 await done.wait()
@@ -65,15 +67,15 @@ def test_when_waiting_clients_hang_up_there_is_room_for_others() -> None:
     async def scenario() -> None:
         # Given so many that the next ones wait in the kernel
         loop = asyncio.get_running_loop()
-        newcomers = UnauthenticatedReads(loop)
-        with ready_to_read(loop, newcomers, []):
+        unauthenticated_reads = UnauthenticatedReads(loop)
+        with ready_to_read(loop, unauthenticated_reads, []):
             for _ in range(3):
                 await asyncio.sleep(0)
-            assert newcomers.busy
+            assert unauthenticated_reads.busy
         # When all of them hang up
         for _ in range(3):
             await asyncio.sleep(0)
         # Then others may come
-        assert not newcomers.busy
+        assert not unauthenticated_reads.busy
 
     asyncio.run(scenario())

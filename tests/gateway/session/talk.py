@@ -131,7 +131,7 @@ class Talk:
         self.terms = WriterEpochs()
         self.terms.follow((state or snapshot()).view, self.now)
         self.ids = iter(range(1 << 44, 1 << 45))
-        self.recalled = DuplicateOffsets()
+        self.duplicate_offsets = DuplicateOffsets()
         self.copies = Copies()
         shared = Shared(
             limits or WireLimits(),
@@ -147,7 +147,7 @@ class Talk:
             Counts(),
             self.terms,
             ProducerOrders() if producer_orders is None else producer_orders,
-            self.recalled,
+            self.duplicate_offsets,
             NODES,
             Holders() if holders is None else holders,
             self.copies,

@@ -97,7 +97,7 @@ def test_a_batch_that_an_earlier_writer_epoch_holds_is_not_forwarded() -> None:
     talk = Talk(state(moved(), sequences=held), Port("west", 1))
     # When the client retries 10 to 19, whose answer was lost
     retry = batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10)
-    talk.recalled.learn(EarlierBatch(b"orders", 0, CLIENT_PID, 0, 10, 10, timestamp_ms=1), 90)
+    talk.duplicate_offsets.learn(EarlierBatch(b"orders", 0, CLIENT_PID, 0, 10, 10, timestamp_ms=1), 90)
     talk.ask(PRODUCE, 9, produce(("orders", 0, retry)))
     # Then nothing is appended a second time
     assert entry(talk.answers()[0])["base_offset"] == 90

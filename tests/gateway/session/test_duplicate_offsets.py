@@ -48,7 +48,7 @@ def test_a_batch_that_an_earlier_writer_epoch_holds_gets_its_offset_there() -> N
     (wanted,) = looked_up(talk)
     assert wanted == EarlierBatch(b"orders", 0, CLIENT_PID, 0, 10, 10, 1)
     assert send(talk, 20) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-    talk.recalled.learn(wanted, 90)
+    talk.duplicate_offsets.learn(wanted, 90)
     # Then they have the offset that they have always had
     assert send(talk, 10) == (ErrorCode.NONE, 90)
     assert send(talk, 20) == (ErrorCode.NONE, 100)
@@ -76,7 +76,7 @@ def test_batches_that_wait_for_one_another_are_looked_up_together() -> None:
     for sequence in (0, 10):
         assert send(talk, sequence) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     for number, wanted in enumerate(looked_up(talk)):
-        talk.recalled.learn(wanted, 80 + 10 * number)
+        talk.duplicate_offsets.learn(wanted, 80 + 10 * number)
     assert [send(talk, sequence) for sequence in (0, 10)] == [(ErrorCode.NONE, 80), (ErrorCode.NONE, 90)]
 
 
@@ -86,7 +86,7 @@ def test_a_producer_never_gets_another_records_offset(how: str) -> None:
     talk = after_the_cut()
     send(talk, 10)
     if how == "not there":
-        talk.recalled.learn(looked_up(talk)[0], None)
+        talk.duplicate_offsets.learn(looked_up(talk)[0], None)
     else:
         talk.wait(MAX_WAIT_S)
     # When it comes again
@@ -97,10 +97,10 @@ def test_a_producer_never_gets_another_records_offset(how: str) -> None:
 
 
 def test_the_memory_of_look_ups_is_bounded() -> None:
-    recalled = DuplicateOffsets()
+    duplicate_offsets = DuplicateOffsets()
     for number in range(25_000):
         wanted = EarlierBatch(b"orders", 0, CLIENT_PID, 0, number, 1, 1)
-        recalled.offset(wanted, 0.0)
-        recalled.learn(wanted._replace(partition=1), number)
-    assert len(recalled._since) <= 10_000
-    assert len(recalled._found) <= 10_000
+        duplicate_offsets.offset(wanted, 0.0)
+        duplicate_offsets.learn(wanted._replace(partition=1), number)
+    assert len(duplicate_offsets._since) <= 10_000
+    assert len(duplicate_offsets._found) <= 10_000

@@ -472,7 +472,7 @@ def test_a_former_fetch_session_is_not_kept_in_memory() -> None:
         talk.ask(FETCH, 12, fetch(("orders", 0, 1), session=(session_id, 1)))
         talk.answer(EAST, talk.asked(EAST)[0], fetched(session_id=session_id))
     # Then only the present session and a template of a beginning are kept
-    stands, begins = talk.session.decisions.flows
+    stands, begins = talk.session.decisions.newest_first
     assert stands.fetch_session is talk.session.fetching.fetch_session
     assert begins.fetch_session is None
 
@@ -580,7 +580,10 @@ def test_cached_partitions_are_bounded_for_all_clients_together(monkeypatch: pyt
         assert settled(talk, monkeypatch, *((partition, -1) for partition in range(50)))
     # Then the cache does not exceed its budget
     mapped = [
-        topic for talk in talks for flow in talk.session.decisions.flows for topic in (flow.mapped or {}).values()
+        topic
+        for talk in talks
+        for flow in talk.session.decisions.newest_first
+        for topic in (flow.mapped or {}).values()
     ]
     kept = sum(len(topic._partitions) for topic in mapped)
     assert mapped

@@ -33,13 +33,13 @@ BYTEWISE: Callable[[bytes], list[bytes]] = lambda data: [data[at : at + 1] for a
 def talking(
     session_s: float = math.inf,
     delay_s: float = 0.0,
-    brake: LoginRateLimiter | None = None,
+    login_rate_limiter: LoginRateLimiter | None = None,
     chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
     address: str = "10.0.0.1",
 ) -> Talk:
     known = KnownAccounts(USERS.get, PHANTOMS, claimed=lambda token: token.split(".")[1])
     offered = (PLAIN, *HASHES, OAUTHBEARER)
-    said = Authentication(False, offered, known, brake or LoginRateLimiter(20), session_s, delay_s)
+    said = Authentication(False, offered, known, login_rate_limiter or LoginRateLimiter(20), session_s, delay_s)
     return Talk(authentication=said, chunks=chunks, address=address)
 
 
@@ -317,57 +317,57 @@ def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, passwo
 
 
 def test_after_many_failures_an_addresss_logins_are_not_checked_and_its_clients_get_no_answer() -> None:
-    brake = LoginRateLimiter(3)
+    login_rate_limiter = LoginRateLimiter(3)
     for _ in range(3):
-        assert scram(talking(brake=brake), password="wrong")[-1] == FAILED
+        assert scram(talking(login_rate_limiter=login_rate_limiter), password="wrong")[-1] == FAILED
     for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not checked
-        talk = talking(brake=brake)
+        talk = talking(login_rate_limiter=login_rate_limiter)
         assert attempt(talk) == told
         assert talk.closed is not None
         assert talk.closed.cause is Cause.BRAKED
-    assert brake.braked == 2
+    assert login_rate_limiter.braked == 2
 
 
 def test_one_failure_is_forgotten_per_second() -> None:
-    brake = LoginRateLimiter(3)
+    login_rate_limiter = LoginRateLimiter(3)
     for _ in range(4):
-        brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.allows("10.0.0.1", "alice", 1.9)
-    assert brake.allows("10.0.0.1", "alice", 2.0)
-    assert brake.allows("10.0.0.2", "alice", 0.0)
+        login_rate_limiter.failed("10.0.0.1", "alice", 0.0)
+    assert not login_rate_limiter.allows("10.0.0.1", "alice", 1.9)
+    assert login_rate_limiter.allows("10.0.0.1", "alice", 2.0)
+    assert login_rate_limiter.allows("10.0.0.2", "alice", 0.0)
 
 
 def test_guessed_passwords_do_not_lock_out_users_who_have_logged_in_from_the_same_address() -> None:
-    brake = LoginRateLimiter(3)
-    brake.succeeded("10.0.0.1", "alice")
+    login_rate_limiter = LoginRateLimiter(3)
+    login_rate_limiter.succeeded("10.0.0.1", "alice")
     for _ in range(10):
-        brake.failed("10.0.0.1", "bob", 0.0)
-    assert not brake.allows("10.0.0.1", "bob", 0.0)
-    assert brake.allows("10.0.0.1", "alice", 0.0)
+        login_rate_limiter.failed("10.0.0.1", "bob", 0.0)
+    assert not login_rate_limiter.allows("10.0.0.1", "bob", 0.0)
+    assert login_rate_limiter.allows("10.0.0.1", "alice", 0.0)
     for _ in range(3):
-        brake.failed("10.0.0.1", "alice", 0.0)
-    assert not brake.allows("10.0.0.1", "alice", 0.0)
+        login_rate_limiter.failed("10.0.0.1", "alice", 0.0)
+    assert not login_rate_limiter.allows("10.0.0.1", "alice", 0.0)
 
 
 def test_all_addresses_of_one_line_count_together_and_the_table_is_bounded() -> None:
     assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
-    brake = LoginRateLimiter(1)
+    login_rate_limiter = LoginRateLimiter(1)
     for number in range(MAX_KNOWN + 10):
-        brake.failed(f"host-{number}", "x", 0.0)
-        brake.succeeded(f"host-{number}", "x")
-    assert len(brake._failures) == len(brake._known_users) == MAX_KNOWN
-    assert brake.allows("host-0", "y", 0.0)
+        login_rate_limiter.failed(f"host-{number}", "x", 0.0)
+        login_rate_limiter.succeeded(f"host-{number}", "x")
+    assert len(login_rate_limiter._failures) == len(login_rate_limiter._known_users) == MAX_KNOWN
+    assert login_rate_limiter.allows("host-0", "y", 0.0)
 
 
 def behind_one_address(
     attempt: Callable[..., list[int]], wrong_of: str, delay_s: float = 0.0
 ) -> tuple[Talk, list[int]]:
     """A wrong login from an address that has failed too often, and from which alice had logged in before."""
-    brake = LoginRateLimiter(3)
-    assert scram(talking(brake=brake))[-1] == 0
+    login_rate_limiter = LoginRateLimiter(3)
+    assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
     for _ in range(3):
-        assert scram(talking(brake=brake), user="nobody")[-1] == FAILED
-    talk = talking(brake=brake, delay_s=delay_s)
+        assert scram(talking(login_rate_limiter=login_rate_limiter), user="nobody")[-1] == FAILED
+    talk = talking(login_rate_limiter=login_rate_limiter, delay_s=delay_s)
     return talk, attempt(talk, user=wrong_of, password="wrong")
 
 
@@ -396,51 +396,51 @@ def test_a_limited_address_cannot_distinguish_users_who_have_logged_in_there_fro
 
 @pytest.mark.parametrize("attempt", [scram, plain])
 def test_a_user_who_has_logged_in_there_may_log_in_from_a_limited_address(attempt: Callable[..., list[int]]) -> None:
-    brake = LoginRateLimiter(3)
-    assert scram(talking(brake=brake))[-1] == 0
+    login_rate_limiter = LoginRateLimiter(3)
+    assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
     for _ in range(30):
-        scram(talking(brake=brake), user="nobody")
-    assert attempt(talking(brake=brake))[-1] == 0
+        scram(talking(login_rate_limiter=login_rate_limiter), user="nobody")
+    assert attempt(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
 
 
 @pytest.mark.parametrize("guessed", ["alice", "nobody"])
 def test_guesses_at_one_name_do_not_reveal_whether_that_user_has_logged_in_there(guessed: str) -> None:
     """A failure counts for its address, whichever user it names: another name gets the same answer afterwards."""
-    brake = LoginRateLimiter(3)
-    assert scram(talking(brake=brake))[-1] == 0
-    told = [scram(talking(brake=brake), user=guessed, password="wrong") for _ in range(5)]
+    login_rate_limiter = LoginRateLimiter(3)
+    assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
+    told = [scram(talking(login_rate_limiter=login_rate_limiter), user=guessed, password="wrong") for _ in range(5)]
     assert told == [[0, 0, FAILED]] * 3 + [[0, 0]] * 2
-    assert scram(talking(brake=brake), user="somebody", password="wrong") == [0, 0]
+    assert scram(talking(login_rate_limiter=login_rate_limiter), user="somebody", password="wrong") == [0, 0]
 
 
 def test_forged_tokens_limit_their_address_but_no_login_of_a_user_who_has_logged_in_there() -> None:
     # Given alice, who has logged in from the address, and tokens with forged signatures
-    brake = LoginRateLimiter(3)
-    assert scram(talking(brake=brake))[-1] == 0
+    login_rate_limiter = LoginRateLimiter(3)
+    assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
     for _ in range(3):
-        assert bearer(talking(brake=brake), "", "forged") == [0, 0]
+        assert bearer(talking(login_rate_limiter=login_rate_limiter), "", "forged") == [0, 0]
     # When more of them come
-    talk = talking(brake=brake)
+    talk = talking(login_rate_limiter=login_rate_limiter)
     assert bearer(talk, "", "forged") == [0]
     # Then they are not checked, and alice may log in by her password
     assert talk.closed is not None
     assert talk.closed.cause is Cause.BRAKED
     assert not talk.others
-    assert scram(talking(brake=brake))[-1] == 0
+    assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
     # And no other address is limited
-    elsewhere = talking(brake=brake, address="10.0.0.2")
+    elsewhere = talking(login_rate_limiter=login_rate_limiter, address="10.0.0.2")
     assert bearer(elsewhere, "", "forged") == [0, 0]
 
 
 def test_a_refused_token_counts_although_its_client_does_not_wait_for_the_end() -> None:
-    brake = LoginRateLimiter(3)
+    login_rate_limiter = LoginRateLimiter(3)
     for _ in range(3):
-        talk = talking(brake=brake)
+        talk = talking(login_rate_limiter=login_rate_limiter)
         bearer(talk, "", "forged")
         talk.take(talk.session.client_left(talk.now))
-    assert brake.silent("10.0.0.1", 100.0)
+    assert login_rate_limiter.silent("10.0.0.1", 100.0)
     # And one whose client waits counts once
-    other = talking(brake=LoginRateLimiter(2))
+    other = talking(login_rate_limiter=LoginRateLimiter(2))
     bearer(other, "", "forged")
     other.ask(AUTHENTICATE, 2, {"auth_bytes": b"\1"})
-    assert not other.session.context.shared.authentication.brake.silent("10.0.0.1", 100.0)
+    assert not other.session.context.shared.authentication.login_rate_limiter.silent("10.0.0.1", 100.0)

@@ -294,7 +294,7 @@ def test_a_long_produce_is_judged_although_it_matches_a_cached_pattern() -> None
     talk = Talk(state())
     ask(talk, written(2))
     taken_by(talk, EAST)
-    assert talk.session.decisions.flows
+    assert talk.session.decisions.newest_first
     # When a produce of very many partitions matches it
     talk.works_later = True
     ask(talk, written(sequence=1))
