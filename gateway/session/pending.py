@@ -233,12 +233,12 @@ class Shifted(Passed):
     """Like `Passed`, with offsets patched in the complete answer (produce).
 
     :ivar shifts: added to the base offsets of partitions.
-    :ivar like: template of a successful answer, if known.
+    :ivar answer_template: template of a successful answer, if known.
     """
 
     outcome = "mapped"
     shifts: Mapping[tuple[bytes, int], int] = field(kw_only=True)
-    like: ProduceAnswerTemplate | None = field(default=None, kw_only=True)
+    answer_template: ProduceAnswerTemplate | None = field(default=None, kw_only=True)
 
     def answered(self, frame: bytearray) -> bytearray:
         patch_produce_response(frame, self.request.api_version, self.shifts, 4)

@@ -8,7 +8,7 @@ others when the time is over.
 
 An answered request holds up no operation: one that waits for requests in flight does not wait for throttled clients. No
 client is muted for longer than `MUTE_S` at a time, so that its requests in flight do not time out: the rest of the debt
-is charged with its next request (`Meter`).
+is charged with its next request (`QuotaMeter`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The only way to administer a cluster.
 
-A method is one question. What takes several requests in order (adoption, takeover, verifying) is a function of an
+A method is one question. A task of several requests in order (adoption, takeover, verifying) is a function of an
 `Admin`.
 
 All requests are raw: `docs/design/kafka-clients.md` says for each what confluent-kafka's AdminClient lacks.

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ha_core.model.document import Part
 from ha_core.model.mirror import Run
-from ha_core.model.mirror_job import OfSlot
+from ha_core.model.mirror_job import SlotDocument
 
 
 class CopiedPartition(Part):
@@ -56,7 +56,7 @@ class CopiedMirror(Part):
     partitions: dict[int, CopiedPartition]
 
 
-class MirrorCopies(OfSlot):
+class MirrorCopies(SlotDocument):
     """`/mirror_copies/{slot}`, ephemeral: positions of the copies that the slot's task appends to. Bounded: gateways
     read partitions that are left out from their source."""
 

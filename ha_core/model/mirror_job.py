@@ -43,7 +43,7 @@ class MirrorShare(Part):
     """For these partitions together."""
 
 
-class OfSlot(Document):
+class SlotDocument(Document):
     """A document of a slot. Slots are numbered from 0; each has at most one long-lived task."""
 
     PLAIN_BYTES = FEW_BYTES
@@ -57,7 +57,7 @@ class OfSlot(Document):
         return str(self.slot)
 
 
-class MirrorTask(OfSlot):
+class MirrorTask(SlotDocument):
     """`/mirror_tasks/{slot}`: shares of the slot's task, if `job` started it. Tasks of other jobs end on reading it."""
 
     FOLDER = "/mirror_tasks"
@@ -126,7 +126,7 @@ class PairWork(Part):
     takeovers: int = 0
 
 
-class MirrorReport(OfSlot):
+class MirrorReport(SlotDocument):
     """`/mirror_reports/{slot}`, ephemeral: states of the slot's partitions. The session that owns the node owns the
     slot."""
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ha_core.plan.facts.clusters import TopicSetting
 from ha_core.plan.facts.settings import (
-    MATTERS,
+    COMPARISONS,
     OF_A_COPY,
     Settings,
     as_copy,
@@ -103,7 +103,7 @@ def test_a_topic_of_brokers_with_the_same_defaults_gets_nothing_of_its_own() -> 
 def test_with_unknown_defaults_of_the_target_all_relevant_settings_are_set() -> None:
     created = to_create(settings(), {}, 1)
 
-    assert created.changes.keys() == MATTERS.keys() & KAFKA_4.keys() - {"delete.retention.ms"}
+    assert created.changes.keys() == COMPARISONS.keys() & KAFKA_4.keys() - {"delete.retention.ms"}
     assert set(created.explicit.values()) == {""}
 
 

@@ -27,7 +27,7 @@ class CachedDecision(NamedTuple):
     """It is dropped with its basis: the snapshot (`DecisionCache.forget`), the user, or the fetch
     session."""
 
-    like: ProduceTemplate | FetchTemplate
+    template: ProduceTemplate | FetchTemplate
     request: Request
     entry: Entry
     mapped: dict[bytes, SettledTopic] | None = None
@@ -47,7 +47,7 @@ class CachedDecision(NamedTuple):
     def covers(self, other: CachedDecision) -> bool:
         """True if the other one differs at most in the topics that requests may name."""
         return (
-            self.like.settings == other.like.settings
+            self.template.settings == other.template.settings
             and (self.mapped is None) == (other.mapped is None)
             and self.entry is other.entry
             and self.fetch_session is other.fetch_session
@@ -57,7 +57,7 @@ class CachedDecision(NamedTuple):
 
     def learn(self, other: CachedDecision) -> None:
         """Takes over the topics of one that it covers."""
-        self.like.learn(other.like.names)
+        self.template.learn(other.template.names)
         if self.mapped is not None and other.mapped is not None:
             if len(self.mapped) >= MAX_NAMES:
                 self.mapped.clear()

@@ -112,8 +112,8 @@ def _like_produce(
     session: ConnectionState, buf: bytearray, at: int, end: int, frame_end: int, now: float
 ) -> _Found | None:
     for decision in session.decisions.newest_first:
-        like = decision.like
-        if type(like) is ProduceTemplate and (match := like.match(buf, at, end, frame_end)) is not None:
+        template = decision.template
+        if type(template) is ProduceTemplate and (match := template.match(buf, at, end, frame_end)) is not None:
             topics, places = match
             break
     else:
@@ -141,8 +141,8 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         if (type(pending) is not Passed and type(pending) is not Shifted) or pending.lane is not here:
             return None
     for decision in session.decisions.newest_first:
-        like = decision.like
-        if type(like) is FetchTemplate and (match := like.match(buf, at, frame_end)) is not None:
+        template = decision.template
+        if type(template) is FetchTemplate and (match := template.match(buf, at, frame_end)) is not None:
             topics, entries = match
             break
     else:
@@ -162,9 +162,9 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
         return None  # `pipelining` decides whether it may overtake requests in flight
     version, gaps, change = decision.request.api_version, fetching.gaps, None
     if len(entries) == 1 and entries[0][1] == 1:
-        change = patch_one(buf, at + like.body_at, version, topics, entries[0][0], routes, gaps, known)
+        change = patch_one(buf, at + template.body_at, version, topics, entries[0][0], routes, gaps, known)
     if change is None:
-        change = patch(buf, at + like.body_at, version, topics, entries, routes, gaps, known)
+        change = patch(buf, at + template.body_at, version, topics, entries, routes, gaps, known)
     return None if change is None else (decision, topics, known, change)
 
 
@@ -309,7 +309,7 @@ def _patch(pending: Pending | Discarded, buf: bytearray, at: int, end: int) -> b
     """Patches a complete answer. False: the slow path handles it, or reports its damage. (A damaged one may be half
     patched by then. The damage is still there, and ends the connection; no byte of it has gone out.)"""
     if type(pending) is Shifted:
-        return pending.like is not None and pending.like.shift(buf, at, end, pending.shifts)
+        return pending.answer_template is not None and pending.answer_template.shift(buf, at, end, pending.shifts)
     if type(pending) is Patched:
         version, reads = pending.request.api_version, pending.reads
         usual = version == USUAL_VERSION and len(reads) == 1

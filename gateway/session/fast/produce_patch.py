@@ -1,7 +1,7 @@
 """Mapped partitions whose decision is settled: a batch is treated like the one before it.
 
-`Judgement` decides. This module only recognises batches for which it would decide the same: no earlier writer epoch
-holds them, they do not open one, and no other batch has to come first. All others have to be judged.
+`ProduceJudgement` decides. This module only recognises batches for which it would decide the same: no earlier writer
+epoch holds them, they do not open one, and no other batch has to come first. All others have to be judged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INT = Struct(">i").unpack_from
 class Settled(NamedTuple):
     """A partition that is written through the port's broker, and has no cut ahead.
 
-    :ivar like: template of answers.
+    :ivar answer_template: template of answers.
     :ivar shifts: added to offsets in them.
     :ivar sequences: last sequences of earlier writer epochs of its topic.
     :ivar asked: True if the origin gave its last sequences at the start of the writer epoch: producers have to open it
@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 
     key: Key
     term: int
-    like: ProduceAnswerTemplate | None
+    answer_template: ProduceAnswerTemplate | None
     shifts: Mapping[Key, int]
     sequences: LastSequences | None
     asked: bool
@@ -68,7 +68,7 @@ class Goes(NamedTuple):
 
     def pending(self, request: Request) -> Shifted:
         settled = self.settled
-        return Shifted(request, (settled.key[0],), shifts=settled.shifts, like=settled.like)
+        return Shifted(request, (settled.key[0],), shifts=settled.shifts, answer_template=settled.answer_template)
 
     def write(self, buf: bytearray) -> None:
         if self.producer_id != self.batch.producer_id:
@@ -79,7 +79,7 @@ class GoTogether(NamedTuple):
     """Patch of batches to several partitions, in one request to one topic."""
 
     name: bytes
-    like: ProduceAnswerTemplate | None
+    answer_template: ProduceAnswerTemplate | None
     each: Mapping[int, tuple[Settled, Batch, int]]
     """By partition, as in `Goes`."""
 
@@ -87,7 +87,7 @@ class GoTogether(NamedTuple):
         shifts: dict[Key, int] = {}
         for settled, _, _ in self.each.values():
             shifts |= settled.shifts
-        return Shifted(request, (self.name,), shifts=shifts, like=self.like)
+        return Shifted(request, (self.name,), shifts=shifts, answer_template=self.answer_template)
 
     def write(self, buf: bytearray) -> None:
         for _, batch, producer_id in self.each.values():
@@ -98,12 +98,12 @@ class GoTogether(NamedTuple):
 class SettledTopic:
     """Partitions of a mapped topic, through one port, on one snapshot."""
 
-    __slots__ = ("_name", "_partitions", "_routes", "like")
+    __slots__ = ("_name", "_partitions", "_routes", "answer_template")
 
     def __init__(self, name: bytes, routes: Routes, version: int) -> None:
         self._name, self._routes = name, routes
         self._partitions: BoundedCache[int, Settled] = BoundedCache()
-        self.like = ProduceAnswerTemplate.of(name, version)
+        self.answer_template = ProduceAnswerTemplate.of(name, version)
 
     def settles(
         self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, order: ProducerOrder, now: float
@@ -128,7 +128,7 @@ class SettledTopic:
             if alone:
                 return Goes(settled, batch, producer_id)
             each[partition] = settled, batch, producer_id
-        return GoTogether(self._name, self.like, each)
+        return GoTogether(self._name, self.answer_template, each)
 
     def _find(self, partition: int, room: CacheBudget) -> Settled | None:
         routes, name = self._routes, self._name
@@ -141,6 +141,6 @@ class SettledTopic:
         key, sequences = (name, partition), route.sequences
         asked = sequences is not None and sequences.terms.get(partition) == extent.term
         shifts = {key: extent.shift} if extent.shift else {}
-        settled = Settled(key, extent.term, self.like, shifts, sequences, asked)
+        settled = Settled(key, extent.term, self.answer_template, shifts, sequences, asked)
         room.keep(self._partitions, name, partition, settled)
         return settled

@@ -126,12 +126,12 @@ class FetchRequest(RequestHandler):
         if epochs is None or not session.throttling.unlimited(request, self.context.now):
             return
         buf, body_at, version = request.buf, request.body_at, request.api_version
-        like = FetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
-        if like is None:
+        template = FetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
+        if template is None:
             return
         begins, known = session.client.routes(request.client_id) if epochs is BEGINNING else None, session.fetching
         decision = CachedDecision(
-            like, request, session.client.entry, fetch_session=known.fetch_session if begins is None else None,
+            template, request, session.client.entry, fetch_session=known.fetch_session if begins is None else None,
             begins=begins, routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
         )  # fmt: skip
         session.decisions.remember(decision, known.fetch_session)

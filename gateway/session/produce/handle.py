@@ -53,19 +53,21 @@ class ProduceRequest(RequestHandler):
         if ordinary and routes.writes(topics):
             self._pass(scan, topics)
             return
-        verdict = ProduceJudgement.of(session, request, scan)
-        at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
-        verdict.judge(routes, transactional)
-        session.authorization.audit_denied(request, verdict.local)
-        crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
-        if len(verdict.local) == len(verdict.batches):
-            self._answer(verdict, scan)
+        judgement = ProduceJudgement.of(session, request, scan)
+        at_cuts = batches_at_cuts(request, judgement.batches, transactional, routes)
+        judgement.judge(routes, transactional)
+        session.authorization.audit_denied(request, judgement.local)
+        crossing = {key: sent for key, sent in at_cuts.items() if key not in judgement.local}
+        if len(judgement.local) == len(judgement.batches):
+            self._answer(judgement, scan)
         elif crossing:
-            notice(session, request, scan, verdict.local)
+            notice(session, request, scan, judgement.local)
             session.throttling.wrote(request, scan, context.now)
-            session.exchanges.begin(request, split(verdict, scan, crossing), verdict.topics, refused=verdict.refused)
+            session.exchanges.begin(
+                request, split(judgement, scan, crossing), judgement.topics, refused=judgement.refused
+            )
         else:
-            self._write(verdict, scan)
+            self._write(judgement, scan)
 
     def _may_write_in(self, scan: ProduceScan, transactional_id: bytes) -> bool:
         """True if the client may write in the transaction that it names; otherwise it is answered.
@@ -76,12 +78,12 @@ class ProduceRequest(RequestHandler):
         verdicts, message = session.client.verdicts, {"transactional_id": text(transactional_id)}
         if verdicts is None or (denied := missing(verdicts, request.api.asks.needs, message)) is None:
             return True
-        verdict = ProduceJudgement.of(session, request, scan)
-        if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in verdict.batches.values()):
+        judgement = ProduceJudgement.of(session, request, scan)
+        if not any(batch is not None and batch.attributes & IN_TRANSACTION for batch in judgement.batches.values()):
             return True
         session.authorization.audit(request, (denied,))
-        verdict.deny()
-        self._answer(verdict, scan)
+        judgement.deny()
+        self._answer(judgement, scan)
         return False
 
     def stream(self) -> bool:
@@ -101,10 +103,10 @@ class ProduceRequest(RequestHandler):
         if in_order and (routes.plain or scan.complete) and routes.writes(topics):
             pending = self._pass(scan, topics)
         elif scan.complete and len(scan.partitions) == 1:
-            verdict = self._judge_head(scan, routes)
-            if verdict is None:
+            judgement = self._judge_head(scan, routes)
+            if judgement is None:
                 return False
-            pending = self._write(verdict, scan)
+            pending = self._write(judgement, scan)
         else:
             return False
         size, writes = len(request.frame) + request.missing, tuple(topics) if scan.complete else None
@@ -130,8 +132,8 @@ class ProduceRequest(RequestHandler):
             or (route.topic is not None and route.topic.crosses(partition))
         ):
             return None
-        verdict = ProduceJudgement(self.session, request, {(topic, partition): batch})
-        return verdict if verdict.judge_batch(routes, (topic, partition), batch) is None else None
+        judgement = ProduceJudgement(self.session, request, {(topic, partition): batch})
+        return judgement if judgement.judge_batch(routes, (topic, partition), batch) is None else None
 
     def _pass(self, scan: ProduceScan, topics: set[bytes]) -> InFlight | None:
         """Forwards the request unchanged. None: it has no answer."""
@@ -141,34 +143,41 @@ class ProduceRequest(RequestHandler):
         if scan.acks == 0:
             session.upstreams.send_unacknowledged(context.broker, request.frame, topics, scan.complete)
             return None
-        if (like := self._template(scan)) is not None:
-            decision = CachedDecision(like, request, session.client.entry)
+        if (template := self._template(scan)) is not None:
+            decision = CachedDecision(template, request, session.client.entry)
             session.decisions.remember(decision, session.fetching.fetch_session)
         pending = Passed(request, tuple(topics) if scan.complete else None)
         session.in_flight.pass_on(pending, context.broker, request.frame)
         return pending
 
-    def _write(self, verdict: ProduceJudgement, scan: ProduceScan) -> InFlight | None:
+    def _write(self, judgement: ProduceJudgement, scan: ProduceScan) -> InFlight | None:
         """Forwards the partitions that are not answered here; the answer is rebuilt in client offsets. None: no
         answer."""
         session, context, request = self.session, self.context, self.request
-        notice(session, request, scan, verdict.local)
+        notice(session, request, scan, judgement.local)
         session.throttling.wrote(request, scan, context.now)
-        if scan.acks != 0 and (verdict.local or verdict.openers):
-            return session.exchanges.begin(request, _written(verdict), verdict.topics, refused=verdict.refused)
+        if scan.acks != 0 and (judgement.local or judgement.openers):
+            return session.exchanges.begin(request, _written(judgement), judgement.topics, refused=judgement.refused)
         if scan.acks != 0:
             settled = None
-            like = self._template(scan) if len(verdict.topics) == 1 else None
-            if like is not None:
-                settled = SettledTopic(verdict.topics[0], session.client.routes(request.client_id), request.api_version)
-                decision = CachedDecision(like, request, session.client.entry, {verdict.topics[0]: settled})
+            template = self._template(scan) if len(judgement.topics) == 1 else None
+            if template is not None:
+                settled = SettledTopic(
+                    judgement.topics[0], session.client.routes(request.client_id), request.api_version
+                )
+                decision = CachedDecision(template, request, session.client.entry, {judgement.topics[0]: settled})
                 session.decisions.remember(decision, session.fetching.fetch_session)
-            pending = Shifted(request, verdict.topics, shifts=verdict.shifts, like=settled.like if settled else None)
-            session.in_flight.pass_on(pending, context.broker, verdict.frame())
+            pending = Shifted(
+                request,
+                judgement.topics,
+                shifts=judgement.shifts,
+                answer_template=settled.answer_template if settled else None,
+            )
+            session.in_flight.pass_on(pending, context.broker, judgement.frame())
             return pending
-        session.upstreams.send_unacknowledged(context.broker, verdict.frame(), verdict.topics, complete=True)
-        if verdict.refusals:
-            self._leave_unanswered(verdict)
+        session.upstreams.send_unacknowledged(context.broker, judgement.frame(), judgement.topics, complete=True)
+        if judgement.refusals:
+            self._leave_unanswered(judgement)
         return None
 
     def _template(self, scan: ProduceScan) -> ProduceTemplate | None:
@@ -179,23 +188,23 @@ class ProduceRequest(RequestHandler):
         start, end, version = request.start, request.end, request.api_version
         return ProduceTemplate.of(request.buf, start, request.body_at, end, end + request.missing, version, scan)
 
-    def _answer(self, verdict: ProduceJudgement, scan: ProduceScan) -> None:
+    def _answer(self, judgement: ProduceJudgement, scan: ProduceScan) -> None:
         """Answers a request without forwarding: refused, or held by earlier writer epochs."""
-        refusals = verdict.refusals
+        refusals = judgement.refusals
         if scan.acks == 0 and refusals:
-            self._leave_unanswered(verdict)
+            self._leave_unanswered(judgement)
         elif refusals:
             self.session.in_flight.answer_refused(
-                self.request, verdict.answer({}), refusals, verdict.batches, verdict.fence, verdict.refused
+                self.request, judgement.answer({}), refusals, judgement.batches, judgement.fence, judgement.refused
             )
         elif scan.acks != 0:
-            self.session.in_flight.reply(self.request, verdict.answer({}))
+            self.session.in_flight.reply(self.request, judgement.answer({}))
 
-    def _leave_unanswered(self, verdict: ProduceJudgement) -> None:
+    def _leave_unanswered(self, judgement: ProduceJudgement) -> None:
         """Ends the session, since no answer can carry the refusal. A broker that is not the leader of a partition
         writes the others, and closes the connection: earlier requests are executed and answered."""
-        why = verdict.refusals[0].words
-        self.session.client.producer_order.delivered(verdict.refused, self.context.now)
+        why = judgement.refusals[0].words
+        self.session.client.producer_order.delivered(judgement.refused, self.context.now)
         self.session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {why}")
 
 
@@ -205,7 +214,7 @@ def _scan(request: Request) -> ProduceScan | None:
     return scan_produce(request.buf, start, end, version, body_at, end + request.missing, PARTITIONS_AT_ONCE)
 
 
-def _written(verdict: ProduceJudgement) -> Exchange:
-    lane = verdict.session.context.broker
-    frame = (yield Send({lane: verdict.frame()}))[lane]
-    return QueuedAnswer(verdict.request.answer(verdict.merged(frame)))
+def _written(judgement: ProduceJudgement) -> Exchange:
+    lane = judgement.session.context.broker
+    frame = (yield Send({lane: judgement.frame()}))[lane]
+    return QueuedAnswer(judgement.request.answer(judgement.merged(frame)))

@@ -78,27 +78,27 @@ class LongProduceRequest(RequestHandler):
         """Sends the batches of a part that are not refused here. Returns the part's answer."""
         session, request = self.session, self.request
         routes, transactional = session.client.routes(request.client_id), self._long.transactional_id is not None
-        verdict = ProduceJudgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
+        judgement = ProduceJudgement(session, part.request, part.batches, self._long.repeated, refused=self.refused)
         at_cuts = batches_at_cuts(part.request, part.batches, transactional, routes)
         if self._denied():
-            verdict.deny()
+            judgement.deny()
         else:
-            verdict.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
-            self._audited = self._audited or session.authorization.audit_denied(request, verdict.local)
-        self._refusals.update(verdict.refusals)
-        if len(verdict.local) == len(verdict.batches):
-            self._first = self._first or tuple(verdict.batches)
-            return verdict.answer({})
+            judgement.judge(routes, transactional, Refusal.FENCE if self._holds_up_a_fence() else None)
+            self._audited = self._audited or session.authorization.audit_denied(request, judgement.local)
+        self._refusals.update(judgement.refusals)
+        if len(judgement.local) == len(judgement.batches):
+            self._first = self._first or tuple(judgement.batches)
+            return judgement.answer({})
         self._sent = True
-        notice(session, request, part.scan, verdict.local)
+        notice(session, request, part.scan, judgement.local)
         session.throttling.wrote(part.request, part.scan, session.context.now)
         request.throttle_ms = max(request.throttle_ms, part.request.throttle_ms)
         request.held_until = max(request.held_until, part.request.held_until)
-        crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.local}
+        crossing = {key: sent for key, sent in at_cuts.items() if key not in judgement.local}
         if crossing:
-            return (yield from write_across(verdict, part.scan.timeout_ms, crossing, self._until))
-        frames = yield Send({session.context.broker: verdict.frame()})
-        return verdict.merged(frames[session.context.broker])
+            return (yield from write_across(judgement, part.scan.timeout_ms, crossing, self._until))
+        frames = yield Send({session.context.broker: judgement.frame()})
+        return judgement.merged(frames[session.context.broker])
 
     def _holds_up_a_fence(self) -> bool:
         """True if an operation that began after the request waits for it."""

@@ -68,11 +68,11 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
     return ahead
 
 
-def split(verdict: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
+def split(judgement: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
     """Answers a request with batches for partitions that have a cut ahead."""
-    session, request = verdict.session, verdict.request
+    session, request = judgement.session, judgement.request
     answer = yield from write_across(
-        verdict, scan.timeout_ms, crossing, decided_by(session.context.now, scan.timeout_ms)
+        judgement, scan.timeout_ms, crossing, decided_by(session.context.now, scan.timeout_ms)
     )
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
@@ -85,22 +85,24 @@ def decided_by(now: float, timeout_ms: int) -> float:
 
 
 def write_across(
-    verdict: ProduceJudgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
+    judgement: ProduceJudgement, timeout_ms: int, crossing: Mapping[Key, SentBatch], until: float
 ) -> Generator[Send | OffloadStep | StandInLine | WaitForState, Any, Message]:
     """Sends batches that are not answered here to the port's broker, and those that turn out to belong to a target to
     that target. Returns the answer.
 
     :param until: batches on which the state has not decided by this time are refused.
     """
-    session, request = verdict.session, verdict.request
+    session, request = judgement.session, judgement.request
     order = session.client.producer_order
     buffered_bytes = sum(len(sent.records) for sent in crossing.values())
     session.in_flight.buffered_bytes += buffered_bytes
     dispatches = {key: order.dispatched(key, sent.batch, session.context.now) for key, sent in crossing.items()}
 
-    frames = yield Send({session.context.broker: verdict.frame(acks=_ALL)})
-    answer = verdict.merged(frames[session.context.broker])
-    targets = _Targets(session, request, verdict, timeout_ms, until, dict(entries(answer)), dict(crossing), dispatches)
+    frames = yield Send({session.context.broker: judgement.frame(acks=_ALL)})
+    answer = judgement.merged(frames[session.context.broker])
+    targets = _Targets(
+        session, request, judgement, timeout_ms, until, dict(entries(answer)), dict(crossing), dispatches
+    )
     targets.keep_order()
     # After a request that still waits it is decided in order: an earlier batch may be refused by then.
     if session.in_flight.line or {*targets.dispositions().values()} - {Disposition.TAKEN}:
@@ -128,7 +130,7 @@ class _Targets:
 
     session: ConnectionState
     request: Request
-    verdict: ProduceJudgement
+    judgement: ProduceJudgement
     timeout_ms: int
     until: float
     entries: dict[Key, Message]
@@ -151,7 +153,7 @@ class _Targets:
             if error in RETRIABLE:
                 # Also if it may have been appended, above the cut: if the target acknowledged the next one, librdkafka
                 # would take both for written.
-                self.verdict.has_to_come_first(key, sent.batch)
+                self.judgement.has_to_come_first(key, sent.batch)
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (
                 order.waits(key, sent.batch, now)
                 or order.earlier_under_way(key, sent.batch, now)
@@ -274,4 +276,4 @@ class _Targets:
             why = why.code(self.request.api)
         self.entries[key].update(error_code=int(why), base_offset=-1)
         if self._counts(key):
-            self.verdict.has_to_come_first(key, self.open_writes[key].batch)
+            self.judgement.has_to_come_first(key, self.open_writes[key].batch)

@@ -11,8 +11,8 @@ The invariant of all four, after any number of interruptions:
 
 1. A cut never moves. Records above it that the cluster has when it returns are in no extent, so no client offset ever
    means two records, and no later finding changes an offset that a client has seen.
-2. Silence proves nothing. A cluster that answers in part is not dead, and a masked one is not asked, except before it is
-   given up. A log is not short because its leader does not answer, or because its replicas have not caught up
+2. Silence proves nothing. A cluster that answers in part is not dead, and a masked one is not asked, except before it
+   is given up. A log is not short because its leader does not answer, or because its replicas have not caught up
    (`Unsettled`).
 3. A number of records is exact, or it has a lower and an upper bound, or it is unknown. Unknown is None and never 0,
    and no sum hides it.

@@ -48,7 +48,7 @@ _KEEPS_ALL: Mapping[str, str] = {POLICY: "delete", RETENTION_MS: "-1", RETENTION
 Settings = Mapping[str, TopicSetting]
 
 
-class Matter(NamedTuple):
+class SettingComparison(NamedTuple):
     """A setting that changes which records clients can write or read, or how safe these are.
 
     :ivar does: whether the second value is good enough in place of the first, with so many replicas.
@@ -88,21 +88,21 @@ def _always(_wanted: str, _there: str) -> bool:
     return True
 
 
-MATTERS: Mapping[str, Matter] = {
-    "max.message.bytes": Matter(_same, "records of another size are taken", _smaller),
-    BEFORE: Matter(_same, "records are refused by another age"),
-    AFTER: Matter(_same, "records are refused by another time ahead"),
-    DIFFERENCE: Matter(_same, "records are refused by another age"),
-    STAMPS: Matter(_same, "records get their times in another way"),
-    POLICY: Matter(_same_policy, "records are kept by another rule, or refused without a key", _always),
-    RETENTION_MS: Matter(_same, "records are kept for another time"),
-    RETENTION_BYTES: Matter(_same, "another number of bytes is kept"),
-    "delete.retention.ms": Matter(_same, "tombstones are kept for another time"),
-    "min.compaction.lag.ms": Matter(_same, "records are compacted after another time"),
-    "max.compaction.lag.ms": Matter(_same, "records are compacted after another time"),
-    "compression.type": Matter(_same, "records are compressed in another way"),
-    MIN_IN_SYNC: Matter(_safe_enough, "records are acknowledged with fewer replicas in sync"),
-    UNCLEAN: Matter(_no_less_clean, "an unclean election may lose acknowledged records"),
+COMPARISONS: Mapping[str, SettingComparison] = {
+    "max.message.bytes": SettingComparison(_same, "records of another size are taken", _smaller),
+    BEFORE: SettingComparison(_same, "records are refused by another age"),
+    AFTER: SettingComparison(_same, "records are refused by another time ahead"),
+    DIFFERENCE: SettingComparison(_same, "records are refused by another age"),
+    STAMPS: SettingComparison(_same, "records get their times in another way"),
+    POLICY: SettingComparison(_same_policy, "records are kept by another rule, or refused without a key", _always),
+    RETENTION_MS: SettingComparison(_same, "records are kept for another time"),
+    RETENTION_BYTES: SettingComparison(_same, "another number of bytes is kept"),
+    "delete.retention.ms": SettingComparison(_same, "tombstones are kept for another time"),
+    "min.compaction.lag.ms": SettingComparison(_same, "records are compacted after another time"),
+    "max.compaction.lag.ms": SettingComparison(_same, "records are compacted after another time"),
+    "compression.type": SettingComparison(_same, "records are compressed in another way"),
+    MIN_IN_SYNC: SettingComparison(_safe_enough, "records are acknowledged with fewer replicas in sync"),
+    UNCLEAN: SettingComparison(_no_less_clean, "an unclean election may lose acknowledged records"),
 }
 _OF_DELETION = frozenset({RETENTION_MS, RETENTION_BYTES})
 _OF_COMPACTION = frozenset({"delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"})
@@ -132,11 +132,11 @@ class Differing:
 
     @property
     def loses(self) -> bool:
-        return MATTERS[self.key].loses(self.here, self.there)
+        return COMPARISONS[self.key].loses(self.here, self.there)
 
     @property
     def words(self) -> str:
-        return f"{self.key} is {self.there}, not {self.here}: {MATTERS[self.key].otherwise}"
+        return f"{self.key} is {self.there}, not {self.here}: {COMPARISONS[self.key].otherwise}"
 
 
 def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, TopicSetting]:
@@ -149,7 +149,7 @@ def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str
 
 def mattering(defaults: Mapping[str, str]) -> dict[str, str]:
     """The defaults that are worth recording."""
-    return {key: value for key, value in defaults.items() if key in MATTERS}
+    return {key: value for key, value in defaults.items() if key in COMPARISONS}
 
 
 def to_create(
@@ -222,7 +222,7 @@ def differing(
         there = target[key].value if key in target else None
         if value is None or there is None or not _counts(key, source) or named(key, excluded):
             continue
-        if not MATTERS[key].does(value, there, replication):
+        if not COMPARISONS[key].does(value, there, replication):
             yield Differing(key, value, there)
 
 
@@ -266,7 +266,7 @@ _UNKNOWN = TopicSetting(None, own=False)
 
 
 def _does(key: str, wanted: str, there: str | None, replication: int) -> bool:
-    return there is not None and MATTERS[key].does(wanted, there, replication)
+    return there is not None and COMPARISONS[key].does(wanted, there, replication)
 
 
 def _counts(key: str, source: Settings) -> bool:
@@ -274,7 +274,7 @@ def _counts(key: str, source: Settings) -> bool:
     policies = _policies((POLICY in source and source[POLICY].value) or "delete")
     if key in _OF_DELETION:
         return "delete" in policies
-    return "compact" in policies if key in _OF_COMPACTION else key in MATTERS
+    return "compact" in policies if key in _OF_COMPACTION else key in COMPARISONS
 
 
 def _translated(source: Settings, target: Settings | None) -> dict[str, TopicSetting]:
