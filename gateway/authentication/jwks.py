@@ -38,7 +38,8 @@ MAX_KEYS = 100
 TIMEOUT_S = 5.0
 """For the connection, and for each piece of the answer."""
 ANSWER_S = 30.0
-"""For the whole answer: an issuer that sends a byte at a time would stop the thread for days."""
+"""For the body of the answer: an issuer that sends a byte at a time would stop the thread for days. (Its headers have
+`TIMEOUT_S` for each piece only.)"""
 LEAST_PAUSE_S = 10.0
 FILE_EVERY_S = 5.0
 
@@ -84,11 +85,13 @@ def _key(entry: dict[str, Any]) -> Key | None:
     kid, alg = entry.get("kid"), entry.get("alg")
     if not isinstance(kid, str | None) or not isinstance(alg, str | None) or entry.get("use", "sig") != "sig":
         return None
+    if entry.get("kty") not in ALGORITHMS.values() or (alg is not None and alg not in ALGORITHMS):
+        return None  # RFC 7517: others are ignored. PyJWK raises errors of many kinds for them.
     import jwt
 
     try:
         known = jwt.PyJWK({name: value for name, value in entry.items() if name not in _PRIVATE})
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, ValueError, TypeError, LookupError, NotImplementedError):
         return None
     kty = ALGORITHMS.get(known.algorithm_name)
     if kty is None or kty != known.key_type:
@@ -150,6 +153,10 @@ class Jwks:
                 if str(error) != self._trouble:
                     self._trouble = str(error)
                     _log.warning("the keys of tokens cannot be read: %s; those that were read before are used", error)
+            except Exception:  # an issuer's answer must never end the thread: its next keys would stay unknown
+                _log.exception(
+                    "the keys of tokens of %s cannot be read; those that were read before are used", self._source
+                )
             else:
                 self._trouble = ""
             time.sleep(min(LEAST_PAUSE_S, self._every_s))

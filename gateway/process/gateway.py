@@ -57,6 +57,7 @@ from gateway.session.commands import (
     Delays,
     FindLeaders,
     Judge,
+    LookUpTopic,
     NotServed,
     OffloadWork,
     Refresh,
@@ -522,6 +523,8 @@ class Gateway:
                 self.upstream.refresh_soon()
             case FindLeaders(cluster, topics):
                 self.upstream.find_leaders_soon(cluster, topics)
+            case LookUpTopic(cluster, topic):
+                self.upstream.look_up_soon(cluster, topic)
             case _:
                 self.inquiries.ask(wish)
 

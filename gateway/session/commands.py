@@ -126,6 +126,13 @@ class FindLeaders(NamedTuple):
     topics: frozenset[str]
 
 
+class LookUpTopic(NamedTuple):
+    """A client uses a topic that the gateway does not know: ask the cluster whether it exists."""
+
+    cluster: str
+    topic: str
+
+
 class Inquire(NamedTuple):
     """Ask the cluster for the producers of this partition. Its answer goes to `WriterEpochs.opened`."""
 
@@ -222,6 +229,7 @@ Wish = (
     | AuditDenial
     | Refresh
     | FindLeaders
+    | LookUpTopic
     | Inquiry
 )
 """Commands for the gateway around a connection; the connection executes all others itself."""

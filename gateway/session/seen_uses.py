@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from gateway.session.client import SessionClient
-from gateway.session.commands import FindLeaders, Saw
+from gateway.session.commands import LookUpTopic, Saw
 from gateway.session.context import SessionContext
 from gateway.session.request import Request, text
-from ha_core.model.access import MAX_TOPIC_NAME
+from ha_core.model.topic import legal_name
 from ha_core.model.usage import SEEN_AGAIN
 
 MAX_SEEN = 10_000
@@ -15,7 +17,9 @@ SEEN_AGAIN_S = SEEN_AGAIN.total_seconds()
 MAX_MISSING = 20
 """Topics of one connection that the gateway does not know yet."""
 MADE_WITHIN_S = 60.0
-"""The gateway looks up a topic that it does not know, once. After this time it does so again."""
+"""The gateway looks up a topic that it does not know, once. After this time, at the next request, it does so again."""
+MISSING_FOR_S = 600.0
+"""A topic that was not found for this long has to be named again: it may be made up, or its cluster was away."""
 
 
 class SeenUses:
@@ -28,15 +32,18 @@ class SeenUses:
         self._hashes: dict[int, None] = {}
         """Hashes of reported uses. (Most connections have none or one; an empty set takes three times as much
         memory.)"""
-        self._missing: dict[tuple[bytes, str], str | None] = {}
-        """Topic that the gateway does not know, and kind of use → client id."""
+        self._missing: dict[tuple[str, str], tuple[str | None, float]] = {}
+        """Topic that the gateway does not know, and kind of use → client id, and when it was used first."""
         self.until = 0.0
 
     def look_again(self) -> None:
-        """Reports all further uses again."""
-        self.until = self._context.now + SEEN_AGAIN_S
+        """Reports all further uses again, and looks missing topics up again."""
+        now = self._context.now
+        self.until = now + SEEN_AGAIN_S
         self._hashes.clear()
-        self._missing.clear()
+        if self._missing:
+            self._missing = {use: first for use, first in self._missing.items() if now - first[1] < MISSING_FOR_S}
+            self._look_up({name for name, _ in self._missing})
 
     def forget(self) -> None:
         """A topic was deleted. A topic created under its name is a new one, and its use is reported again."""
@@ -51,29 +58,33 @@ class SeenUses:
         """
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self._hashes and len(self._hashes) < MAX_SEEN:
-            if what == "topic" and not self._context.snapshot.has_topic(text(name)):
-                self._miss(request.client_id, name, how)
-                return
-            self._hashes[key] = None
-            self._report(request.client_id, what, name, how)
+            if what == "topic":
+                if not self._context.snapshot.has_topic(text(name)):
+                    self._miss(request.client_id, text(name), how)
+                    return
+                self._missing.pop((text(name), how), None)
+            self._report(key, request.client_id, what, text(name), how)
 
     def find_missing(self) -> None:
-        """The gateway has looked at a cluster: topics that were missing may be known now."""
-        for (name, how), client_id in list(self._missing.items()):
-            if self._context.snapshot.has_topic(text(name)):
+        """The gateway has a new view, or has looked at a cluster: topics that were missing may be known now."""
+        for (name, how), (client_id, _) in list(self._missing.items()):
+            if self._context.snapshot.has_topic(name):
                 del self._missing[name, how]
-                self._hashes[hash((how, name))] = None
-                self._report(client_id, "topic", name, how)
+                self._report(hash((how, name.encode())), client_id, "topic", name, how)
 
-    def _miss(self, client_id: str | None, name: bytes, how: str) -> None:
-        context, missing = self._context, self._missing
+    def _miss(self, client_id: str | None, name: str, how: str) -> None:
+        if (name, how) not in self._missing and len(self._missing) < MAX_MISSING and legal_name(name):
+            self._missing[name, how] = client_id, self._context.now
+            self._look_up({name})
+
+    def _look_up(self, topics: Collection[str]) -> None:
+        context = self._context
         self.until = min(self.until, context.now + MADE_WITHIN_S)
-        if (name, how) in missing or len(missing) >= MAX_MISSING or len(name) > MAX_TOPIC_NAME:
-            return
-        missing[name, how] = client_id
-        if context.here is not None:
-            context.emit(FindLeaders(context.here.cluster, frozenset({text(name)})))
+        if context.here is not None and context.snapshot.topology.reachable(context.here.cluster):
+            context.out += [LookUpTopic(context.here.cluster, topic) for topic in topics]
 
-    def _report(self, client_id: str | None, what: str, name: bytes, how: str) -> None:
-        client = self._client
-        self._context.emit(Saw(client.routes(client_id).identity, what, text(name), how, client.software))
+    def _report(self, key: int, client_id: str | None, what: str, name: str, how: str) -> None:
+        self._hashes[key] = None
+        context, client = self._context, self._client
+        identity = context.snapshot.view.identify(client.entry.user, client_id)
+        context.emit(Saw(identity, what, name, how, client.software))

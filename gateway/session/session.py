@@ -144,8 +144,7 @@ class Session(ConnectionState):
         before, self.context.snapshot = self.context.snapshot, snapshot
         self.authorization.follow(before.rights)
         self.throttling.follow(snapshot.quotas, now)
-        if before.topology is not snapshot.topology:
-            self.seen_uses.find_missing()
+        self.seen_uses.find_missing()
         if before.view is not snapshot.view:
             self.in_flight.retry_backoff.begin_anew()
             self.in_flight.lift()

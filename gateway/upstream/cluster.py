@@ -42,6 +42,9 @@ SEEK_PAUSE_S = 0.1
 """Pause between two questions for the leaders of single topics: an election takes longer than one answer."""
 MAX_SOUGHT = 1000
 """Topics in one such question."""
+MAX_UNKNOWN = 100
+"""Topics that clients use and the gateway does not know, in one such question. Clients may make them up: more are
+dropped, and the next survey shows those that exist."""
 _NEVER = float("-inf")
 _MAX_COORDINATORS = 10_000
 
@@ -81,6 +84,8 @@ class UpstreamCluster:
         self._surveying: asyncio.Task[None] | None = None
         self._sought: set[str] = set()
         """Topics whose leaders are to be looked up."""
+        self._unknown: set[str] = set()
+        """Topics that may not exist, looked up when no leader is sought."""
         self._seeking: asyncio.Task[None] | None = None
         self._surveyed_at = _NEVER
         self._wake = asyncio.Event()
@@ -132,6 +137,15 @@ class UpstreamCluster:
     def find_leaders_soon(self, topics: Iterable[str]) -> None:
         """Looks up the leaders of these topics shortly; topics added during one question go into the next."""
         self._sought.update(topics)
+        self._begin_seeking()
+
+    def look_up_soon(self, topic: str) -> None:
+        """Asks the cluster shortly whether this topic exists, and for its leaders."""
+        if len(self._unknown) < MAX_UNKNOWN:
+            self._unknown.add(topic)
+            self._begin_seeking()
+
+    def _begin_seeking(self) -> None:
         if self._seeking is None:
             self._seeking = asyncio.create_task(self._seek(), name=f"leaders in {self.name}")
 
@@ -297,8 +311,10 @@ class UpstreamCluster:
 
     async def _seek(self) -> None:
         try:
-            while self._sought:
+            while self._sought or self._unknown:
                 names, self._sought = self._sought, set()
+                if not names:
+                    names, self._unknown = self._unknown, set()
                 await self.find_leaders(names)
                 await asyncio.sleep(SEEK_PAUSE_S)
         finally:

@@ -26,6 +26,8 @@ Verify = Literal["none", "sample", "full"]
 for half a minute at most. `full`: everything, which takes as long as reading both clusters."""
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
+_CENTURY_S = 100 * 365.25 * 86_400
+"""No date lies much further ahead."""
 Driver = Literal["command", "run"]
 """Executor of an operation. `command`: one process from start to end, which has died if no process holds the operation.
 `run`: tasks of an Airflow run; between two tasks no process holds it, and it may wait for a slot or for an approval."""
@@ -487,7 +489,7 @@ class MigrateOperation(MoveOperation):
         limit_s, opened = self.request.finish_after_s, self.evidence.opened
         if limit_s is None or opened is None:
             return None
-        return datetime.fromisoformat(opened) + timedelta(seconds=limit_s)
+        return datetime.fromisoformat(opened) + timedelta(seconds=min(limit_s, _CENTURY_S))
 
     @property
     def cuts_chosen(self) -> bool:

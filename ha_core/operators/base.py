@@ -268,5 +268,5 @@ def refusals_are_final(context: Context) -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        reason = error.reason if isinstance(error, RefusedError) else str(error)
-        raise RefusedRequestError(in_labels(reason, _labels(context))) from error
+        reason, changed = (error.reason, error.changed) if isinstance(error, RefusedError) else (str(error), None)
+        raise RefusedRequestError(in_labels(reason, _labels(context)), changed) from error

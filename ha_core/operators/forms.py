@@ -26,11 +26,17 @@ _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no
 
 
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
-    """Nothing was changed, and repeating it cannot help."""
+    """Repeating the request cannot help.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Nothing was changed. {reason}")
-        self.reason = reason
+    :ivar changed: False if nothing was changed, which people read before the reason; None: the reason says it.
+    """
+
+    def __init__(self, reason: str, changed: bool | None = False) -> None:
+        super().__init__(reason, changed)
+        self.reason, self.changed = reason, changed
+
+    def __str__(self) -> str:
+        return f"Nothing was changed. {self.reason}" if self.changed is False else self.reason
 
 
 class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here

@@ -24,7 +24,9 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.varint import read_uvarint, write_uvarint
 
 MAX_NAMES = 1_000
-"""Topics per template. Short names take some 100 KB, and only if a client uses as many."""
+"""Topics per template."""
+MAX_NAMES_BYTES = 32 << 10
+"""Bytes of these names. With Python's share a full template takes 100 KB, and only if a client uses as many topics."""
 _MAX_NAME_BYTES = 249
 """Longest name of a topic that can exist."""
 _MAX_BYTES = 2 << 10
@@ -59,7 +61,8 @@ _NOTHING: FetchMatch = (), ()
 
 def _fit(names: set[bytes]) -> bool:
     """True if a template may have these. (The walks do not tell an empty name from none.)"""
-    return len(names) <= MAX_NAMES and all(0 < len(name) <= _MAX_NAME_BYTES for name in names)
+    small = len(names) <= MAX_NAMES and sum(map(len, names)) <= MAX_NAMES_BYTES
+    return small and all(0 < len(name) <= _MAX_NAME_BYTES for name in names)
 
 
 class RequestTemplate:
@@ -69,12 +72,14 @@ class RequestTemplate:
     :ivar names: topics that matching requests may name.
     """
 
-    __slots__ = ("_after_begin", "_usual", "_usual_topics", "begin", "head", "names", "tagged")
+    __slots__ = ("_after_begin", "_bytes", "_usual", "_usual_topics", "begin", "head", "names", "tagged")
 
     def __init__(self, head: bytes, begin: bytes, tagged: bool, names: Collection[bytes]) -> None:
         self.head, self.begin, self.tagged = head, begin, tagged
         self._after_begin = _AFTER_CORRELATION + len(begin)
         self.names: set[bytes] = set()
+        self._bytes = 0
+        """Total bytes of the names."""
         self._usual = b""
         """The count of topics and the name, in a request that names only the one of `_usual_topics`; empty: none."""
         self._usual_topics: Topics = ()
@@ -89,9 +94,10 @@ class RequestTemplate:
         """Lets requests name these topics, too, at most as many as a template may have. A full one forgets any others:
         the client chooses what it names next, and any order of eviction has a client that it serves badly."""
         known = self.names
+        self._bytes += sum(len(name) for name in names if name not in known)
         known.difference_update(names)
-        while len(known) + len(names) > MAX_NAMES:
-            known.pop()
+        while known and (len(known) + len(names) > MAX_NAMES or self._bytes > MAX_NAMES_BYTES):
+            self._bytes -= len(known.pop())
         known.update(names)
         name = next(iter(names), None)
         if name is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,15 @@ def test_issuing_a_client_id_declares_its_topics_if_zookeeper_is_given(
     }
     assert len(document("instances", "list", "--topic", "orders")["items"]) == 3
     assert alone["client_id"] in shown("instances", "list", "--user", "alice")
+
+
+def test_an_entry_is_put_by_a_process_that_does_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "alice.yaml"
+    file.write_text("{name: alice, owner: shop}")
+    program = "from ha_core.cli.app import build; build()()"
+    words = ("platform", "put", "users", "--file", str(file), *WHY)
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (SUCCESS, "")
 
 
 def test_omitted_fields_stay_and_a_password_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:

@@ -47,6 +47,10 @@ def test_a_crossing_is_to_end_some_time_after_it_was_opened() -> None:
 
     assert limited.ends_at == datetime(2026, 11, 21, 10, 1, 30, tzinfo=UTC)
     assert limited.changed(evidence=CrossingEvidence()).ends_at is None
+    for longest in (1e12, float("inf")):
+        ends_at = limited.changed(request=limited.request.changed(finish_after_s=longest)).ends_at
+        assert ends_at is not None
+        assert ends_at.year > 2100
     assert a_migration(evidence=opened).ends_at is None
     assert [one.ends_at for one in (a_switch(), LINK, MASK)] == [None] * 3
 

@@ -266,7 +266,7 @@ def test_the_thread_publishes_at_once_on_a_change_and_reports_each_problem_once(
         return store.client()
 
     away.set()
-    publishing = PublishingQuotas(platform.registry.source("quotas"), connect, said.append, look_s=60)
+    publishing = PublishingQuotas(platform.registry.source("quotas"), connect, said.append, look_s=600)
     publishing.start()
     platform.limit(ALICE)
     until(lambda: bool(said))

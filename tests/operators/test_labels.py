@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,6 +79,12 @@ def test_a_page_keeps_its_marks_and_numbers() -> None:
     assert number == 3
     assert isinstance(remedy, Marked)
     assert (remedy, remedy.mark) == ('"Reason"', "error")
+
+
+@pytest.mark.parametrize(("changed", "shown"), [(False, "Nothing was changed. Ask again."), (None, "Ask again.")])
+def test_a_refused_request_says_that_nothing_was_changed_only_if_so(changed: bool | None, shown: str) -> None:
+    error = RefusedRequestError("Ask again.", changed)
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == shown
 
 
 def test_a_refused_run_has_labels_in_its_outcome_and_its_log() -> None:

@@ -103,7 +103,7 @@ def put(
     session: CommandRun, kind: _Kind, file: Annotated[Path, option("JSON or YAML of the value.")], write: VersionedWrite
 ) -> CommandResult:
     from ha_core.platform import documents
-    from ha_core.platform.entry import kind_of
+    from ha_core.platform.kinds import kind_of
 
     return write.put(session, kind_of(kind).read(documents.read(file)))
 

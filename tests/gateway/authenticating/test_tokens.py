@@ -262,6 +262,22 @@ def test_an_answer_of_an_issuer_is_bounded_in_time_and_size_and_no_other_url_is_
         Jwks(url, 300).read()
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {**jwk("odd"), "alg": "none"},
+        {"kty": "oct", "alg": "HS256"},
+        {"kty": "RSA", "alg": "RS256"},
+        {"kty": "EC", "crv": "P-256"},
+        {"kty": "OKP", "crv": "X448", "x": "AA"},
+        {"kty": ["RSA"]},
+        {"alg": "RS256"},
+    ],
+)
+def test_a_key_that_cannot_be_used_does_not_keep_the_others_from_being_used(odd: dict[str, Any]) -> None:
+    assert [key.kid for key in parse(key_set(odd, jwk("good")))] == ["good"]
+
+
 def test_keys_of_each_kind_serve_the_algorithms_that_they_name() -> None:
     named, published = jwk("named", alg="PS256"), {**jwk("first"), "d": "AQAB"}
     found = parse(key_set(named, published, {**ec_jwk(), "alg": "ES256"}, {"kty": "oct", "k": "c2VjcmV0"}))

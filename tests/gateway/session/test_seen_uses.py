@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import FindLeaders, Saw
+from gateway.session.commands import LookUpTopic, Saw
 from gateway.session.seen_uses import MADE_WITHIN_S, MAX_MISSING, SEEN_AGAIN_S
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS, UserBindings, View
@@ -63,9 +63,9 @@ def test_topics_of_a_fetch_session_are_reported_again_although_its_fetches_do_no
     assert uses(talk) == [("orders", "fetch")] * 2
 
 
-def lookups(talk: Talk) -> list[tuple[str, frozenset[str]]]:
-    """Topics whose leaders the gateway was made to look up."""
-    return [(command.cluster, command.topics) for command in talk.others if isinstance(command, FindLeaders)]
+def lookups(talk: Talk) -> list[tuple[str, str]]:
+    """Topics that the gateway was made to look up."""
+    return [(command.cluster, command.topic) for command in talk.others if isinstance(command, LookUpTopic)]
 
 
 def test_a_topic_created_a_moment_ago_is_reported_once_the_gateway_knows_it_although_no_request_follows() -> None:
@@ -74,7 +74,7 @@ def test_a_topic_created_a_moment_ago_is_reported_once_the_gateway_knows_it_alth
     for _ in range(2):
         talk.ask(PRODUCE, 7, produce(("new", 0, batch(0))))
     # Then the gateway looks it up once
-    assert lookups(talk) == [("east", frozenset({"new"}))]
+    assert lookups(talk) == [("east", "new")]
     assert uses(talk) == []
     # And reports it once when it has found it
     for _ in range(2):
@@ -86,11 +86,28 @@ def test_a_missing_topic_is_not_used_until_it_is_created_and_looked_up_again_aft
     talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
     for _ in range(2):
         talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
-        assert lookups(talk) == [("east", frozenset({"made-up"}))]
+        assert lookups(talk) == [("east", "made-up")]
         assert uses(talk) == []
         talk.now += MADE_WITHIN_S
     talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "made-up": {0: 1}})))
     assert uses(talk) == [("made-up", "fetch")]
+
+
+def test_a_missing_topic_is_reported_although_its_cluster_was_away_for_a_while() -> None:
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
+    talk.ask(PRODUCE, 7, produce(("new", 0, batch(0))))
+    talk.now += 2 * MADE_WITHIN_S
+    writes(talk)
+    talk.others.clear()
+    talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "new": {0: 1}})))
+    assert uses(talk) == [("new", "produce")]
+
+
+def test_names_that_no_topic_can_have_are_not_looked_up() -> None:
+    talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
+    for name in ("a b", "x" * 250, "é", ".."):
+        talk.ask(FETCH, 4, fetch((name, 0, 0)))
+    assert lookups(talk) == []
 
 
 def test_a_connection_that_makes_up_topics_has_few_of_them_looked_up() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller, Coordinator, OneBroker
 from gateway.upstream import cluster as upstream_cluster
 from gateway.upstream import dial as dialling
-from gateway.upstream.cluster import SEEK_PAUSE_S, UpstreamCluster
+from gateway.upstream.cluster import MAX_UNKNOWN, SEEK_PAUSE_S, UpstreamCluster
 from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
@@ -429,6 +429,21 @@ def test_leaders_that_many_readers_seek_are_looked_up_together() -> None:
         assert cluster.topology.topics == {"orders": {0: 1, 1: 2}, "new": {0: 2}, "newer": {0: 1}}
         asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
         assert [sorted(topic["name"] for topic in topics or ()) for topics in asked] == [["new", "newer"]]
+
+    play(scenario)
+
+
+def test_topics_that_clients_make_up_are_looked_up_after_others_and_no_more_than_a_few_at_once() -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        for broker in brokers:
+            broker.asked.clear()
+        for number in range(3 * MAX_UNKNOWN):
+            cluster.look_up_soon(f"made-up-{number}")
+        cluster.find_leaders_soon({"orders"})
+        await asyncio.sleep(5 * SEEK_PAUSE_S)
+        asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
+        assert sorted(len(topics or ()) for topics in asked) == [1, MAX_UNKNOWN]
 
     play(scenario)
 

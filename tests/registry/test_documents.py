@@ -1,0 +1,58 @@
+"""YAML and JSON that operators write into forms and files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ha_core.platform.documents import parsed
+from ha_core.platform.errors import InvalidError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5", 5),
+        ("-0.5", -0.5),
+        ("1e6", 1e6),
+        ("true", True),
+        ("~", None),
+        ("0100", "0100"),
+        ("1:30", "1:30"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("2020-01-01", "2020-01-01"),
+    ],
+)
+def test_plain_values_are_what_people_read(text: str, value: Any) -> None:
+    assert parsed(f"entry: {text}", "the form") == {"entry": value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["users: [a]\nusers: [b]", "- {name: a, owner: b, owner: c}", '{"users": [], "users": []}', '[{"a": 1, "a": 1}]'],
+)
+def test_a_key_that_is_given_twice_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="the form has a key twice in one place: give each key once"):
+        parsed(text, "the form")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '!!bool "secret"',
+        '!!int ""',
+        '!!float ""',
+        "!!timestamp secret",
+        "!!python/object:secret {}",
+        "a: &a secret\nb: *a",
+        "? [a]\n: secret",
+        "\tsecret: [",
+        "9" * 5000,
+    ],
+)
+def test_other_content_is_refused_without_being_shown(text: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        parsed(text, "the form")
+    assert "secret" not in str(refused.value)
