@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gateway.session import direct, pipelining
 from gateway.session.auth_state import SaslInProgress, Verifying
+from gateway.session.authentication import Login
 from gateway.session.commands import Cause
 from gateway.session.fetch.handle import FetchRequest
 from gateway.session.groups import GroupRequest, NewerProtocolRequest, NodeRequest, fences
@@ -144,7 +147,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
         session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
-    if not session.client.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+    if not session.client.entry.entered and key not in LOGIN_STEPS:
         offered = ", ".join(session.context.shared.authentication.mechanisms)
         why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
         session.intake.leave(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
@@ -158,11 +161,9 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
         return
     if direct.refuse(session, request):
         return
-    if key == ApiKey.SASL_HANDSHAKE:
-        session.login.handshake(request)
-        return
-    if key == ApiKey.SASL_AUTHENTICATE:
-        session.login.authenticate(request)
+    login_step = LOGIN_STEPS.get(key)
+    if login_step is not None:
+        login_step(session.login, request)
         return
     handler = HANDLERS.get(key) or _BY_ROUTE.get(api.route, ComposedRequest)
     try:
@@ -206,6 +207,10 @@ class ComposedRequest(RequestHandler):
         session.in_flight.compose(request, message, fence=min(fenced, default=None))
 
 
+LOGIN_STEPS: dict[int, Callable[[Login, Request], None]] = {
+    ApiKey.SASL_HANDSHAKE: Login.handshake,
+    ApiKey.SASL_AUTHENTICATE: Login.authenticate,
+}
 HANDLERS: dict[int, type[RequestHandler]] = {
     ApiKey.PRODUCE: ProduceRequest,
     ApiKey.FETCH: FetchRequest,

@@ -25,7 +25,7 @@ EVERYTHING = {int(key): (0, 20) for key in ApiKey}
 FIRST_FIELD = {Route.GROUP: "group_id", Route.TRANSACTION: "transactional_id"}
 """The first field, which routes a request without decoding the rest."""
 GENERATIONS = {"generation_id", "generation_id_or_member_epoch"}
-SESSION_KEYS = frozenset(requests.HANDLERS) | {ApiKey.API_VERSIONS}
+SESSION_KEYS = frozenset({*requests.HANDLERS, *requests.LOGIN_STEPS, ApiKey.API_VERSIONS})
 TRANSACTION_KEYS = frozenset(transactions.HANDLERS)
 
 
