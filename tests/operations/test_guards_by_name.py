@@ -67,6 +67,19 @@ def test_an_account_that_its_own_guards_would_lock_out_is_let_in_again(mirrored:
     assert pair.changes == []
 
 
+def test_an_account_that_its_profile_does_not_name_is_let_in_where_an_earlier_accounts_guards_deny_it(
+    mirrored: MemoryStore,
+) -> None:
+    # Given guards that an earlier account has placed, which spare it and deny the present one
+    west = Rules("west", COPIER, named="")
+    west.there = {*ALLOWED, *guard("orders", COPIER)}
+    # When the copy is looked at
+    text = findings(looked_at(mirrored, west))
+    # Then the account may write, and the finding says what was removed
+    assert west.there == ALLOWED
+    assert "guards of another account there kept the account that copies out of orders. They are removed" in text
+
+
 def test_guards_against_the_account_from_an_earlier_look_are_removed(mirrored: MemoryStore) -> None:
     # Given a job that died after it had placed guards for the wrong principal
     west = Rules("west", COPIER, named=ANN)

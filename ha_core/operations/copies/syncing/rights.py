@@ -203,6 +203,7 @@ def _guard_by_name(
     if pair.copies:
         closed &= target.writable(closed)  # guards of an earlier account may deny the present one
         closed |= _spare(pair, {topic: one for topic, one in found.items() if topic not in closed})
+        _let_in(pair, set(missing) - closed)
     if open_ := [topic for topic in missing if topic not in closed]:
         named = listed(sorted(writers(there, open_)))
         text = (
@@ -215,6 +216,19 @@ def _guard_by_name(
         )
         pair.add_finding("rights", f"cluster {name}", text)
     return [*guarded, *sorted(closed)]
+
+
+def _let_in(pair: MirrorPair, topics: Collection[str]) -> None:
+    """Removes guards of an account that copied before, if the present one may not write under them. Its profile may
+    not name it: then no rule tells whom they deny."""
+    target = pair.target
+    locked_out = sorted(set(topics) - target.writable(topics))
+    if not locked_out:
+        return
+    freed = remove_guards(target, target.access_rules(), locked_out, pair.topics_unchanged(locked_out))
+    if freed:
+        text = f"guards of another account there kept the account that copies out of {listed(freed)}. They are removed"
+        pair.add_finding("rights", f"cluster {target.cluster.name}", text)
 
 
 def _spare(pair: MirrorPair, found: Mapping[str, Writers]) -> set[str]:
