@@ -18,3 +18,8 @@ def until(holds: Callable[[], object], what: str | Callable[[], object] = "it", 
         if time.monotonic() > deadline:
             raise AssertionError(f"not after {timeout_s:.0f} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.02)
+
+
+def soon(holds: Callable[[], object], what: str | Callable[[], object] = "it") -> None:
+    """As `until`, for a condition that holds before the mirror's fallbacks (30 s and more) would bring it about."""
+    until(holds, what, 15.0)

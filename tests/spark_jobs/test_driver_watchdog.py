@@ -16,7 +16,7 @@ from spark_jobs.driver_watchdog import DriverWatchdog, SparkGoneError, first_lin
 from stack.java import find_java
 from stack.layout import PROJECT
 from stack.spark_java import spark_environment
-from tests.kit.waiting import until
+from tests.kit.waiting import soon
 
 JOB = """
 import time
@@ -46,7 +46,7 @@ def test_the_last_answer_is_given_at_once() -> None:
     answers = iter((4, 5, 5, 5))
     pulse = DriverWatchdog(lambda: next(answers, 6), every_s=0.01)
     assert pulse.answer() in {4, 5, 6}
-    until(lambda: pulse.answer() == 6)
+    soon(lambda: pulse.answer() == 6)
     pulse.stop()
 
 
@@ -109,4 +109,4 @@ def test_a_job_without_its_java_process_ends_and_leaves_none(number: signal.Sign
         _, said = job.communicate(timeout=60)
     assert job.returncode
     assert "SparkGoneError: Spark's driver (the Java process of this job) has " in said
-    until(lambda: not Path(f"/proc/{java}").exists())
+    soon(lambda: not Path(f"/proc/{java}").exists())

@@ -30,7 +30,7 @@ from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.progress_log import ProgressLog, lag_text, states
 from spark_jobs.mirror.task import SlotTask, TaskSettings
 from stack.memory_store import MemoryStore
-from tests.kit.waiting import until
+from tests.kit.waiting import soon
 
 AT = "2026-11-23T02:00:00Z"
 
@@ -173,20 +173,20 @@ def leads(store: MemoryStore) -> set[str]:
 def test_mirrors_come_grow_and_go_without_stopping_unmoved_partitions(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 4, lambda: copied(store))
+        soon(lambda: len(copied(store)) == 4, lambda: copied(store))
         orders = copied(store)
         assert sorted(orders.values()) == [0, 0, 1, 1]
 
         link(store, "bills")
-        until(lambda: len(copied(store)) == 8)
+        soon(lambda: len(copied(store)) == 8)
         assert {key: slot for key, slot in copied(store).items() if key[0] == "orders"} == orders
 
         job.counts.partitions = 6
-        until(lambda: len(copied(store)) == 12)
+        soon(lambda: len(copied(store)) == 12)
         assert {key: copied(store)[key] for key in orders} == orders
 
         unlink(store, "bills")
-        until(lambda: {topic for topic, _ in copied(store)} == {"orders"})
+        soon(lambda: {topic for topic, _ in copied(store)} == {"orders"})
         assert {key: copied(store)[key] for key in orders} == orders
         assert sorted(job.started) == [0, 1]
     # When stopped, it releases the slots and the lead
@@ -200,14 +200,14 @@ def test_limits_reach_all_tasks_split_by_partitions_and_change_while_they_run(st
     link(store, "orders")
     FakePair.limits.clear()
     with running(Job(store, max_bytes_s=1_000_000)) as job:
-        until(lambda: sorted(FakePair.limits.values()) == [(500_000, 0)] * 2, lambda: FakePair.limits)
+        soon(lambda: sorted(FakePair.limits.values()) == [(500_000, 0)] * 2, lambda: FakePair.limits)
         # When the mirror is limited as well
         found = store.read(Mirror, "orders@west")
         assert found is not None
         limited = found[0].changed(max_bytes_s=40_000)
         store.commit(StateChange(change_id="limit", puts=(limited,), expected={(Mirror, limited.key): found[1]}))
         # Then each task has its part of both limits, without a restart
-        until(lambda: sorted(FakePair.limits.values()) == [(500_000, 20_000)] * 2, lambda: FakePair.limits)
+        soon(lambda: sorted(FakePair.limits.values()) == [(500_000, 20_000)] * 2, lambda: FakePair.limits)
         assert sorted(job.started) == [0, 1]
 
 
@@ -221,9 +221,9 @@ def test_coverage_of_copies_is_reported_while_the_task_lives(store: MemoryStore)
 
     with running(Job(store)):
         wanted = [("orders@west", "link-orders", number) for number in range(4)]
-        until(lambda: partitions() == wanted, partitions)
+        soon(lambda: partitions() == wanted, partitions)
         unlink(store, "orders")
-        until(lambda: partitions() == [], partitions)
+        soon(lambda: partitions() == [], partitions)
     assert told() == []
 
 
@@ -232,19 +232,19 @@ def test_unreadable_mirror_is_left_alone_and_logged(store: MemoryStore, caplog: 
     link(store, "orders", "bills")
     store.plant("/mirrors/broken%40west", b"{")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 8)
+        soon(lambda: len(copied(store)) == 8)
         started, made = list(job.started), FakePair.made
         # When one of them becomes unreadable as well
         store.plant("/mirrors/orders%40west", b'{"schema": 2}')
-        until(lambda: "mirror orders@west cannot be read" in caplog.text)
+        soon(lambda: "mirror orders@west cannot be read" in caplog.text)
         # Then a new one is copied, and the others still are, by their old tasks
         link(store, "users")
-        until(lambda: len(copied(store)) == 12, lambda: copied(store))
+        soon(lambda: len(copied(store)) == 12, lambda: copied(store))
         assert (job.started, FakePair.made) == (started, made)
         assert {topic for topic, _ in copied(store)} == {"orders", "bills", "users"}
         # When it is ended, then it goes
         unlink(store, "orders")
-        until(lambda: len(copied(store)) == 8, lambda: copied(store))
+        soon(lambda: len(copied(store)) == 8, lambda: copied(store))
     # and each was logged once, not once a second
     said = [one.getMessage() for one in caplog.records if "cannot be read" in one.getMessage()]
     assert [words.partition(":")[0] for words in said] == [
@@ -256,10 +256,10 @@ def test_unreadable_mirror_is_left_alone_and_logged(store: MemoryStore, caplog: 
 def test_a_lead_that_never_read_a_mirror_does_not_begin_it(store: MemoryStore) -> None:
     link(store, "orders", "bills")
     with running(Job(store)):
-        until(lambda: len(copied(store)) == 8)
+        soon(lambda: len(copied(store)) == 8)
         store.plant("/mirrors/orders%40west", b"{")
     with running(Job(store)):
-        until(lambda: len(copied(store)) == 4, lambda: copied(store))
+        soon(lambda: len(copied(store)) == 4, lambda: copied(store))
         assert {topic for topic, _ in copied(store)} == {"bills"}
 
 
@@ -279,7 +279,7 @@ def test_slot_without_a_running_task_gets_no_partitions(store: MemoryStore, monk
 
     monkeypatch.setattr(job, "_run", queued)
     with running(job):
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         assert set(copied(store).values()) == {0, 1}
         waits.set()
         job.driver._ending.set()
@@ -288,23 +288,23 @@ def test_slot_without_a_running_task_gets_no_partitions(store: MemoryStore, monk
 def test_ended_task_is_restarted_while_others_copy(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         # When a task's session ends, another has its slot by then
         store.uproot("/mirror_reports/1")
         thief = store.client()
         thief.plant("/mirror_reports/1", b"{}")
         # Then the other task copies all partitions
-        until(lambda: set(copied(store).values()) == {0} and len(copied(store)) == 4, lambda: copied(store))
-        until(lambda: job.started.count(1) > 1)
+        soon(lambda: set(copied(store).values()) == {0} and len(copied(store)) == 4, lambda: copied(store))
+        soon(lambda: job.started.count(1) > 1)
         # And once the slot is free, its next task takes a part
         store.uproot("/mirror_reports/1")
-        until(lambda: sorted(copied(store).values()) == [0, 0, 1, 1], lambda: (copied(store), job.started))
+        soon(lambda: sorted(copied(store).values()) == [0, 0, 1, 1], lambda: (copied(store), job.started))
 
 
 def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as first:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         before = leads(store)
         with running(Job(store)) as second:
             time.sleep(0.3)
@@ -312,8 +312,8 @@ def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) 
             # When the session of the first one ends (it stood still), and the second one takes the lead
             first.store.suspend()
             store.uproot("/mirror_jobs/mirror")
-            until(lambda: sorted(second.started) == [0, 1], lambda: second.started)
-            until(lambda: leads(store).isdisjoint(before) and len(copied(store)) == 4)
+            soon(lambda: sorted(second.started) == [0, 1], lambda: second.started)
+            soon(lambda: leads(store).isdisjoint(before) and len(copied(store)) == 4)
             after = leads(store)
             # Then the first one, when it continues, writes nothing and starts nothing
             first.store.resume()
@@ -322,31 +322,31 @@ def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) 
             assert len(copied(store)) == 4
             assert sorted(first.started) == [0, 1]
         # And it takes over when the second one ends
-        until(lambda: len(first.started) == 4 and len(copied(store)) == 4, lambda: first.started)
+        soon(lambda: len(first.started) == 4 and len(copied(store)) == 4, lambda: first.started)
 
 
 def test_tasks_continue_while_the_driver_cannot_reach_the_store(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         job.store.suspend()
         time.sleep(0.3)
         assert len(copied(store)) == 4
         job.store.resume()
         link(store, "bills")
-        until(lambda: len(copied(store)) == 8)
+        soon(lambda: len(copied(store)) == 8)
         assert sorted(job.started) == [0, 1]
 
 
 def test_task_continues_while_it_cannot_reach_the_store(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         job.tasks[0].suspend()
         time.sleep(0.3)
         job.tasks[0].resume()
         link(store, "bills")
-        until(lambda: len(copied(store)) == 8)
+        soon(lambda: len(copied(store)) == 8)
         assert sorted(job.started) == [0, 1]
 
 
@@ -399,10 +399,10 @@ def test_driver_logs_the_worst_partitions_each_minute(
 def test_task_with_a_lost_session_takes_its_partitions_over_again(store: MemoryStore) -> None:
     link(store, "orders")
     with running(Job(store)) as job:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         before = FakePair.made
         job.tasks[0].expire_session()
-        until(lambda: FakePair.made == before + 1 and len(copied(store)) == 4)
+        soon(lambda: FakePair.made == before + 1 and len(copied(store)) == 4)
         assert sorted(job.started) == [0, 1]
 
 
@@ -410,7 +410,7 @@ def test_only_the_leading_driver_holds_a_spark_session(store: MemoryStore, monke
     monkeypatch.setattr("spark_jobs.mirror.driver._END_S", 0.2)
     link(store, "orders")
     with running(Job(store)) as first:
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         with running(Job(store)) as second:
             time.sleep(0.2)
             assert (first.open, second.sessions) == (1, 0)
@@ -418,12 +418,12 @@ def test_only_the_leading_driver_holds_a_spark_session(store: MemoryStore, monke
             store.uproot("/mirror_jobs/mirror")
             store.client().plant("/mirror_jobs/mirror", b"{}")
             # Then the former leader releases its session
-            until(lambda: (first.open, second.open) == (0, 0))
+            soon(lambda: (first.open, second.open) == (0, 0))
             # When no driver leads
             store.uproot("/mirror_jobs/mirror")
             # Then one of them does, and only that one holds a session
-            until(lambda: first.open + second.open == 1)
-            until(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
+            soon(lambda: first.open + second.open == 1)
+            soon(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
 
 
 def test_session_without_live_tasks_is_replaced(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,7 +434,7 @@ def test_session_without_live_tasks_is_replaced(store: MemoryStore, monkeypatch:
     job.useless_sessions = 1
     with running(job):
         # Then another one is opened, and tasks copy in it
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         assert job.sessions == 2
 
 
@@ -451,7 +451,7 @@ def test_silent_task_is_cancelled(store: MemoryStore, monkeypatch: pytest.Monkey
             self.started.append(slot)
             store = self.store.client()
             claim = store.register(MirrorReport(slot=slot, job=job))
-            until(lambda: len(copied(self.store)) > 0)
+            soon(lambda: len(copied(self.store)) > 0)
             claim.close()
             cancelled.wait(10)
             store.close()
@@ -463,24 +463,24 @@ def test_silent_task_is_cancelled(store: MemoryStore, monkeypatch: pytest.Monkey
 
     link(store, "orders")
     with running(Hanging(store)) as job:
-        until(lambda: job.cancelled == [0])
-        until(lambda: job.started.count(0) == 2 and len(copied(store)) == 4)
+        soon(lambda: job.cancelled == [0])
+        soon(lambda: job.started.count(0) == 2 and len(copied(store)) == 4)
 
 
 def test_unneeded_slots_are_released(store: MemoryStore) -> None:
     link(store, "orders", "bills")
     with running(Job(store, slots=3)) as job:
-        until(lambda: len(store.mirror_reports()) == 3)
+        soon(lambda: len(store.mirror_reports()) == 3)
         # When there are fewer partitions than slots
         job.counts.partitions = 1
-        until(lambda: set(store.mirror_reports()) == {0, 1}, store.mirror_reports)
+        soon(lambda: set(store.mirror_reports()) == {0, 1}, store.mirror_reports)
         # When there are none
         unlink(store, "orders")
         unlink(store, "bills")
-        until(lambda: store.mirror_reports() == {})
+        soon(lambda: store.mirror_reports() == {})
         # When there are some again
         link(store, "again")
-        until(lambda: set(copied(store)) == {("again", 0)})
+        soon(lambda: set(copied(store)) == {("again", 0)})
 
 
 def test_documents_of_a_large_fleet_are_written_in_portions(
@@ -498,7 +498,7 @@ def test_documents_of_a_large_fleet_are_written_in_portions(
     monkeypatch.setattr(MemoryStore, "write_mirror_tasks", counted)
     link(store, *(f"topic-{number}" for number in range(10)))
     with running(Job(store, slots=4, partitions=4)):
-        until(lambda: len(copied(store)) == 40)
+        soon(lambda: len(copied(store)) == 40)
     assert max(written) <= 200
 
 
@@ -507,7 +507,7 @@ def test_a_second_attempt_at_a_task_neither_returns_nor_copies_while_the_first_o
     link(store, "orders")
     ended: list[str] = []
     with running(Job(store, slots=1)):
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)
         (lead,) = leads(store)
         second = SlotTask(store.client(), TaskSettings("", "", {}, 1.0, 1.0, lead), 0)
         thread = threading.Thread(target=lambda: ended.append(second.run()), daemon=True)
@@ -525,4 +525,4 @@ def test_foreign_node_does_not_prevent_leading(store: MemoryStore) -> None:
     store.plant("/mirror_tasks/old-slot", b"{}")
     link(store, "orders")
     with running(Job(store)):
-        until(lambda: len(copied(store)) == 4)
+        soon(lambda: len(copied(store)) == 4)

@@ -19,7 +19,7 @@ from ha_core.model import MirrorShare, PartitionReport, Run
 from ha_core.store.errors import StoreUnavailableError
 from spark_jobs.mirror import pair as pair_module
 from spark_jobs.mirror.pair import CopyPair
-from tests.kit.waiting import until
+from tests.kit.waiting import soon
 
 SHARE = MirrorShare(
     mirror="orders@west",
@@ -94,7 +94,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def opened(pair: CopyPair, count: int = 1) -> FakeCopying:
-    until(lambda: len(FakeCopying.made) == count)
+    soon(lambda: len(FakeCopying.made) == count)
     return FakeCopying.made[-1]
 
 
@@ -209,7 +209,7 @@ def test_buffer_limit_applies_now_and_after_a_restart(monkeypatch: pytest.Monkey
     pair.hold(BUFFER_BYTES // 2)
     assert copying.buffer_bytes == BUFFER_BYTES // 2
     copying.ended.set()
-    until(lambda: len(FakeCopying.made) == 2)
+    soon(lambda: len(FakeCopying.made) == 2)
     assert FakeCopying.made[-1].buffer_bytes == BUFFER_BYTES // 2
     pair.stop()
 
@@ -272,7 +272,7 @@ def test_a_cluster_that_is_away_is_the_reason_of_all_its_partitions() -> None:
 
     pair = CopyPair("east", "west", away, lambda _: True)
     pair.follow((SHARE,))
-    until(lambda: {one.reason for one in pair.report()} == {"Cluster east: is away."})
+    soon(lambda: {one.reason for one in pair.report()} == {"Cluster east: is away."})
 
     assert [one.state for one in pair.report()] == ["waiting", "waiting"]
     pair.stop()
