@@ -25,8 +25,8 @@ class ConnectionState:
     """The parts refer to each other in one direction: a connection that has ended leaves no cycle (`gc_policy`)."""
 
     __slots__ = (
-        "answers", "authorization", "client", "context", "decisions", "discovery", "exchanges", "fetching", "in_flight",
-        "intake", "login", "seen_uses", "throttling", "upstreams",
+        "answers", "client", "context", "decisions", "discovery", "exchanges", "fetching", "in_flight", "intake",
+        "seen_uses", "throttling", "upstreams",
     )  # fmt: skip
 
     def __init__(self, port: Port, shared: Shared, snapshot: Snapshot, address: str = "") -> None:
@@ -35,16 +35,25 @@ class ConnectionState:
         self.throttling = throttling = Throttling(snapshot.quotas, shared.meters, shared.counts)
         self.client = client = SessionClient(context, throttling)
         self.seen_uses = SeenUses(context, client)
-        self.decisions = decisions = DecisionCache()
-        self.fetching = fetching = FetchState()
+        self.decisions = DecisionCache()
+        self.fetching = FetchState()
         self.discovery = DiscoveryGate(context, client)
         self.upstreams = upstreams = Upstreams(context, retry_backoff)
         self.in_flight = in_flight = RequestsInFlight(context, client, throttling, upstreams, retry_backoff)
-        self.intake = intake = Intake(context, in_flight, upstreams)
+        self.intake = Intake(context, in_flight, upstreams)
         self.exchanges = exchanges = Exchanges(context, in_flight)
         self.answers = BrokerAnswers(context, throttling, upstreams, in_flight, exchanges)
-        self.login = Login(context, client, decisions, fetching, in_flight, intake)
-        self.authorization = Authorization(context, client, fetching, in_flight, intake)
+
+    # These have no state of their own, and are made when they are needed: each would take some 90 bytes of every
+    # connection.
+
+    @property
+    def login(self) -> Login:
+        return Login(self.context, self.client, self.decisions, self.fetching, self.in_flight, self.intake)
+
+    @property
+    def authorization(self) -> Authorization:
+        return Authorization(self.context, self.client, self.fetching, self.in_flight, self.intake)
 
     @property
     def muted(self) -> bool:
