@@ -141,12 +141,12 @@ class Config(ConfigSection):
         return accounts
 
     @model_validator(mode="after")
-    def _somebody_can_come_in(self) -> Self:
+    def _some_client_can_log_in(self) -> Self:
         section, by_certificate = self.authentication, self.tls is not None and self.tls.principal_rules
         has_users = section.users_file is not None or self.follows("users")
         if not section.anonymous and not has_users and section.oauth is None and not by_certificate:
             raise ValueError(
-                "authentication: nobody can log in: give users_file or oauth, follow the users of a platform, set "
+                "authentication: no client can log in: give users_file or oauth, follow the users of a platform, set "
                 "anonymous: true, or let certificates name users (tls.principal_rules)"
             )
         return self

@@ -93,7 +93,7 @@ def test_a_loaded_configuration_cannot_be_changed(tmp_path: Path) -> None:
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"id": None}, "gateway.yaml: id: None: Input should be a valid string"),
     ({"id": "a b"}, "gateway.yaml: id: 'a b': String should match pattern"),
-    ({"authentication": {}}, "gateway.yaml: authentication: nobody can log in"),
+    ({"authentication": {}}, "gateway.yaml: authentication: no client can log in"),
     ({"zookeeper": {}}, "gateway.yaml: zookeeper.hosts: missing; add it"),
     ({"listen": {"port": 0}}, "gateway.yaml: listen.port: 0: Input should be greater than or equal to 1"),
     ({"listen": {"prot": 1}}, "gateway.yaml: listen.prot: 1: no such key here; known keys are host, port, advertised"),
@@ -109,7 +109,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"nodes": {"first_port": 65_000, "count": 1000}}, "first_port=65000 + count=1000 passes port 65535; lower one"),
     ({"listen": {"port": 20_005}}, "listen.port=20005 lies among the ports of virtual nodes (20000 to 20999)"),
     ({"http": {"port": 19_092}}, "listen.port and http.port are both 19092"),
-    ({"authentication": {"anonymous": False}}, "authentication: nobody can log in: give users_file"),
+    ({"authentication": {"anonymous": False}}, "authentication: no client can log in: give users_file"),
     ({"authentication": {"users_file": "none.yaml"}}, "authentication.users_file: none.yaml: No such file"),
     ({"security_profiles": {"s": {"mechanism": "PLAIN"}}}, "profile s: username None is not a name"),
     ({"security_profiles": {"s": {"mechanism": "PLAIN", "username": "u"}}}, "profile s: give password_file."),
@@ -126,7 +126,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     (
         {"tls": {"certificate_file": "c", "client_certificates": "optional", "client_ca_file": "c"}}
         | {"authentication": {}},
-        "gateway.yaml: authentication: nobody can log in",
+        "gateway.yaml: authentication: no client can log in",
     ),
     ({"tls": {"certificate_file": "c", "principal_rules": ["DEFAULT"]}}, "tls: principal_rules are of clients'"),
     ({"tls": {"certificate_file": "c", "principal_rules": ["CN=(.*)"]}}, "tls.principal_rules: 'CN=(.*)' is no rule"),
@@ -266,7 +266,7 @@ def test_keys_of_users_the_shared_secret_and_the_issuers_keys_come_from_files(tm
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        ({}, "nobody can log in"),
+        ({}, "no client can log in"),
         ({"mechanisms": ["SCRAM-SHA-256"], "users_file": "u"}, "SCRAM needs phantom_secret_file"),
         ({"mechanisms": ["OAUTHBEARER"], "anonymous": True}, "OAUTHBEARER among mechanisms needs the section oauth"),
         ({"oauth": OAUTH}, "OAUTHBEARER among mechanisms needs the section oauth"),

@@ -213,7 +213,7 @@ def test_a_number_that_never_ends_matches_no_template() -> None:
 
 @pytest.mark.parametrize("version", [3, 7, 8, 9])
 def test_a_topic_without_partitions_or_with_empty_ones_makes_no_template(version: int) -> None:
-    # That of a produce would match one that ends after the records, and name too few topics
+    # A template of produce would match a request that ends after the records, and name too few topics
     assert of_produce(written(version, ("a", [b"r" * 30]), ("b", []))) is None
     assert of_produce(written(version, ("a", [b"r" * 30]), ("b", [None]))) is None
     assert of_produce(written(version, ("a", [b"r" * 30]), ("a", [b"r" * 30]))) is None

@@ -63,7 +63,7 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"authentication": {"users_file": "users.yaml"}}, "authentication.users_file and platform.follows: both say"),
     ({}, {"authorisation": {"rules_file": "rules.yaml"}}, "authorisation (rules_file) and platform.follows: both say"),
     ({}, {"authorisation": "off"}, "authorisation (off) and platform.follows: both say who may do what"),
-    ({"follows": ["rules"]}, {}, "authentication: nobody can log in: give users_file or oauth, follow the users"),
+    ({"follows": ["rules"]}, {}, "authentication: no client can log in: give users_file or oauth, follow the users"),
     ({"follows": []}, {}, "platform.follows: []: Tuple should have at least 1 item"),
     (
         {"follows": ["quotes"]},
