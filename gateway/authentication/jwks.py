@@ -15,10 +15,12 @@ import http.client
 import json
 import logging
 import os
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +40,7 @@ MAX_KEYS = 100
 TIMEOUT_S = 5.0
 """For the connection, and for each piece of the answer."""
 ANSWER_S = 30.0
-"""For the body of the answer: an issuer that sends a byte at a time would stop the thread for days. (Its headers have
-`TIMEOUT_S` for each piece only.)"""
+"""For the whole answer, headers and body: an issuer that sends a byte at a time would stop the thread for days."""
 LEAST_PAUSE_S = 10.0
 FILE_EVERY_S = 5.0
 
@@ -178,15 +179,54 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _BoundedAnswer(http.client.HTTPResponse):
+    """Ends its connection after `ANSWER_S`: the socket's own timeout begins again with each byte."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **named: Any) -> None:
+        super().__init__(sock, *arguments, **named)
+        self._until = time.monotonic() + ANSWER_S
+        self._timer = threading.Timer(ANSWER_S, _end, (sock,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def begin(self) -> None:
+        super().begin()
+        self.demand_in_time()  # headers that are cut off count as complete
+
+    def demand_in_time(self) -> None:
+        """:raises TimeoutError: the connection was ended."""
+        if time.monotonic() >= self._until:
+            raise TimeoutError
+
+    def close(self) -> None:
+        self._timer.cancel()
+        super().close()
+
+
+def _end(sock: socket.socket) -> None:
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+class _BoundedAnswers(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    def do_open(self, http_class: Any, *arguments: Any, **named: Any) -> Any:
+        def connection(*place: Any, **settings: Any) -> Any:
+            made = http_class(*place, **settings)
+            made.response_class = _BoundedAnswer
+            return made
+
+        return super().do_open(connection, *arguments, **named)
+
+
 def _of_url(url: str) -> bytes:
     try:
-        with urllib.request.build_opener(_NoRedirects).open(url, timeout=TIMEOUT_S) as answer:
-            data, until = b"", time.monotonic() + ANSWER_S
+        with urllib.request.build_opener(_NoRedirects, _BoundedAnswers).open(url, timeout=TIMEOUT_S) as answer:
+            data = b""
             while len(data) <= MAX_BYTES and (part := answer.read1(MAX_BYTES)):
                 data += part
-                if time.monotonic() > until:
-                    raise TimeoutError
+            answer.demand_in_time()
     except urllib.error.HTTPError as error:
+        error.close()
         raise JwksError(f"{url}: answers {error.code}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise JwksError(f"{url}: {getattr(error, 'reason', None) or type(error).__name__}") from None

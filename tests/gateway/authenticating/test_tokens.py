@@ -250,8 +250,18 @@ def test_keys_are_read_from_an_issuer_that_sends_them_in_pieces() -> None:
         ([b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"], 0.0, "answers 302"),
         ([b"HTTP/1.0 200 OK\r\n\r\n", b" " * 4000], 0.0, "longer than 2000 bytes"),
         ([b"HTTP/1.0 200 OK\r\n\r\n", *[b" "] * 100], 0.01, "TimeoutError"),
+        ([b"HTTP/1.0 200 OK\r\nName: ", *[b"v"] * 100], 0.01, "TimeoutError"),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"0"] * 100], 0.01, "TimeoutError"),
     ],
-    ids=["no HTTP", "no chunk", "a redirect", "a long answer", "a byte at a time"],
+    ids=[
+        "no HTTP",
+        "no chunk",
+        "a redirect",
+        "a long answer",
+        "a body by bytes",
+        "a header by bytes",
+        "a chunk's size by bytes",
+    ],
 )
 def test_an_answer_of_an_issuer_is_bounded_in_time_and_size_and_no_other_url_is_asked(
     pieces: list[bytes], pause_s: float, why: str, monkeypatch: pytest.MonkeyPatch
