@@ -120,16 +120,6 @@ class Login:
             self._client.entry = proving = entry.judged()
             self._go_on(proving, reply, entry.request, entry.since)
 
-    def expired(self, api_key: int) -> bool:
-        """True if the login has expired. The connection then ends as at a broker, after the answers in flight.
-        Re-authentication is never too late."""
-        if self._context.now < self._client.entry.expires_at:
-            return False
-        if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-            return False
-        self._intake.leave(Cause.SESSION_EXPIRED, "the client has not re-authenticated in time")
-        return True
-
     def _go_on(self, entry: SaslInProgress, came: bytes | Reply, request: Request | None, since: float) -> None:
         """
         :param came: a token, or the result of checking a claim.
