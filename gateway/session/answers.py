@@ -24,18 +24,17 @@ _HEAD = Struct(">ii")
 class BrokerAnswers:
     """Reads what brokers send on behalf of one client."""
 
-    __slots__ = ("_context", "_exchanges", "_in_flight", "_throttling", "_upstreams")
+    __slots__ = ("_context", "_in_flight", "_throttling", "_upstreams")
 
     def __init__(
-        self,
-        context: SessionContext,
-        throttling: Throttling,
-        upstreams: Upstreams,
-        in_flight: RequestsInFlight,
-        exchanges: Exchanges,
+        self, context: SessionContext, throttling: Throttling, upstreams: Upstreams, in_flight: RequestsInFlight
     ) -> None:
         self._context, self._throttling = context, throttling
-        self._upstreams, self._in_flight, self._exchanges = upstreams, in_flight, exchanges
+        self._upstreams, self._in_flight = upstreams, in_flight
+
+    @property
+    def _exchanges(self) -> Exchanges:
+        return Exchanges(self._context, self._in_flight)
 
     def receive(self, upstream: Upstream, buf: bytearray, end: int) -> None:
         """Handles bytes of one broker; those that cannot be used yet stay in `upstream.carry`."""

@@ -68,12 +68,14 @@ class Exchanges:
 
     def proceed(self) -> None:
         """Resumes the exchanges in the line, in order, after a new state or the passing of time."""
-        line = self._in_flight.line
         head = None
-        while line and self._context.life.goes_on and not line[0].awaited and line[0] is not head:
-            head = line[0]
+        while self._in_flight.line and self._context.life.goes_on:
+            first = self._in_flight.line[0]
+            if first.awaited or first is head:
+                break
+            head = first
             self._resume(head, None)
-        for pending in line:
+        for pending in self._in_flight.line:
             if not pending.awaited:
                 # Nothing of it is in flight, and it is judged again when resumed. An operation that waited for it would
                 # wait for itself.
@@ -83,8 +85,7 @@ class Exchanges:
         try:
             step = pending.exchange.send(found)
         except StopIteration as done:
-            if pending in self._in_flight.line:
-                self._in_flight.line.remove(pending)
+            self._in_flight.leave_line(pending)
             if done.value is not None:
                 self._in_flight.complete(pending, pending.ready(done.value, self._context.now))
             return
@@ -96,11 +97,10 @@ class Exchanges:
                 self._in_flight.wake()
             self._in_flight.forward_each(pending, step.frames)
         elif isinstance(step, OffloadStep):
-            if pending in self._in_flight.line:
-                self._in_flight.line.remove(pending)  # the next one in the line need not wait for this work
+            self._in_flight.leave_line(pending)  # the next one in the line need not wait for this work
             self._context.emit(OffloadWork(pending, step.work, Cause.UPSTREAM_MALFORMED))
         elif isinstance(step, StandInLine):
-            self._in_flight.line.append(pending)
+            self._in_flight.line += (pending,)
             self.proceed()
         else:
             pending.due_at = step.until

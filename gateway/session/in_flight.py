@@ -35,19 +35,19 @@ WRITES = APIS[ApiKey.PRODUCE].effect
 class RequestsInFlight:
     """:ivar queue: requests that the client waits for, in order. Few are in flight, and an empty deque would take a
         quarter of an idle connection's memory.
-    :ivar line: exchanges that run one after the other (`exchange`).
-    :ivar composed: requests that the driver works on: few.
+    :ivar line: exchanges that run one after the other (`exchange`). Most connections have none.
+    :ivar composing: number of `Composed` requests in `queue`, which the driver works on.
     :ivar only_produce: only produce is in flight, first of all to the port's broker: further produce keeps its order by
         itself.
     :ivar given_bytes: bytes of the answers that the driver has not taken yet.
     :ivar ready_bytes: bytes of the answers in `queue`.
     :ivar buffered_bytes: bytes of batches that may have to go to the target of a crossing (`produce.split`).
-    :ivar damping: back-off of repeated refusals.
+    :ivar retry_backoff: back-off of repeated refusals.
     :ivar waking: True if the driver is to be asked for a `Wake`.
     """
 
     __slots__ = (
-        "_client", "_context", "_throttling", "_upstreams", "buffered_bytes", "composed", "given_bytes", "line",
+        "_client", "_context", "_throttling", "_upstreams", "buffered_bytes", "composing", "given_bytes", "line",
         "only_produce", "queue", "ready_bytes", "retry_backoff", "waking",
     )  # fmt: skip
 
@@ -63,8 +63,8 @@ class RequestsInFlight:
         self._throttling, self._upstreams = throttling, upstreams
         self.retry_backoff = retry_backoff
         self.queue: list[Pending] = []
-        self.line: list[Gathered] = []
-        self.composed: list[Composed] = []
+        self.line: tuple[Gathered, ...] = ()
+        self.composing = 0
         self.only_produce = False
         self.given_bytes = 0
         self.ready_bytes = 0
@@ -99,7 +99,7 @@ class RequestsInFlight:
         """Has a composed handler answer; if it refuses something for a fence, the answer is held."""
         due_at = self._context.now + Refusal.FENCE.hold_s if fence is not None else 0.0
         pending = Composed(request, ends, due_at, fence)
-        self.composed.append(pending)
+        self.composing += 1
         self.enqueue(pending)
         identity = self._client.routes(request.client_id).identity
         self._context.emit(Compose(pending, request.api_key, request.api_version, identity, message))
@@ -122,7 +122,7 @@ class RequestsInFlight:
         """True if the connection has its maximum in flight, or one `share`th of it."""
         return (
             len(self.queue) * share >= self._context.shared.max_in_flight
-            or len(self.composed) * share >= MAX_QUESTIONS
+            or self.composing * share >= MAX_QUESTIONS
             or self.buffered_bytes > MAX_BUFFERED_BYTES
             or self.ready_bytes * share > MAX_READY_BYTES
         )
@@ -193,7 +193,7 @@ class RequestsInFlight:
     ) -> None:
         """Like `reply`, for a long answer: it is made and encoded off the event loop."""
         pending = Composed(request, None, due_at, fence)
-        self.composed.append(pending)
+        self.composing += 1
         self._context.shared.counts.requests[request.api_key, outcome] += 1
         self.queue.append(pending)
         self._context.emit(OffloadWork(pending, lambda: request.answer(make()), Cause.FAULT))
@@ -276,6 +276,7 @@ class RequestsInFlight:
     def stand_in(self, pending: Pending, ready: Ready) -> None:
         """Replaces a pending request in the queue with its answer."""
         self.ready_bytes += len(ready.frame)
+        self.composing -= isinstance(pending, Composed)
         self.queue[self.queue.index(pending)] = ready
 
     def complete(self, pending: Pending, ready: Ready) -> None:
@@ -346,11 +347,15 @@ class RequestsInFlight:
         if pending in self.queue:
             self.queue.remove(pending)
         if isinstance(pending, Gathered):
-            if pending in self.line:
-                self.line.remove(pending)
+            self.leave_line(pending)
             for upstream in self._upstreams.values():
                 if pending in upstream.queue:
                     upstream.discard(pending)
+
+    def leave_line(self, pending: Gathered) -> None:
+        """The exchange no longer waits for earlier ones, nor later ones for it."""
+        if pending in self.line:
+            self.line = tuple(other for other in self.line if other is not pending)
 
     def leave_unsent(self, unsent: Iterable[InFlight]) -> None:
         """Drops steps of exchanges that can never be sent. Their requests get no answer, so later ones may not get one

@@ -25,13 +25,16 @@ class RetryBackoff:
 
     def __init__(self, room: CacheBudget | None = None) -> None:
         """:param room: memory budget for the counters, shared with other sessions."""
-        self.counts: BoundedCache[int, int] = BoundedCache()
-        """Refusals in a row by hash of the key: names come from the wire and may be long."""
+        self.counts: BoundedCache[int, int] | None = None
+        """Refusals in a row by hash of the key: names come from the wire and may be long. None: there were none, as on
+        most connections."""
         self._room = CacheBudget() if room is None else room
 
     def refused(self, refused: Iterable[Hashable]) -> float:
         """Counts a refusal of each key; returns the seconds to hold the answer."""
         longest_row = 0
+        if self.counts is None:
+            self.counts = BoundedCache()
         for what in refused:
             key = hash(what)
             row = self.counts.get(key, 0) + 1
@@ -50,4 +53,4 @@ class RetryBackoff:
 
     def begin_anew(self) -> None:
         """A new view: the reasons for the refusals may be gone."""
-        self.counts.clear()
+        self.counts = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from gateway.session.client import SessionClient
 from gateway.session.commands import LookUpTopic, Saw
@@ -20,6 +21,8 @@ MADE_WITHIN_S = 60.0
 """The gateway looks up a topic that it does not know, once. After this time, at the next request, it does so again."""
 MISSING_FOR_S = 600.0
 """A topic that was not found for this long has to be named again: it may be made up, or its cluster was away."""
+_NONE: Mapping[tuple[str, str], tuple[str | None, float]] = MappingProxyType({})
+"""Shared by nearly all connections."""
 
 
 class SeenUses:
@@ -32,7 +35,7 @@ class SeenUses:
         self._hashes: dict[int, None] = {}
         """Hashes of reported uses. (Most connections have none or one; an empty set takes three times as much
         memory.)"""
-        self._missing: dict[tuple[str, str], tuple[str | None, float]] = {}
+        self._missing: Mapping[tuple[str, str], tuple[str | None, float]] = _NONE
         """Topic that the gateway does not know, and kind of use → client id, and when it was used first."""
         self.until = 0.0
 
@@ -62,20 +65,24 @@ class SeenUses:
                 if not self._context.snapshot.has_topic(text(name)):
                     self._miss(request.client_id, text(name), how)
                     return
-                self._missing.pop((text(name), how), None)
+                self._found(text(name), how)
             self._report(key, request.client_id, what, text(name), how)
 
     def find_missing(self) -> None:
         """The gateway has a new view, or has looked at a cluster: topics that were missing may be known now."""
-        for (name, how), (client_id, _) in list(self._missing.items()):
+        for (name, how), (client_id, _) in self._missing.items():
             if self._context.snapshot.has_topic(name):
-                del self._missing[name, how]
+                self._found(name, how)
                 self._report(hash((how, name.encode())), client_id, "topic", name, how)
 
     def _miss(self, client_id: str | None, name: str, how: str) -> None:
         if (name, how) not in self._missing and len(self._missing) < MAX_MISSING and legal_name(name):
-            self._missing[name, how] = client_id, self._context.now
+            self._missing = {**self._missing, (name, how): (client_id, self._context.now)}
             self._look_up({name})
+
+    def _found(self, name: str, how: str) -> None:
+        if (name, how) in self._missing:
+            self._missing = {use: first for use, first in self._missing.items() if use != (name, how)}
 
     def _look_up(self, topics: Collection[str]) -> None:
         context = self._context

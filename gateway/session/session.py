@@ -85,8 +85,7 @@ class Session(ConnectionState):
     def answered(self, token: Hashable, body: dict[str, Any] | bytes, now: float) -> list[Command]:
         """The result of a `Compose`, encoded if it is long."""
         self.context.now = now
-        if isinstance(token, Composed) and token in self.in_flight.composed:
-            self.in_flight.composed.remove(token)
+        if isinstance(token, Composed) and token in self.in_flight.queue:
             if token.ends is not None and isinstance(body, dict):
                 transactions.settle_end(self.context, token.ends, body)
                 if not transactions.stays_open(body):
@@ -103,10 +102,8 @@ class Session(ConnectionState):
             self.intake.let_go()
             self.intake.leave(cause, detail)
         elif isinstance(token, Composed | Gathered) and token in self.in_flight.queue:
-            if isinstance(token, Composed):
-                self.in_flight.composed.remove(token)
-            elif token in self.in_flight.line:
-                self.in_flight.line.remove(token)
+            if isinstance(token, Gathered):
+                self.in_flight.leave_line(token)
             self.intake.leave(cause, detail)
             self.in_flight.stand_in(token, Ready(token.request, b"", refused=token.refused, last=True))
             self.in_flight.flush()
@@ -122,8 +119,7 @@ class Session(ConnectionState):
                 token.prepared = result
                 requests.handle(self, token, owned=True)
                 token.forget()
-        elif isinstance(token, Composed) and token in self.in_flight.composed:
-            self.in_flight.composed.remove(token)
+        elif isinstance(token, Composed) and token in self.in_flight.queue:
             self.in_flight.complete(token, token.ready(result))
         elif isinstance(token, Gathered):
             self.exchanges.worked(token, result)

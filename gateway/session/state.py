@@ -25,8 +25,8 @@ class ConnectionState:
     """The parts refer to each other in one direction: a connection that has ended leaves no cycle (`gc_policy`)."""
 
     __slots__ = (
-        "answers", "client", "context", "decisions", "discovery", "exchanges", "fetching", "in_flight", "intake",
-        "seen_uses", "throttling", "upstreams",
+        "answers", "client", "context", "decisions", "discovery", "fetching", "in_flight", "intake", "seen_uses",
+        "throttling", "upstreams",
     )  # fmt: skip
 
     def __init__(self, port: Port, shared: Shared, snapshot: Snapshot, address: str = "") -> None:
@@ -41,11 +41,14 @@ class ConnectionState:
         self.upstreams = upstreams = Upstreams(context, retry_backoff)
         self.in_flight = in_flight = RequestsInFlight(context, client, throttling, upstreams, retry_backoff)
         self.intake = Intake(context, in_flight, upstreams)
-        self.exchanges = exchanges = Exchanges(context, in_flight)
-        self.answers = BrokerAnswers(context, throttling, upstreams, in_flight, exchanges)
+        self.answers = BrokerAnswers(context, throttling, upstreams, in_flight)
 
     # These have no state of their own, and are made when they are needed: each would take some 90 bytes of every
     # connection.
+
+    @property
+    def exchanges(self) -> Exchanges:
+        return Exchanges(self.context, self.in_flight)
 
     @property
     def login(self) -> Login:

@@ -77,7 +77,8 @@ class Throttling:
         self.timed = False
         self.unpaid_s = 0.0
         self._meters, self._counts = meters, counts
-        self._by_client: ByClientId[Charges | None] = ByClientId()
+        self._by_client: ByClientId[Charges | None] | None = None
+        """Charges by client id, once there are quotas."""
         self._last_id: object = _NOBODY
         """Client id of the last request, and its charges: on a connection nearly always the same."""
         self._last: Charges | None = None
@@ -90,6 +91,8 @@ class Throttling:
         client_id = request.client_id
         if client_id == self._last_id:
             return self._last
+        if self._by_client is None:
+            self._by_client = ByClientId()
         known = self._by_client
         if client_id not in known:
             known.keep(client_id, self._meters.charges(quotas, identify(self.user, client_id), now))
@@ -118,7 +121,7 @@ class Throttling:
             self.anew = True
 
     def _forget(self) -> None:
-        self._by_client.clear()
+        self._by_client = None
         self._last_id, self._last = _NOBODY, None
 
     # -- requests -----------------------------------------------------------------------------------------------------
