@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.authentication.accounts import LoginAccount
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import LoginAccount, Phantoms
 from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.sasl_scram import HASHES, parse_key, scram_key
 

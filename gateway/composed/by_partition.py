@@ -1,11 +1,12 @@
 """Requests that name topics and partitions: unmapped ones go to their leaders in batches, mapped ones are composed.
 
-LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS and DESCRIBE_PRODUCERS share this shape.
+LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS and DESCRIBE_PRODUCERS share this shape. The first three also ask
+about the logs of single partitions: all such questions to one broker at one time are one LIST_OFFSETS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,8 +15,10 @@ from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, 
 from gateway.composed.handlers import Context
 from gateway.composed.mentions import MAX_MENTIONS, numbered
 from gateway.composed.places import ClusterPartition
+from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.routing.resolve import EXPLICIT_LEVELS
-from ha_core.wire.codes import ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.list_offsets import list_offsets
 
 K = TypeVar("K", bound=Hashable)
 
@@ -164,3 +167,78 @@ def _cluster(context: Context, topic: str) -> str | None:
         return resolved.cluster
     # The client came by an old address: after a new binding it has to look for the leader again.
     return None if resolved.level in EXPLICIT_LEVELS else here
+
+
+# -- questions about the logs of single partitions --------------------------------------------------------------------
+
+# The logic of a partition is a generator that yields `Query`s and is sent `LogAnswer`s; `rounds` runs those of a whole
+# request in parallel.
+
+READ_UNCOMMITTED = 0
+LIST_OFFSETS = RequestShape(ApiKey.LIST_OFFSETS)
+
+
+class Query(NamedTuple):
+    """Question to LIST_OFFSETS for one partition in one cluster; offsets are that cluster's own."""
+
+    replica: ClusterPartition
+    timestamp: int
+    isolation: int = READ_UNCOMMITTED
+
+
+class LogAnswer(NamedTuple):
+    """`error` 0: `offset` (-1: none) and `timestamp` are the cluster's answer."""
+
+    error: int
+    timestamp: int = -1
+    offset: int = -1
+
+
+_ABSENT, _AWAY = LogAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE)
+
+T = TypeVar("T")
+Inquiry = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
+
+
+def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K, T]]:
+    """Runs the inquiries to their ends; all queries that are open at one time are asked together."""
+    results: dict[K, T] = {}
+    waiting = dict(inquiries)
+    found: Any = None  # starts a generator
+    while waiting:
+        queries: dict[Query, None] = {}
+        for key, inquiry in tuple(waiting.items()):
+            try:
+                queries |= dict.fromkeys(inquiry.send(found))
+            except StopIteration as stop:
+                results[key] = stop.value
+                del waiting[key]
+        if queries:
+            found = yield from _ask(context, queries)
+    return results
+
+
+def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, LogAnswer]]:
+    def message(batch: list[Query]) -> Message:
+        return list_offsets((query.replica[1:] for query in batch), batch[0].timestamp, batch[0].isolation)
+
+    replicas = {query: query.replica for query in queries}
+    # LIST_OFFSETS refuses a partition that it names twice, so each request has one query per partition.
+    answers, absent = yield from ask_leaders(
+        context, LIST_OFFSETS, replicas, message, lambda q: (q.timestamp, q.isolation)
+    )
+    found = {
+        query: LogAnswer(answer["error_code"], answer["timestamp"], answer["offset"])
+        for query, answer in answers.items()
+    }
+    return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
+
+
+def failed(context: Context, key: Partition, error: int) -> int:
+    """Error for a moved topic's partition, from a cluster's error.
+
+    A cluster without a partition that the map lists does not make the partition unknown. A partition that the map does
+    not list belongs to the writer, and is unknown if the writer's cluster does not have it.
+    """
+    listed = key[1] in places.document(context, key[0]).partitions
+    return ErrorCode.LEADER_NOT_AVAILABLE if listed and error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error

@@ -12,9 +12,19 @@ from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import Asking, Message, grouped
-from gateway.composed.by_partition import NamedPartition, Outcomes, RequestShape, ask_leaders, split, to_leaders
+from gateway.composed.by_partition import (
+    Inquiry,
+    NamedPartition,
+    Outcomes,
+    Query,
+    RequestShape,
+    ask_leaders,
+    failed,
+    rounds,
+    split,
+    to_leaders,
+)
 from gateway.composed.handlers import Context, DeletedBelow, Handler, KeepDeleted, handles
-from gateway.composed.logs import Inquiry, Query, failed, rounds
 from gateway.composed.places import ClusterPartition
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate

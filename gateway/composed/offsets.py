@@ -10,9 +10,20 @@ from collections.abc import Mapping, Sequence
 
 from gateway.composed import places
 from gateway.composed.ask import Message
-from gateway.composed.by_partition import NamedPartition, RequestShape, split, to_leaders
+from gateway.composed.by_partition import (
+    LIST_OFFSETS,
+    READ_UNCOMMITTED,
+    Inquiry,
+    LogAnswer,
+    NamedPartition,
+    Query,
+    RequestShape,
+    failed,
+    rounds,
+    split,
+    to_leaders,
+)
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Inquiry, LogAnswer, Query, failed, rounds
 from gateway.composed.places import ClusterPartition
 from ha_core.model import Extent
 from ha_core.plan.facts.clusters import Partition
@@ -26,17 +37,17 @@ _TELLS_MAX_TIMESTAMP = 7
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(context: Context, version: int, request: Message) -> Handler:
-    isolation, wanted = request["isolation_level"], SHAPE.wanted(request)
+    isolation, wanted = request["isolation_level"], LIST_OFFSETS.wanted(request)
     refused = {key: code for key, code in _refused(version, wanted).items() if code}
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
-    by_leaders = yield from to_leaders(context, SHAPE, others, wanted, more)
+    by_leaders = yield from to_leaders(context, LIST_OFFSETS, others, wanted, more)
     outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
     inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
-        outcomes[key] = SHAPE.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
-    outcomes |= {key: SHAPE.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
-    return {"topics": SHAPE.topics(wanted, outcomes)}
+        outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
+    outcomes |= {key: LIST_OFFSETS.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
+    return {"topics": LIST_OFFSETS.topics(wanted, outcomes)}
 
 
 def _refused(version: int, wanted: Mapping[NamedPartition, Message]) -> dict[NamedPartition, int]:

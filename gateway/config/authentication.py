@@ -8,9 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from gateway.authentication.accounts import LoginAccount
+from gateway.authentication.accounts import LoginAccount, Phantoms
 from gateway.authentication.jwks import Jwks, JwksError, demand_allowed
-from gateway.authentication.phantoms import Phantoms
 from gateway.authentication.users import UsersError, accounts, with_keys
 from gateway.config.section import ConfigError, ConfigSection, document_of, secret_of
 from ha_core.platform.scram import ITERATIONS

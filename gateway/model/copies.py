@@ -15,12 +15,14 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ha_core.model import CopiedPartition, Extent, Mirror, MirrorCopies, Topic
 from ha_core.model.extent import Extents
 from ha_core.plan.mirror.copies import client_offset
 from ha_core.plan.mirror.standby import copied_extents
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import batches, shift_batch
 
 DOUBTED_S = 5.0
 """A copy that failed a reader is not read for this long."""
@@ -159,3 +161,74 @@ def _composed(mirror: Mirror, extents: Extents, known: CopiedPartition) -> Known
         return None
     end, start = current.extrapolate(known.end), client_offset(extents, mirror.source, known.start or 0)
     return KnownCopy(mirror.key, mirror.target, copied, end, known.level, start)
+
+
+# -- answers of a copy's broker --------------------------------------------------------------------------------------
+
+
+class CopyRead(NamedTuple):
+    """Place in a copy from which one partition is read.
+
+    :ivar mirror: the mirror's key.
+    :ivar within: the extent of the source that the copy stands for.
+    :ivar extents: extents of the copy, from the position on.
+    :ivar end: client offset of the copy's end: for the reader the log ends there.
+    """
+
+    mirror: str
+    cluster: str
+    within: Extent
+    extents: Extents
+    end: int
+
+
+def translated(entry: Mapping[str, Any], read: CopyRead, conclusive: bool) -> dict[str, Any] | None:
+    """The partition in client offsets; None: the copy cannot serve the reader, and the source has to.
+
+    :param conclusive: if it is empty, that is because the broker has no records.
+    """
+    if entry["error_code"] != ErrorCode.NONE:
+        return None
+    given = entry["records"] or b""
+    records = _records(bytearray(given), read.extents)
+    if not records and (given or conclusive) and not _cut_off(given):
+        return None  # retention or compaction has removed it there
+    return {
+        "partition_index": entry["partition_index"],
+        "error_code": int(ErrorCode.NONE),
+        "high_watermark": read.end,
+        "last_stable_offset": read.end,
+        "log_start_offset": -1,
+        "aborted_transactions": [],  # only committed records are copied, outside of transactions
+        "preferred_read_replica": -1,
+        "records": records,
+    }
+
+
+def _records(buf: bytearray, extents: Extents) -> bytearray:
+    """The complete batches within the extents, shifted. Markers of copiers that took over lie between them.
+
+    The batches are moved together in the same buffer: an answer may have megabytes, and nearly always all of it stays.
+    """
+    kept, left = 0, iter(extents)
+    extent = next(left, None)
+    for batch in batches(buf, 0, len(buf)):
+        while extent is not None and batch.base_offset >= (extent.physical_end or 0):
+            extent = next(left, None)
+        if extent is None or batch.last_offset >= (extent.physical_end or 0):
+            break
+        if batch.base_offset >= extent.base:
+            shift_batch(buf, batch.at, extent.shift)
+            size = batch.end - batch.at
+            if kept < batch.at:
+                buf[kept : kept + size] = buf[batch.at : batch.end]
+            kept += size
+        elif batch.last_offset >= extent.base:
+            break
+    del buf[kept:]
+    return buf
+
+
+def _cut_off(records: bytes | bytearray) -> bool:
+    """True if there is not one complete batch: the limits of the fetch were used up."""
+    return bool(records) and next(batches(records, 0, len(records)), None) is None

@@ -14,8 +14,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
-from gateway.composed.guard import compose
-from gateway.composed.handlers import BrokerKey, Change, Context, DeletedRules, Handler, Long, NeedNodes, NodeAddress
+from gateway.composed.handlers import (
+    BrokerKey,
+    Change,
+    Context,
+    DeletedRules,
+    Handler,
+    Long,
+    NeedNodes,
+    NodeAddress,
+    compose,
+)
 from gateway.composed.places import know_much
 from gateway.model.nodes import NodeBook
 from gateway.process.listings import Listings, lists_all, placement

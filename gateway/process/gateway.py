@@ -65,14 +65,13 @@ from gateway.session.commands import (
     Wish,
 )
 from gateway.session.discovery_rates import DiscoveryRates, DiscoverySettings
-from gateway.session.held_bytes import HeldBytes
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.writer_epochs import WriterEpochs, changed_topics
 from gateway.session.refusal import Refusal
 from gateway.session.session import Session
-from gateway.session.shared import Shared
+from gateway.session.shared import HeldBytes, Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.session.transaction_writes import Written
 from gateway.upstream.clusters import MOST_WAITING, Clusters

@@ -6,9 +6,8 @@ import math
 import secrets
 from collections.abc import Callable
 
-from gateway.authentication.accounts import KnownAccounts, LoginAccount
+from gateway.authentication.accounts import KnownAccounts, LoginAccount, Phantoms
 from gateway.authentication.jwks import Jwks
-from gateway.authentication.phantoms import Phantoms
 from gateway.config.authentication import AuthenticationSection
 from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.shared import Authentication

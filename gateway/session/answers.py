@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from struct import Struct
 
-from gateway.session.answer_arrival import Arriving, Dropping, Gathering, HoldAnswer, Patching, Streaming
-from gateway.session.commands import Drop, Refresh, ToClient
+from gateway.session.commands import BrokerLane, Drop, Refresh, ToClient
 from gateway.session.context import SessionContext
 from gateway.session.exchange import Exchanges
+from gateway.session.fetch.fetch_session import no_records, once_each
 from gateway.session.in_flight import RequestsInFlight
-from gateway.session.pending import Discarded, Gathered, InFlight, Passed, Patched, Shifted
+from gateway.session.pending import (
+    Arriving,
+    Discarded,
+    Dropping,
+    Gathered,
+    Gathering,
+    HoldAnswer,
+    InFlight,
+    Passed,
+    Patched,
+    Patching,
+    Shifted,
+    Streaming,
+)
 from gateway.session.refusal import Refusal
+from gateway.session.request import text
+from gateway.session.snapshot import Snapshot
 from gateway.session.throttling import Throttling
 from gateway.session.upstream import Upstream, Upstreams
+from ha_core.model import Topic, View
 from ha_core.wire import ApiKey, RemoteProtocolError, Route
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
 """An answer that is this late makes the gateway refresh the topology."""
+LONG_POLL_MS = 500
+"""An abandoned poll is not waited for if it may take longer than the clients' default."""
 _HEAD = Struct(">ii")
 
 
@@ -221,6 +241,75 @@ class BrokerAnswers:
             if isinstance(pending, InFlight):
                 self._in_flight.forget(pending)
 
+    # -- fetches that wait at a broker whose topic has left --------------------------------------------------------
+
+    def wake_readers(self, before: View) -> None:
+        """Answers fetches that wait where their topic has just left, so that the client retries: nothing is appended
+        there any more. An answer that has come and waits for the lease is replaced, too: it may hold records appended
+        after the topic had left."""
+        snapshot, in_flight = self._context.snapshot, self._in_flight
+        left_in: dict[str, Callable[[Sequence[bytes]], bool]] = {}
+        for pending in tuple(in_flight.queue) if snapshot.view.topics is not before.topics else ():
+            if isinstance(pending, Passed) and pending.lane is not None:
+                cluster = pending.lane.cluster
+                left = left_in.get(cluster)
+                if left is None:
+                    left = left_in[cluster] = once_each(partial(_any_left, before, snapshot, cluster), unseen=True)
+                if left(pending.reads):
+                    in_flight.abandon(pending, pending.request.answer(no_records(pending.in_session)))
+                    self._leave_abandoned(pending, pending.lane)
+        in_flight.flush()
+
+    def _leave_abandoned(self, pending: Passed, lane: BrokerLane) -> None:
+        """Moves the client's next fetch to a new connection if the broker may hold the abandoned poll for long.
+
+        A broker answers in order, so the next fetch would wait for the poll's end. This is done only if nothing else is
+        in flight there: a new connection for every reader would cost more than the default poll takes."""
+        upstream = self._upstreams.get(lane)
+        if upstream is not None and pending.waits_ms > LONG_POLL_MS and upstream.abandoned():
+            del self._upstreams[lane]
+            self._context.emit(Drop(lane))
+
 
 def _next(upstream: Upstream) -> InFlight | Discarded | None:
     return upstream.queue[0] if upstream.queue else None
+
+
+def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> bool:
+    return any(_left(before, snapshot, cluster, topics))
+
+
+def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
+    """For each topic, True if it is now read elsewhere, or at other offsets, than in this cluster before."""
+    after, known = snapshot.view, snapshot.stays
+    for name in map(text, topics):
+        then, now = before.topics.get(name), after.topics.get(name)
+        if now is then or now is None or not now.mapped:
+            continue
+        key = (before.revision, after.revision, cluster, name)
+        stays = known.get(key)
+        if stays is None:
+            stays = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
+        yield not stays
+
+
+def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
+    """True if a fetch that waits in a cluster for a topic's newest records still waits at the right place.
+
+    :param then: None: the topic had no map, so offsets were the cluster's.
+    """
+    if then is not None and then.partitions == now.partitions:
+        return True
+    for partition, extents in now.partitions.items():
+        newest = extents[-1]
+        if then is None:
+            same = len(extents) == 1 and newest.cluster == cluster and newest.shift == 0
+        elif then.damaged(partition):
+            same = False
+        elif then.crosses(partition) or then.written(partition).cluster != cluster:
+            continue  # it was read elsewhere, or by short polls
+        else:
+            same = newest.same_stay(then.written(partition))
+        if not same or now.crosses(partition) or now.damaged(partition):
+            return False
+    return True

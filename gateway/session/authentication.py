@@ -15,7 +15,7 @@ from gateway.session.client import SessionClient
 from gateway.session.commands import Cause, Judge
 from gateway.session.context import SessionContext
 from gateway.session.fast.cached_decision import DecisionCache
-from gateway.session.fetch.fetch_state import FetchState
+from gateway.session.fetch.fetch_session import FetchState
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.intake import Intake
 from gateway.session.pending import Ready

@@ -1,11 +1,13 @@
-"""Runs exchanges with brokers: sends the frames that they yield, and resumes them with the answers.
+"""Runs exchanges with brokers: sends the frames that they yield, and resumes them with the answers. Long requests are
+encoded, and long answers decoded, off the event loop (`preparing`).
 
 Invariant: of the exchanges in the line only the first is resumed, so they complete in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 from gateway.session.commands import BrokerLane, Cause, OffloadWork
@@ -13,7 +15,7 @@ from gateway.session.context import SessionContext
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.pending import Exchange, Gathered, OffloadStep, Send, StandInLine
 from gateway.session.produce.producer_order import RefusedBatch
-from gateway.session.request import Request
+from gateway.session.request import LONG_ANSWER_BYTES, Message, Request
 
 
 class Exchanges:
@@ -105,3 +107,27 @@ class Exchanges:
         else:
             pending.due_at = step.until
             self._in_flight.wake()
+
+
+def ask_broker(
+    context: SessionContext, request: Request, message: Message, lane: BrokerLane, *, survives_loss: bool = False
+) -> Generator[OffloadStep | Send, Any, bytearray | None]:
+    """Part of an exchange: sends a request with another body to a broker.
+
+    :returns: its answer; None: the request was not sent because the lease was lost while it was encoded, or (with
+        `survives_loss`) the broker was lost before it answered.
+    """
+    if request.prepared is None:
+        frame = request.rewritten(message)
+    else:
+        frame = yield OffloadStep(partial(request.rewritten, message))
+        if not context.leased():
+            return None
+    frames = yield Send({lane: frame}, survives_loss)
+    answered: bytearray | None = frames[lane]
+    return answered
+
+
+def is_long(request: Request, answered: bytearray) -> bool:
+    """True if a broker's answer is decoded off the event loop."""
+    return request.prepared is not None or len(answered) >= LONG_ANSWER_BYTES

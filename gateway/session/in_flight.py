@@ -13,8 +13,7 @@ from gateway.session.lifecycle import Leaving
 from gateway.session.pending import Composed, EndedTransaction, Gathered, InFlight, Passed, Pending, Ready, concerns
 from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.readiness import Turn
-from gateway.session.refusal import Refusal
-from gateway.session.refusing import refusal_answer
+from gateway.session.refusal import Refusal, refusal_answer
 from gateway.session.request import Message, Request
 from gateway.session.retry_backoff import RetryBackoff
 from gateway.session.throttling import Throttling

@@ -1,4 +1,6 @@
-"""Requests that the client waits for, in its order: a class per kind, whose methods are its legal next states.
+"""Requests that the client waits for, and answers that have begun to arrive.
+
+Requests wait in the client's order. There is a class per kind, whose methods are its legal next states:
 
     Passed, Patched   one broker's answer streams through; a Shifted one is short, and patched when it is complete
         .abandoned()      Ready, and Discarded in the broker's queue
@@ -12,19 +14,29 @@
 Only the head of the client's queue may stream its answer: clients rely on the order, in which brokers answer as well.
 The brokers' queues hold the same objects in the same order, so the head of the client's queue is always the head of its
 broker's, and no request waits forever.
+
+A broker's answer is read in one of these ways, which know nothing of a session:
+
+    Streaming    goes to the client as it comes
+    Patching     the same, with offsets patched on the way (fetch)
+    Gathering    is collected whole for an exchange
+        .dropped()   Dropping
+    HoldAnswer   is collected whole, and goes to the client later, or changed
+    Dropping     is discarded
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.produce.producer_order import RefusedBatch
 from gateway.session.request import Request
-from ha_core.wire.fetch_answer import Shifts
+from ha_core.wire.fetch_answer import FetchPatcher, Shifts
 from ha_core.wire.produce import patch_produce_response
 from ha_core.wire.templates import ProduceAnswerTemplate
 
@@ -300,3 +312,80 @@ class Discarded:
 def concerns(pending: InFlight | Discarded, topics: frozenset[bytes]) -> bool:
     """True if it may write to one of the topics."""
     return bool(topics) if pending.topics is None else not topics.isdisjoint(pending.topics)
+
+
+# -- answers of brokers that have begun to arrive: a class per way of reading them -----------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Dropping:
+    """:ivar missing: bytes that have not come; 0: complete.
+    :ivar basis: lease and revision that have to stand before more goes to the client.
+    """
+
+    to_client: ClassVar = False
+    missing: int
+    basis: Basis | None = None
+
+    def feed(self, view: memoryview, pos: int, end: int) -> int:
+        """Uses bytes from `pos` on; returns the position after them."""
+        stop = min(pos + self.missing, end)
+        self.missing -= stop - pos
+        return stop
+
+
+@dataclass(slots=True, eq=False)
+class Streaming(Dropping):
+    to_client: ClassVar = True
+
+
+@dataclass(slots=True, eq=False)
+class Patching:
+    """:ivar missing: True while bytes have not come."""
+
+    to_client: ClassVar = True
+    basis: Basis | None
+    patcher: FetchPatcher
+    pending: Passed
+    size: int
+    read: Counter[bytes] | None
+    """Bytes of records by topic, where quotas need them (`Throttling`)."""
+    head: int = 4
+    """Bytes of the size field, which the patcher does not see."""
+    missing: bool = True
+
+    def feed(self, view: memoryview, pos: int, end: int) -> int:
+        stop = self.patcher.feed(view, pos + self.head, end)
+        self.head = 0
+        self.missing = not self.patcher.done
+        return stop
+
+
+@dataclass(slots=True, eq=False)
+class _Collecting(Dropping):
+    frame: bytearray = field(default_factory=bytearray, init=False)
+
+    def feed(self, view: memoryview, pos: int, end: int) -> int:
+        stop = Dropping.feed(self, view, pos, end)
+        self.frame += view[pos:stop]
+        return stop
+
+
+@dataclass(slots=True, eq=False)
+class Gathering(_Collecting):
+    pending: Gathered = field(kw_only=True)
+
+    def dropped(self) -> Dropping:
+        return Dropping(self.missing)
+
+
+@dataclass(slots=True, eq=False)
+class HoldAnswer(_Collecting):
+    pending: Passed = field(kw_only=True)
+
+    def ready(self) -> Ready:
+        pending = self.pending
+        return Ready(pending.request, pending.answered(self.frame), basis=pending.basis, reports=pending)
+
+
+Arriving = Dropping | Patching

@@ -14,8 +14,8 @@ from gateway.model.copies import Copies
 from gateway.model.rights import Gate
 from gateway.runtime.offload import DeferredFreeList
 from gateway.session.commands import Cause, OffloadWork
+from gateway.session.fetch.fetch_session import Gap
 from gateway.session.fetch.long import look_at
-from gateway.session.fetch.plan import Gap
 from gateway.session.produce.long import LongProduce
 from gateway.session.readiness import Preparation
 from gateway.session.request import Message, Prepared, Request

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
+from gateway.session.request import Message, Request
 from ha_core.wire import ApiKey, ErrorCode, Route
 from ha_core.wire.apis import Api
 
@@ -115,3 +116,21 @@ class Refusal(Enum):
         if code is BEGIN_ANEW and software is not None and software.startswith(_KEEPS_ITS_ID):
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return code
+
+
+def refusal_frame(
+    request: Request, message: Message, refusal: Refusal, amend: Callable[[Message], Message] | None
+) -> bytes:
+    """The encoded refusal, for reasons whose error code does not depend on the client's software."""
+    return request.answer(refusal_answer(request, message, refusal, None, amend))
+
+
+def refusal_answer(
+    request: Request,
+    message: Message,
+    refusal: Refusal,
+    software: str | None,
+    amend: Callable[[Message], Message] | None,
+) -> Message:
+    answer = request.api.refusal(message, refusal.code(request.api, software))
+    return answer if amend is None else amend(answer)

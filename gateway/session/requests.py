@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import direct, pipelining
+from gateway.session import pipelining
 from gateway.session.auth_state import SaslInProgress, Verifying
 from gateway.session.authentication import Login
-from gateway.session.commands import Cause
+from gateway.session.commands import Cause, NotServed
 from gateway.session.fetch.handle import FetchRequest
 from gateway.session.groups import GroupRequest, NewerProtocolRequest, NodeRequest, fences
 from gateway.session.handler import RequestHandler
@@ -159,7 +159,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         session.intake.leave(Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
-    if direct.refuse(session, request):
+    if _refuse_beyond_discovery(session, request):
         return
     login_step = LOGIN_STEPS.get(key)
     if login_step is not None:
@@ -230,3 +230,32 @@ _BY_ROUTE: dict[Route, type[RequestHandler]] = {
     Route.TRANSACTION: Transactional,
     Route.NODE: NodeRequest,
 }
+
+
+SERVED_FOR_DISCOVERY = frozenset(
+    {
+        *(ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID),
+        *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+    }
+)
+
+
+def _refuse_beyond_discovery(session: ConnectionState, request: Request) -> bool:
+    """The listener for discovery serves only the requests by which a client finds real brokers, and refuses others.
+    False: the request is served, or the data path refuses it by itself, since this listener has no broker (produce and
+    fetch)."""
+    if not session.context.port.direct or request.api_key in SERVED_FOR_DISCOVERY:
+        return False
+    session.context.emit(NotServed(request.api_key))
+    api = request.api
+    if api.route is Route.TOPIC:
+        return False
+    refusal = Refusal.DISCOVERY_ONLY
+    session.context.count_refused((refusal,))
+    shape = api.denial or api.error
+    if shape is None or len(request.body) > LONG_BYTES:
+        session.intake.leave(Cause.UNSUPPORTED, f"API key {request.api_key}: {refusal.words}")
+        return True
+    answer = api.denied(request.api_version, request.read(), refusal.code(api), refusal.words)
+    session.in_flight.answer_refused(request, answer, (refusal,), (request.api_key,))
+    return True

@@ -7,18 +7,16 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session import offloading
 from gateway.session.client import SessionClient
 from gateway.session.commands import AuditDenial, BrokerLane, Cause
 from gateway.session.context import SessionContext
-from gateway.session.fetch.fetch_session import no_records, once_each
-from gateway.session.fetch.fetch_state import FetchState
+from gateway.session.exchange import ask_broker, is_long
+from gateway.session.fetch.fetch_session import FetchState, no_records, once_each
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.intake import Intake
 from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.readiness import HalfSent
-from gateway.session.refusal import Refusal
-from gateway.session.refusing import refusal_frame
+from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
 from ha_core.plan.access.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey
@@ -115,12 +113,12 @@ class Authorization:
 
 def amended(context: SessionContext, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
     """Sends the allowed part of a request, and adds the denied part to the answer."""
-    answered = yield from offloading.ask(context, request, found.request, lane)
+    answered = yield from ask_broker(context, request, found.request, lane)
     if answered is None:
         context.count_refused((Refusal.LEASE,))
         refused = yield OffloadStep(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
         return QueuedAnswer(refused, promises=False)
-    if offloading.is_long(request, answered):
+    if is_long(request, answered):
         return QueuedAnswer((yield OffloadStep(partial(_amended, request, found, answered))))
     return QueuedAnswer(_amended(request, found, answered))
 

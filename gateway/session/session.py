@@ -12,7 +12,6 @@ from typing import Any
 from gateway.session import groups, requests, transactions
 from gateway.session.auth_state import Verifying
 from gateway.session.commands import BrokerLane, Cause, Command, Refresh, Wake
-from gateway.session.fetch.waiting import wake_readers
 from gateway.session.lifecycle import Leaving
 from gateway.session.pending import Composed, Gathered, Ready
 from gateway.session.readiness import AwaitingIdentity, Delayed, Full, HalfSent, Preparation
@@ -147,7 +146,7 @@ class Session(ConnectionState):
             if before.fences.deleted - snapshot.fences.deleted:
                 self.seen_uses.forget()
             self.fetching.forget_gaps(before.view, snapshot.view)
-            wake_readers(self.in_flight, self.upstreams, self.context, before.view)
+            self.answers.wake_readers(before.view)
             groups.wake_joiners(self.in_flight, self.context)
             self.upstreams.probe()
         self.answers.give_up_unresponsive()

@@ -12,7 +12,6 @@ from gateway.model.counts import Counts
 from gateway.quotas.charges import Meters
 from gateway.session.commands import BrokerLane
 from gateway.session.discovery_rates import DiscoveryRates
-from gateway.session.held_bytes import HeldBytes
 from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets
@@ -100,3 +99,28 @@ class Shared(NamedTuple):
     def shown(self, broker: BrokerLane, own: int) -> int:
         """The client's producer id for one that this broker, a coordinator, has issued."""
         return issued_id(own, self.nodes.ids[broker.cluster, broker.broker])
+
+
+class HeldBytes:
+    """Bound on the bytes of incomplete requests, over all clients.
+
+    A produce is forwarded as it comes; all other requests are handled when they are complete, and may have
+    `max_request_bytes`. Ten thousand clients that each send all but the last byte must not fill the memory.
+
+    :ivar most: limit in bytes.
+    :ivar bytes: bytes held now.
+    """
+
+    __slots__ = ("bytes", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+
+    def add(self, count: int) -> bool:
+        """True if there is room for the bytes. They are counted in any case, until they are released."""
+        self.bytes += count
+        return self.bytes <= self.most
+
+    def let_go(self, count: int) -> None:
+        self.bytes -= count

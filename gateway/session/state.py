@@ -9,7 +9,7 @@ from gateway.session.context import SessionContext
 from gateway.session.discovery import DiscoveryGate
 from gateway.session.exchange import Exchanges
 from gateway.session.fast.cached_decision import DecisionCache
-from gateway.session.fetch.fetch_state import FetchState
+from gateway.session.fetch.fetch_session import FetchState
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.intake import Intake
 from gateway.session.retry_backoff import RetryBackoff

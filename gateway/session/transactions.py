@@ -20,12 +20,12 @@ from typing import Any
 
 from gateway.model.handler_registry import declare
 from gateway.model.rights import Gate
-from gateway.session import offloading, rights
+from gateway.session import rights
 from gateway.session.context import SessionContext
+from gateway.session.exchange import ask_broker, is_long
 from gateway.session.handler import RequestHandler
 from gateway.session.pending import EndedTransaction, Exchange, OffloadStep, Passed, QueuedAnswer
-from gateway.session.refusal import Refusal
-from gateway.session.refusing import refusal_frame
+from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from gateway.session.transaction_writes import TransactionEvidence
@@ -307,7 +307,7 @@ class Transactional(RequestHandler):
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: turns the broker's answer into the client's; None: it is the client's."""
         request, session = self.request, self.session
-        frame = yield from offloading.ask(
+        frame = yield from ask_broker(
             session.context, request, self.message, session.context.broker, survives_loss=True
         )
         if frame is None:
@@ -319,7 +319,7 @@ class Transactional(RequestHandler):
             return QueuedAnswer(refused, promises=False)
         if answered is None:
             return QueuedAnswer(frame)
-        if not offloading.is_long(request, frame):
+        if not is_long(request, frame):
             answer = request.decode_answer(frame)
             answered(answer)
             return QueuedAnswer(request.answer(answer))

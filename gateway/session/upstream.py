@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.session.answer_arrival import Arriving, Gathering
 from gateway.session.commands import BrokerLane, ToUpstream
 from gateway.session.context import SessionContext
-from gateway.session.pending import SEVERAL, Discarded, Gathered, InFlight, concerns
+from gateway.session.pending import SEVERAL, Arriving, Discarded, Gathered, Gathering, InFlight, concerns
 from gateway.session.readiness import HalfSent
 from gateway.session.request import Request
 from gateway.session.retry_backoff import RetryBackoff

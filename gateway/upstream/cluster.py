@@ -20,8 +20,8 @@ from gateway.runtime import clock
 from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.runtime.offload import heavy, offload
 from gateway.upstream.broker import QUICK, BrokerConnection, BrokerLostError, HangUp, Lanes
+from gateway.upstream.decoding import ALL_TOPICS, LEADER_MOVED, MOVED, has_error, learn
 from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
-from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, has_error, learn
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode

@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import Phantoms
 from ha_core.platform.errors import InvalidError
 from ha_core.platform.scram import MIN_ITERATIONS, derive, derive_all
 

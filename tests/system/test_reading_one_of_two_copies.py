@@ -21,7 +21,7 @@ from tests.system.reading_near import Reader
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/follow/copies.py", "gateway/process/peers.py", "gateway/session/fetch/copied.py"),
+    pytest.mark.long("gateway/follow/copies.py", "gateway/process/peers.py", "gateway/model/copies.py"),
     pytest.mark.timeout(900),
 ]
 TOPIC, PARTITIONS = "orders", 2

@@ -11,7 +11,7 @@ from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/process/connected.py", "ha_core/operations/engine/gateway_queries.py"),
+    pytest.mark.long("gateway/process/inquiry_pages.py", "ha_core/operations/engine/gateway_queries.py"),
 ]
 
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from gateway.config.platform import PlatformSection
+from gateway.config.settings_file import readable
 from gateway.follow.platform.accounts import PlatformAccounts
-from gateway.follow.platform.line import PlatformLine
+from gateway.follow.platform.line import PlatformLine, PlatformSource
 from gateway.follow.platform.rights import PlatformRights
-from gateway.follow.platform.settings import settings
-from gateway.follow.platform.source import PlatformSource
 from gateway.process.state_condition import StateCondition
 from gateway.session.discovery_rates import DiscoverySettings
 from ha_core.datacache.cache import DataCache
@@ -193,3 +192,14 @@ _TAKES: Mapping[str, _Taker] = {
     "settings": lambda following: following._settings,
 }
 """Kind → handler of its states. Quotas have none: the platform publishes them in ZooKeeper."""
+
+
+def settings(content: Content) -> DiscoverySettings:
+    """Settings of gateways from the platform. Unreadable ones are left out: their defaults hold."""
+    by_type: dict[str, dict[str, int]] = {}
+    for row in content.rows.all():
+        fields = row.value or {}
+        kind, name, value = fields.get("type"), fields.get("name"), fields.get("value")
+        if isinstance(kind, str) and isinstance(name, str) and isinstance(value, int) and value > 0:
+            by_type.setdefault(kind, {})[name] = value
+    return readable(by_type)

@@ -10,13 +10,11 @@ from collections.abc import Callable
 
 from gateway.config import Config
 from gateway.model.counts import Counts
-from gateway.process.broker_connections import BrokerConnections
-from gateway.process.sockets.admission import ConnectionShares, Logins, share
+from gateway.process.sockets.admission import BrokerConnections, ConnectionShares, Logins, UnauthenticatedReads, share
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived, Handshakes
 from gateway.process.sockets.lingering_close import LingeringClose, close_gracefully
 from gateway.process.sockets.listeners import Listeners
-from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
 from gateway.runtime import clock, descriptors
 from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.runtime.time_sliced_sweep import TimeSlicedSweep

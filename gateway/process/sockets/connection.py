@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 from gateway.model.counts import Counts
 from gateway.process.sockets import splicing
+from gateway.process.sockets.admission import UnauthenticatedReads
 from gateway.process.sockets.channel import BUFFER, BrokerChannel, channel
-from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
 from gateway.runtime import clock
 from gateway.session.commands import (
     BrokerLane,

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from struct import Struct
 
-from gateway.session.answer_arrival import Streaming
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
 from gateway.session.fast.fetch_patch import patch, patch_one
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.lifecycle import Open
-from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted
+from gateway.session.pending import Discarded, Passed, Patched, Pending, Shifted, Streaming
 from gateway.session.readiness import HalfSent
 from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import ConnectionState

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.fetch.plan import Gap
+from gateway.session.fetch.fetch_session import FetchSession, Gap
 from gateway.session.pending import Patched
 from gateway.session.request import Request, text
 from gateway.session.routes import Routes

@@ -1,4 +1,5 @@
-"""A client's fetch session with its broker (KIP-227), as far as its requests have named its partitions.
+"""State of one client's reading: its fetch session with its broker (KIP-227), as far as its requests have named its
+partitions, and gaps that its fetches have met.
 
 Requests name only new partitions, and answers only changed ones. So the gateway has to know that a partition which no
 request has named for hours is still read from the same place: the port's cluster, under the same map. A session may
@@ -8,10 +9,12 @@ have very many topics, so each is checked once per state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from gateway.session.request import Message, text
 from gateway.session.routes import Routes, newest
-from ha_core.model import Topic
+from ha_core.model import Topic, View
+from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.fetch_answer import FetchShift
 
@@ -132,3 +135,48 @@ def once_each(verdict: Callable[[Sequence[bytes]], bool], unseen: bool) -> Calla
         return known
 
     return of
+
+
+class Gap(NamedTuple):
+    """From client offset `asked` on there is no record below `resume`: readers continue there, as in a compacted
+    log."""
+
+    asked: int
+    resume: int
+    sure: bool = False
+    """The log start was confirmed, so the reader has to see OFFSET_OUT_OF_RANGE."""
+
+
+class FetchState:
+    """:ivar fetch_session: the client's fetch session with the port's broker, if it has one.
+    :ivar gaps: gaps by partition, where a fetch reads now.
+    :ivar seen_again: the fetch session's topics are reported again with its next fetch, which does not name them.
+    """
+
+    __slots__ = ("fetch_session", "gaps", "seen_again")
+
+    def __init__(self) -> None:
+        self.fetch_session: FetchSession | None = None
+        self.gaps: dict[Partition, Gap] = {}
+        self.seen_again = False
+
+    def look_again(self) -> None:
+        """Has the uses of the fetch session's topics reported again."""
+        self.seen_again = self.fetch_session is not None
+
+    def leave_session(self) -> None:
+        """The client has ended its fetch session, or has to begin a new one."""
+        self.forget_routes()
+        self.fetch_session = None
+
+    def forget_routes(self) -> None:
+        """The snapshot or the user is another one."""
+        if self.fetch_session is not None:
+            self.fetch_session.routes = None
+
+    def forget_gaps(self, before: View, after: View) -> None:
+        """Drops gaps of topics whose map has changed."""
+        for key in tuple(self.gaps):
+            then, now = before.topics.get(key[0]), after.topics.get(key[0])
+            if then is not now and then != now:
+                del self.gaps[key]

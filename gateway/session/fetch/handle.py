@@ -10,9 +10,9 @@ from gateway.session.client import SessionClient
 from gateway.session.commands import BrokerLane, FindLeaders, Refresh
 from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fast.fetch_patch import PatchedFetch, patch
-from gateway.session.fetch.fetch_session import FetchSession, no_records
+from gateway.session.fetch.fetch_session import FetchSession, Gap, no_records
 from gateway.session.fetch.long import LongFetch
-from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
+from gateway.session.fetch.plan import FetchPlan, merge, stands
 from gateway.session.handler import RequestHandler
 from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, Patched, QueuedAnswer, Send
 from gateway.session.refusal import Refusal
@@ -179,7 +179,7 @@ class FetchRequest(RequestHandler):
         opens = any(read.opens for read in plan.reads.values())
         if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
             ((lane, topics),) = plan.parts.items()
-            part = part_of(message, topics, wait_ms, message["max_bytes"])
+            part = _part_of(message, topics, wait_ms, message["max_bytes"])
             reads = tuple({topic.encode() for topic in topics})
             pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
             session.in_flight.pass_on(pending, lane, request.rewritten(part))
@@ -350,7 +350,22 @@ def _parts(
 ) -> dict[BrokerLane, bytes]:
     """Encoded request for each broker."""
     parts = plan.parts
-    return {lane: request.rewritten(part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+    return {lane: request.rewritten(_part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+
+
+def _part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
+    """The part of a fetch for one broker, without a fetch session: changes since the last answer are of no use if that
+    one was for other offsets."""
+    return {
+        **message,
+        "rack_id": "",
+        "session_id": 0,
+        "session_epoch": -1,
+        "max_wait_ms": max_wait_ms,
+        "max_bytes": max_bytes,
+        "topics": [{"topic": topic, "partitions": entries} for topic, entries in topics.items()],
+        "forgotten_topics_data": [],
+    }
 
 
 def _merged(

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from gateway.model.copies import Copies
 from gateway.session.fast.fetch_patch import patch
-from gateway.session.fetch.plan import FetchPlan, Gap
+from gateway.session.fetch.fetch_session import Gap
+from gateway.session.fetch.plan import FetchPlan
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes

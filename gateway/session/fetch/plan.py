@@ -10,13 +10,12 @@ answer that does not know the end has -1, which clients distinguish from an offs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
-from gateway.model.copies import Copies, Here, KnownCopy
+from gateway.model.copies import Copies, CopyRead, Here, KnownCopy, translated
 from gateway.session.commands import BrokerLane
-from gateway.session.fetch.copied import CopyRead, translated
+from gateway.session.fetch.fetch_session import Gap
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message
 from gateway.session.routes import Routes
@@ -45,16 +44,6 @@ refreshes the cluster's metadata."""
 
 _NO_LEADER: Message = {"leader_id": -1, "leader_epoch": -1}
 """A leader's node id would be one of the broker's cluster."""
-
-
-class Gap(NamedTuple):
-    """From client offset `asked` on there is no record below `resume`: readers continue there, as in a compacted
-    log."""
-
-    asked: int
-    resume: int
-    sure: bool = False
-    """The log start was confirmed, so the reader has to see OFFSET_OUT_OF_RANGE."""
 
 
 class PartitionRead(NamedTuple):
@@ -250,21 +239,6 @@ def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark
 def no_records_of(key: Partition, extent: Extent | None) -> Message:
     """An empty partition whose cluster was not asked or did not answer."""
     return no_records(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
-
-
-def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
-    """The part of a fetch for one broker, without a fetch session: changes since the last answer are of no use if that
-    one was for other offsets."""
-    return {
-        **message,
-        "rack_id": "",
-        "session_id": 0,
-        "session_epoch": -1,
-        "max_wait_ms": max_wait_ms,
-        "max_bytes": max_bytes,
-        "topics": [{"topic": topic, "partitions": entries} for topic, entries in topics.items()],
-        "forgotten_topics_data": [],
-    }
 
 
 def stands(view: View, key: Partition, extent: Extent) -> bool:

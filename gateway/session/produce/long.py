@@ -1,5 +1,5 @@
 """Produce requests of very many partitions: a worker thread decodes them and cuts them into parts (`preparing`,
-`parts`)."""
+`LongProduceRequest`)."""
 
 from __future__ import annotations
 

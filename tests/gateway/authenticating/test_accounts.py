@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.authentication.accounts import KnownAccounts, LoginAccount
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import KnownAccounts, LoginAccount, Phantoms
 from gateway.authentication.users import UsersError, accounts, with_keys
 from ha_core.operations.access.user_entries import entry
 from ha_core.operations.engine.errors import RefusedError

@@ -9,8 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.composed.guard import compose
-from gateway.composed.handlers import HANDLERS, NeedNodes
+from gateway.composed.handlers import HANDLERS, NeedNodes, compose
 from ha_core.wire import APIS, RemoteProtocolError
 from ha_core.wire.schemas import SCHEMAS
 from tests.gateway.composed.playbook import Playbook, away, requested, world

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import AnyBroker, ClusterUnavailableError
-from gateway.composed.guard import compose
-from gateway.composed.handlers import Context
+from gateway.composed.handlers import Context, compose
 from gateway.model.rights import Denied
 from gateway.process.listings import Listings
 from gateway.session.commands import Compose

@@ -10,10 +10,9 @@ import pytest
 
 from gateway.composed.acls import create_acls, delete_acls, describe_acls
 from gateway.composed.ask import AnyBroker, Ask, Controller, OneBroker
-from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.handlers import HANDLERS, Context, DeleteMoved, NeedNodes, failed
-from gateway.composed.metadata import metadata
+from gateway.composed.metadata import describe_cluster, metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings
 from ha_core.model.mirror import COPY_LOG

@@ -8,11 +8,10 @@ import socket
 from typing import Any
 
 from gateway.model.counts import Counts
-from gateway.process.broker_connections import BrokerConnections
+from gateway.process.sockets.admission import BrokerConnections, UnauthenticatedReads
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.lingering_close import LingeringClose
 from gateway.process.sockets.splicing import Pipe
-from gateway.process.sockets.unauthenticated_reads import UnauthenticatedReads
 from gateway.runtime import clock
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Wish
 from gateway.session.session import Session

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from gateway.config import load
-from gateway.process.broker_connections import LOOKED_AT, BrokerConnections
 from gateway.process.gateway import Gateway
+from gateway.process.sockets.admission import LOOKED_AT, BrokerConnections
 from gateway.session.commands import BrokerLane, Cause, Command
 from stack.memory_store import MemoryStore
 from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request

@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-from gateway.authentication.accounts import KnownAccounts
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import KnownAccounts, Phantoms
 from gateway.process import login_verification as driver
 from gateway.process.login_verification import LoginVerification
 from ha_core.wire.sasl_steps import LoginVerdict, Plain, Reply

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
-from gateway.process.sockets.unauthenticated_reads import SLICE_S, UnauthenticatedReads
+from gateway.process.sockets.admission import SLICE_S, UnauthenticatedReads
 
 MANY = 60
 

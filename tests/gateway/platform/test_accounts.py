@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.authentication.accounts import KnownAccounts, LoginAccount
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import KnownAccounts, LoginAccount, Phantoms
 from gateway.follow.platform.accounts import PlatformAccounts
 from ha_core.datacache.core.rows import rows_of
 from ha_core.datacache.core.source import Row

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from gateway.authentication.accounts import KnownAccounts
-from gateway.authentication.phantoms import Phantoms
+from gateway.authentication.accounts import KnownAccounts, Phantoms
 from gateway.authentication.users import accounts
 from gateway.model.copies import Copies
 from gateway.model.counts import Counts
@@ -15,7 +14,6 @@ from gateway.quotas.charges import Meters
 from gateway.session.commands import BrokerLane, Close, Command, Judge, OffloadWork, ToClient, ToUpstream, Wake
 from gateway.session.discovery_rates import DiscoveryRates
 from gateway.session.fast import fast_path
-from gateway.session.held_bytes import HeldBytes
 from gateway.session.login_rate_limiter import LoginRateLimiter
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets
@@ -23,7 +21,7 @@ from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.session.readiness import AwaitingIdentity, Delayed, Preparation, Turn
 from gateway.session.session import Session
-from gateway.session.shared import Authentication, Shared
+from gateway.session.shared import Authentication, HeldBytes, Shared
 from gateway.session.snapshot import Lease, Port, Snapshot, fences
 from gateway.session.throttling import AwaitingQuota
 from gateway.session.transaction_writes import Written

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gateway.session.commands import Cause, Compose, NotServed
-from gateway.session.direct import SERVED
+from gateway.session.requests import SERVED_FOR_DISCOVERY
 from gateway.session.snapshot import Port
 from ha_core.wire import APIS, ApiKey
 from ha_core.wire.apis import Route
@@ -20,7 +20,7 @@ from tests.wire.samples import message
 DIRECT = Port(direct=True)
 METADATA, HEARTBEAT, CREATE_PARTITIONS, VERSIONS = 3, 12, 37, 18
 UNSUPPORTED_VERSION, NOT_LEADER, NOT_COORDINATOR = 35, 6, 16
-OTHERS = [key for key, api in APIS.items() if api.route is not Route.HIDDEN and key not in SERVED]
+OTHERS = [key for key, api in APIS.items() if api.route is not Route.HIDDEN and key not in SERVED_FOR_DISCOVERY]
 
 
 def test_discovery_is_served() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.fetch import waiting
+from gateway.session import answers
 from gateway.session.pending import Passed, Ready
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Fence, Mirror, Topic, UserBindings, View
@@ -245,13 +245,13 @@ def test_a_fetch_in_flight_keeps_no_former_state_in_memory() -> None:
 
 def test_each_topic_is_checked_once_for_all_fetches_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    left = waiting._left
+    left = answers._left
 
     def counted(before: View, after: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
         looked_at.append(len(topics))
         return left(before, after, cluster, topics)
 
-    monkeypatch.setattr(waiting, "_left", counted)
+    monkeypatch.setattr(answers, "_left", counted)
     # Given a client with pipelined fetches of a session of many topics, some of which name one more each
     talk = begun(*((f"topic-{number}", 0, 1) for number in range(100)))
     for epoch in range(1, 21):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.fetch.fetch_state import FetchState
-from gateway.session.fetch.plan import Gap
+from gateway.session.fetch.fetch_session import FetchSession, FetchState, Gap
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Port
 from ha_core.model import Identity, View

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gateway.model.copies import Copies
 from gateway.session.fast.fetch_patch import patch, patch_one
-from gateway.session.fetch.fetch_session import FetchSession
-from gateway.session.fetch.plan import FetchPlan, Gap
+from gateway.session.fetch.fetch_session import FetchSession, Gap
+from gateway.session.fetch.plan import FetchPlan
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic, View
 from ha_core.model.cluster import Mask

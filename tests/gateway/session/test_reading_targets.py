@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from gateway.session.answers import LONG_POLL_MS
 from gateway.session.commands import BrokerLane, Drop, FindLeaders, Refresh
 from gateway.session.fetch.handle import STALE_DELAY_S
-from gateway.session.fetch.waiting import LONG_POLL_MS
 from gateway.session.pending import Discarded
 from gateway.session.snapshot import Port
 from gateway.session.upstream import Upstream

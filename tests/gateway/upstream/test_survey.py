@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.model.topology import ClusterTopology
-from gateway.upstream.survey import learn
+from gateway.upstream.decoding import learn
 from ha_core.model.cluster import parse_bootstrap
 
 BEFORE = ClusterTopology("east", True, {1: ("h", 1)}, {"a": {0: 1}, "b": {0: 1}}, {3: (0, 12)}, "")
