@@ -11,15 +11,10 @@ import re
 import sys
 
 from gateway.session.auth_state import SaslInProgress, Verifying
-from gateway.session.client import SessionClient
 from gateway.session.commands import Cause, Judge
-from gateway.session.context import SessionContext
-from gateway.session.fast.cached_decision import DecisionCache
-from gateway.session.fetch.fetch_session import FetchState
-from gateway.session.in_flight import RequestsInFlight
-from gateway.session.intake import Intake
 from gateway.session.pending import Ready
 from gateway.session.request import Message, Request
+from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
 from ha_core.wire.limits import DEFAULT_LIMITS
@@ -45,20 +40,12 @@ _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 class Login:
     """The login of one client, whose state is the client's `entry`."""
 
-    __slots__ = ("_client", "_context", "_decisions", "_fetching", "_in_flight", "_intake")
+    __slots__ = ("_client", "_context", "_in_flight", "_intake", "_session")
 
-    def __init__(
-        self,
-        context: SessionContext,
-        client: SessionClient,
-        decisions: DecisionCache,
-        fetching: FetchState,
-        in_flight: RequestsInFlight,
-        intake: Intake,
-    ) -> None:
-        self._context, self._client = context, client
-        self._decisions, self._fetching = decisions, fetching
-        self._in_flight, self._intake = in_flight, intake
+    def __init__(self, session: ConnectionState) -> None:
+        self._session = session
+        self._context, self._client = session.context, session.client
+        self._in_flight, self._intake = session.in_flight, session.intake
 
     def api_versions(self, request: Request) -> None:
         """Answers with the versions that every cluster supports, also before authentication (KIP-35)."""
@@ -188,8 +175,8 @@ class Login:
         """Drops decisions that were made for another user."""
         self._client.enter(entry, user, expires_at)
         self._client.forget_routes()
-        self._decisions.forget()
-        self._fetching.forget_routes()
+        self._session.decisions.forget()
+        self._session.fetching.forget_routes()
 
     def _failed(self, sasl: SaslServer) -> bool:
         """Counts a wrong claim, once. Returns True if the client gets no answer."""

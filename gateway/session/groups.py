@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from gateway.model.rights import Gate, allows
-from gateway.session import rights
 from gateway.session.client import SessionClient
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.context import SessionContext
@@ -16,6 +15,7 @@ from gateway.session.in_flight import RequestsInFlight
 from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, QueuedAnswer, Send
 from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, Request, text
+from gateway.session.rights import Authorization, amended
 from ha_core.plan.routing.resolve import cluster_for_topic, lead_group
 from ha_core.wire import ApiKey, ErrorCode
 
@@ -35,10 +35,10 @@ class GroupRequest(RequestHandler):
         name = request.group()
         gate = None
         if request.api.asks.each:
-            gate = session.authorization.gate(request, request.read()) if session.client.verdicts is not None else None
+            gate = Authorization(session).gate(request, request.read()) if session.client.verdicts is not None else None
             if gate is not None and gate.answer is not None:
                 return
-        elif not session.authorization.member(request, name):
+        elif not Authorization(session).member(request, name):
             return
         route = session.client.routes(request.client_id).group(name)
         refusal = route.refusal if context.leased() else Refusal.LEASE
@@ -55,13 +55,13 @@ class GroupRequest(RequestHandler):
         if request.api.use is not None:
             session.seen_uses.notice(request, "group", name, request.api.use)
         if request.api_key == ApiKey.OFFSET_FETCH and self._may_be_elsewhere(name):
-            offsets = OffsetFetch(context, session.client, request, text(name), route.coordinator, gate)
-            session.exchanges.begin(request, offsets.go(), group=name)
+            offsets = OffsetFetch(session, request).exchange(text(name), route.coordinator, gate)
+            session.exchanges.begin(request, offsets, group=name)
             return
         if gate is not None:
             if route.aliases is not None:
                 route.aliases.rename(request.api_key, gate.request)
-            session.exchanges.begin(request, rights.amended(context, request, gate, route.coordinator), group=name)
+            session.exchanges.begin(request, amended(context, request, gate, route.coordinator), group=name)
             return
         frame: bytes | memoryview = request.frame
         if route.aliases is not None:
@@ -119,7 +119,7 @@ class NodeRequest(RequestHandler):
         """A request about the broker itself: forwarded for a virtual node; a gateway's own node reports one empty log
         directory (Java takes an empty list for a missing right)."""
         session, context, request = self.session, self.context, self.request
-        if session.client.verdicts is not None and session.authorization.gate(request, request.read()) is not None:
+        if session.client.verdicts is not None and Authorization(session).gate(request, request.read()) is not None:
             return
         if context.here is None:
             session.in_flight.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})
@@ -181,7 +181,7 @@ PATIENCE_S = 5.0
 """Without an answer of another cluster by then, the topology decides whether to go on waiting."""
 
 
-class OffsetFetch:
+class OffsetFetch(RequestHandler):
     """One OFFSET_FETCH: a group's committed offsets, read from the cluster that lists and describes the group.
 
     Bindings route the request to a coordinator. If that one does not know the group, a copy in another cluster counts:
@@ -194,24 +194,13 @@ class OffsetFetch:
     equal names: with an offset of one, a reader of the other would skip records. So the gateway returns another
     cluster's offset only for a moved topic, which has one offset space everywhere, and for a topic that is served from
     that cluster.
-
-    :ivar gate: the allowed part of the request and the answer; None: all of it.
     """
 
-    def __init__(
-        self,
-        context: SessionContext,
-        client: SessionClient,
-        request: Request,
-        group: str,
-        lane: BrokerLane,
-        gate: Gate | None,
-    ) -> None:
-        self._context, self._client, self._request = context, client, request
-        self._group, self._lane, self._gate = group, lane, gate
+    __slots__ = ()
 
-    def go(self) -> Exchange:
-        request, group, lane, gate = self._request, self._group, self._lane, self._gate
+    def exchange(self, group: str, lane: BrokerLane, gate: Gate | None) -> Exchange:
+        """:param gate: the allowed part of the request and the answer; None: all of it."""
+        request = self.request
         wanted = request.decode() if gate is None else gate.request
         asked = request.rewritten(wanted)
         frames = yield Send({lane: asked})
@@ -227,7 +216,7 @@ class OffsetFetch:
 
     def _other_coordinators(self, group: str, here: str) -> list[BrokerLane]:
         """Coordinators of the group in other clusters, by cluster name, as listings choose."""
-        snapshot, found = self._context.snapshot, list[BrokerLane]()
+        snapshot, found = self.context.snapshot, list[BrokerLane]()
         for cluster in sorted(snapshot.view.clusters.keys() - {here} - snapshot.view.masked.keys()):
             broker = snapshot.topology.coordinator(cluster, group)
             if broker is not None:
@@ -238,14 +227,14 @@ class OffsetFetch:
         """Answers of other clusters that have an offset, in the order of the clusters' names."""
         for lane, frame in sorted(frames.items()):
             if frame is not None:
-                answer = self._served_offsets(asked, lane.cluster, self._request.decode_answer(frame))
+                answer = self._served_offsets(asked, lane.cluster, self.request.decode_answer(frame))
                 if not _no_offsets(answer):
                     yield answer
 
     def _served_offsets(self, asked: Message, cluster: str, answer: Message) -> Message:
         """The cluster's answer, without offsets of topics that another cluster serves to this client."""
-        view, topology = self._context.snapshot.view, self._context.snapshot.topology
-        identity = self._client.routes(self._request.client_id).identity
+        view, topology = self.context.snapshot.view, self.context.snapshot.topology
+        identity = self.session.client.routes(self.request.client_id).identity
 
         def counts(topic: Message) -> bool:
             name = topic["name"]

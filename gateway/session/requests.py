@@ -66,7 +66,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             intake.waits_for = AwaitingIdentity.AWAITED
             break
         if isinstance(entry, SaslInProgress) and entry.sasl.raw_tokens:
-            token_at, pos = pos, session.login.raw_token(entry, buf, pos, end)
+            token_at, pos = pos, Login(session).raw_token(entry, buf, pos, end)
             if pos == token_at:
                 break
             continue
@@ -142,7 +142,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
         return
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
-        session.login.api_versions(request)
+        Login(session).api_versions(request)
         return
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
         session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
@@ -163,7 +163,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
         return
     login_step = LOGIN_STEPS.get(key)
     if login_step is not None:
-        login_step(session.login, request)
+        login_step(Login(session), request)
         return
     handler = HANDLERS.get(key) or _BY_ROUTE.get(api.route, ComposedRequest)
     try:

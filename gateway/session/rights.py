@@ -7,17 +7,15 @@ from functools import partial
 from typing import TypeVar
 
 from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
-from gateway.session.client import SessionClient
 from gateway.session.commands import AuditDenial, BrokerLane, Cause
 from gateway.session.context import SessionContext
 from gateway.session.exchange import ask_broker, is_long
-from gateway.session.fetch.fetch_session import FetchState, no_records, once_each
-from gateway.session.in_flight import RequestsInFlight
-from gateway.session.intake import Intake
+from gateway.session.fetch.fetch_session import no_records, once_each
 from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.readiness import HalfSent
 from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
+from gateway.session.state import ConnectionState
 from ha_core.plan.access.rights import Rights, Verdicts
 from ha_core.wire import APIS, ApiKey
 from ha_core.wire.rights import Each
@@ -31,18 +29,11 @@ K = TypeVar("K", tuple[bytes, int], tuple[str, int])
 class Authorization:
     """Judges the requests of one client, except topics of the data path, which `Routes` judges."""
 
-    __slots__ = ("_client", "_context", "_fetching", "_in_flight", "_intake")
+    __slots__ = ("_client", "_context", "_in_flight", "_session")
 
-    def __init__(
-        self,
-        context: SessionContext,
-        client: SessionClient,
-        fetching: FetchState,
-        in_flight: RequestsInFlight,
-        intake: Intake,
-    ) -> None:
-        self._context, self._client, self._fetching = context, client, fetching
-        self._in_flight, self._intake = in_flight, intake
+    def __init__(self, session: ConnectionState) -> None:
+        self._session = session
+        self._context, self._client, self._in_flight = session.context, session.client, session.in_flight
 
     def gate(self, request: Request, message: Message) -> Gate | None:
         """The allowed part of a request; None: all of it, and the broker's answer goes to the client. If nothing is
@@ -97,17 +88,20 @@ class Authorization:
         verdicts = self._client.verdicts
         if verdicts is None or self._context.snapshot.rights is before:
             return
-        half = self._intake.reading
+        half = self._session.intake.reading
         if isinstance(half, HalfSent) and not (
             verdicts.everything if half.writes is None else _may(verdicts, _WRITES, half.writes)
         ):
-            self._intake.leave(Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request")
+            self._session.intake.leave(
+                Cause.RIGHT_LOST, "the client lost the right to write in the middle of a request"
+            )
         reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
         for pending in tuple(self._in_flight.queue):
             if isinstance(pending, Passed) and not reads(pending.reads):
                 self._in_flight.abandon(pending, pending.request.answer(no_records(pending.in_session)))
-        if self._fetching.fetch_session is not None and not reads(self._fetching.fetch_session.topics):
-            self._fetching.fetch_session.ends = True
+        fetch_session = self._session.fetching.fetch_session
+        if fetch_session is not None and not reads(fetch_session.topics):
+            fetch_session.ends = True
         self._in_flight.flush()
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from gateway.session import groups, requests, transactions
 from gateway.session.auth_state import Verifying
+from gateway.session.authentication import Login
 from gateway.session.commands import BrokerLane, Cause, Command, Refresh, Wake
 from gateway.session.lifecycle import Leaving
 from gateway.session.pending import Composed, Gathered, Ready
 from gateway.session.readiness import AwaitingIdentity, Delayed, Full, HalfSent, Preparation
 from gateway.session.request import Request
+from gateway.session.rights import Authorization
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import AwaitingQuota
@@ -127,7 +129,7 @@ class Session(ConnectionState):
     def judged(self, reply: Reply, now: float) -> list[Command]:
         """The result of a `Judge`."""
         self.context.now = now
-        self.login.judged(reply)
+        Login(self).judged(reply)
         return self._decided()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
@@ -137,7 +139,7 @@ class Session(ConnectionState):
         self.decisions.forget()
         self.fetching.forget_routes()
         before, self.context.snapshot = self.context.snapshot, snapshot
-        self.authorization.follow(before.rights)
+        Authorization(self).follow(before.rights)
         self.throttling.follow(snapshot.quotas, now)
         self.seen_uses.find_missing()
         if before.view is not snapshot.view:

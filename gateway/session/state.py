@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gateway.session.answers import BrokerAnswers
-from gateway.session.authentication import Login
 from gateway.session.client import SessionClient
 from gateway.session.context import SessionContext
 from gateway.session.discovery import DiscoveryGate
@@ -13,7 +12,6 @@ from gateway.session.fetch.fetch_session import FetchState
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.intake import Intake
 from gateway.session.retry_backoff import RetryBackoff
-from gateway.session.rights import Authorization
 from gateway.session.seen_uses import SeenUses
 from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
@@ -43,20 +41,10 @@ class ConnectionState:
         self.intake = Intake(context, in_flight, upstreams)
         self.answers = BrokerAnswers(context, throttling, upstreams, in_flight)
 
-    # These have no state of their own, and are made when they are needed: each would take some 90 bytes of every
-    # connection.
-
     @property
     def exchanges(self) -> Exchanges:
+        """Without state of their own, so made when they are needed: they would take 60 bytes of every connection."""
         return Exchanges(self.context, self.in_flight)
-
-    @property
-    def login(self) -> Login:
-        return Login(self.context, self.client, self.decisions, self.fetching, self.in_flight, self.intake)
-
-    @property
-    def authorization(self) -> Authorization:
-        return Authorization(self.context, self.client, self.fetching, self.in_flight, self.intake)
 
     @property
     def muted(self) -> bool:

@@ -20,13 +20,13 @@ from typing import Any
 
 from gateway.model.handler_registry import declare
 from gateway.model.rights import Gate
-from gateway.session import rights
 from gateway.session.context import SessionContext
 from gateway.session.exchange import ask_broker, is_long
 from gateway.session.handler import RequestHandler
 from gateway.session.pending import EndedTransaction, Exchange, OffloadStep, Passed, QueuedAnswer
 from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, Request
+from gateway.session.rights import Authorization, amended
 from gateway.session.state import ConnectionState
 from gateway.session.transaction_writes import TransactionEvidence
 from ha_core.model.producer import is_gateway_id
@@ -99,7 +99,7 @@ class Transactional(RequestHandler):
     def handle(self) -> None:
         session, request = self.session, self.request
         if session.client.verdicts is not None:
-            self.gate = session.authorization.gate(request, self.message)
+            self.gate = Authorization(session).gate(request, self.message)
             if self.gate is not None:
                 if self.gate.answer is not None:
                     return
@@ -288,7 +288,7 @@ class Transactional(RequestHandler):
     def _pass(self, group: bytes | None = None) -> None:
         if self.gate is not None:
             self.gate.request = self.message
-            made = rights.amended(self.session.context, self.request, self.gate, self.context.broker)
+            made = amended(self.session.context, self.request, self.gate, self.context.broker)
             self.session.exchanges.begin(self.request, made, group=group)
             return
         if self.request.prepared is not None:

@@ -17,6 +17,7 @@ from gateway.session.handler import RequestHandler
 from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, Patched, QueuedAnswer, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, NeedsPreparingError, Request
+from gateway.session.rights import Authorization
 from gateway.session.routes import Routes
 from ha_core.model import View
 from ha_core.plan.facts.clusters import Partition
@@ -164,7 +165,7 @@ class FetchRequest(RequestHandler):
                 context.count_refused(plan.refused.values())
             else:
                 context.shared.counts.refusals.update(long.refused)
-            session.authorization.audit_denied(request, plan.refused)
+            Authorization(session).audit_denied(request, plan.refused)
         wait_ms = message["max_wait_ms"]
         if not plan.parts:
             make = partial(_local_answer, plan, context.snapshot.view)
