@@ -76,7 +76,7 @@ from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.session.transaction_writes import Written
 from gateway.upstream.clusters import MOST_WAITING, Clusters
 from gateway.upstream.dial import BrokerSocket
-from ha_core.model import ANONYMOUS, GatewayRecord, View
+from ha_core.model import GatewayRecord, View
 from ha_core.model.access import address
 from ha_core.plan.access.quotas import Quotas
 from ha_core.plan.access.rights import Rights
@@ -129,7 +129,9 @@ class Gateway:
             )
         rights = None if self.platform is None else self.platform.rights
         rights = rights if rules is None else rules.rights
-        self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False, rights=rights)
+        self.snapshot = Snapshot(
+            View(), Topology(), tuple(advertised([])), fresh=False, zone=config.zone, rights=rights
+        )
         self.audit = AuditLog()
         self.counts = Counts()
         self.writer_epochs = WriterEpochs()
@@ -357,19 +359,17 @@ class Gateway:
         started = clock.now()
         self.upstream.apply(view.clusters)
         self._catching_up.begin(self.writer_epochs.follow(view, started, changed))
-        unreadable = frozenset(self.unreadable)
         if gone := self.snapshot.fences.deleted - standing.deleted:
             self.sightings.forget(gone)
             self.upstream.refresh_soon()  # else creating a topic of such a name would fail: it exists already
-        self.snapshot = Snapshot(
-            view,
-            self.upstream.topology,
-            self.snapshot.apis,
-            unreadable,
+        self.snapshot = replace(
+            self.snapshot,
+            view=view,
+            topology=self.upstream.topology,
+            unreadable=frozenset(self.unreadable),
+            fresh=True,
             fences=standing,
-            zone=self.config.zone,
-            rights=self.snapshot.rights,
-            quotas=self.snapshot.quotas,
+            stays={},
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.begin(self.clients.open)
@@ -507,12 +507,12 @@ class Gateway:
             case AwaitLease():
                 self._without_lease.add(connection)
             case Delays():
-                user = connection.session.client.entry.user or ANONYMOUS
-                text = f"user={user} address={connection.address} asks more than {wish.per_s} times a second"
+                text = (
+                    f"user={connection.named} address={connection.address} asks more than {wish.per_s} times a second"
+                )
                 self.clients.say(f"requests answered later, limit={wish.limit}", text)
             case NotServed(api_key):
-                user = connection.session.client.entry.user or ANONYMOUS
-                text = f"api={api_label(api_key)} user={user} address={connection.address}"
+                text = f"api={api_label(api_key)} user={connection.named} address={connection.address}"
                 self.clients.say("not served at the listener for discovery", text)
             case Saw():
                 self.sightings.saw(wish)
@@ -528,8 +528,8 @@ class Gateway:
                 self.inquiries.ask(wish)
 
     def _audit(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
-        user = connection.session.client.entry.user or ANONYMOUS
-        self.audit.denied(user, connection.session.context.address, api_label(api_key), denied, clock.now())
+        address = connection.session.context.address
+        self.audit.denied(connection.named, address, api_label(api_key), denied, clock.now())
 
     def _deny_soon(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
         self.loop.call_soon_threadsafe(self._deny, connection, api_key, denied)
@@ -556,9 +556,8 @@ class Gateway:
         self.counts.composed.labels(api_label(command.api_key)).observe(clock.now() - started)
 
     async def _work(self, connection: ClientConnection, command: OffloadWork) -> None:
-        user = connection.session.client.entry.user or ANONYMOUS
         try:
-            done = await self.composer.offload(user, command.work)
+            done = await self.composer.offload(connection.named, command.work)
         except RemoteProtocolError as error:
             connection.unanswerable(command.token, command.cause, str(error))
         except Exception:
@@ -589,7 +588,7 @@ class Gateway:
             verdicts=connection.session.client.verdicts,
             quotas=self.snapshot.quotas,
             users=self.quotas.users,
-            user=connection.session.client.entry.user or ANONYMOUS,
+            user=connection.named,
             rules_file=self._rules_file,
             deny=lambda denied: self._deny_soon(connection, command.api_key, denied),
             latest=lambda: self.snapshot.view,

@@ -21,7 +21,6 @@ from gateway.runtime.time_sliced_sweep import TimeSlicedSweep
 from gateway.session.commands import Cause
 from gateway.session.login_rate_limiter import network
 from gateway.session.snapshot import Port
-from ha_core.model import ANONYMOUS
 
 _log = logging.getLogger(__name__)
 
@@ -87,8 +86,8 @@ class Clients:
 
     def entered(self, connection: ClientConnection) -> None:
         self.logins.entered(connection)
-        user, most = connection.session.client.entry.user or ANONYMOUS, self._most_per_user
-        if not self._shares.admit(connection, user, most):
+        most = self._most_per_user
+        if not self._shares.admit(connection, connection.named, most):
             connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
 
     def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
@@ -132,12 +131,12 @@ class Clients:
         """Whether the client may open one more connection to a broker, beyond its first."""
         if self.brokers.room(connection):
             return True
-        user = connection.session.client.entry.user or ANONYMOUS
-        text = f"user={user} address={connection.address} has {len(connection.brokers)} connections to brokers; all "
-        text += (
-            f"clients have {self.brokers.further} beyond the first of each, and may have no more: raise the limit of "
+        text = (
+            f"user={connection.named} address={connection.address} has {len(connection.brokers)} connections to "
+            f"brokers; all clients have {self.brokers.further} beyond the first of each, and may have no more: raise "
+            "the limit of open files (ulimit -n, LimitNOFILE)"
         )
-        self.say("further connections to brokers refused", text + "open files (ulimit -n, LimitNOFILE)")
+        self.say("further connections to brokers refused", text)
         return False
 
     def say(self, kind: str, text: str) -> None:

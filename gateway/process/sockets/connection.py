@@ -40,6 +40,7 @@ from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
 from gateway.session.upstream import Upstream
 from gateway.upstream.dial import BrokerSocket
+from ha_core.model import ANONYMOUS
 from ha_core.wire.sasl_steps import Reply
 
 _log = logging.getLogger(__name__)
@@ -118,6 +119,11 @@ class ClientConnection:
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
         self._want()
+
+    @property
+    def named(self) -> str:
+        """The user, for logs and limits."""
+        return self.session.client.entry.user or ANONYMOUS
 
     def _client_readable(self) -> None:
         if not (self.session.client.entry.entered or self.host.unauthenticated_reads.may_be_read()):
