@@ -19,7 +19,7 @@ from ha_core.plan.absence.masking import Affected
 from ha_core.plan.access.usage_age import Churn
 from ha_core.plan.facts.lag import GroupLag
 from ha_core.plan.facts.verdict import amount, duration, listed
-from ha_core.plan.move.wide_users import Width
+from ha_core.plan.move.users import Width
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000

@@ -14,9 +14,9 @@ from ha_core.operations.clusters.transactions import Transactions
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.clusters import ClusterFacts, Facts, GroupFacts, TopicFacts
-from ha_core.plan.facts.limits import LIMITS
 from ha_core.plan.facts.settings import mattering
 from ha_core.plan.preflight.case import outside_topics
+from ha_core.plan.preflight.clusters import LIMITS
 
 PATIENCE_S = 15.0
 """No client waits for a plan, and a broker with thousands of partitions may be slow."""

@@ -17,7 +17,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copy_findings import copies_damaged
+from ha_core.plan.move.step_verdicts import copies_damaged
 
 NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
 """Time limits for finding a missing copy log: if the copies are empty, and if they are not. A broker that has just

@@ -34,8 +34,8 @@ from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import listed
+from ha_core.plan.mirror.linking import needed
 from ha_core.plan.mirror.syncing import homes
-from ha_core.plan.mirror.unlinking import needed
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000

@@ -30,8 +30,8 @@ from ha_core.operations.move import dependents
 from ha_core.operations.proposal.made_topics import as_made
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.move.bypass import past_gateways
 from ha_core.plan.move.identity_maps import pin_change, pinned_map, to_pin, unpin_change
+from ha_core.plan.move.step_verdicts import past_gateways
 
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """Wait for a vanished gateway. One that returns later finds its lease replaced, and does not acknowledge requests

@@ -32,7 +32,7 @@ from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.move.closure import closure, users_at
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
-from ha_core.plan.preflight.dependents import DependentsCase
+from ha_core.plan.preflight.groups import DependentsCase
 from ha_core.plan.routing.resolve import cluster_for_group
 from ha_core.store.errors import TooLargeError
 

@@ -14,7 +14,7 @@ from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, compa
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.plan.mirror.copies import to_hold
-from ha_core.plan.mirror.copy_findings import copies_differ, not_compared
+from ha_core.plan.move.step_verdicts import copies_differ, not_compared
 
 
 def compare_copies(journal: Journal[SwitchOperation]) -> None:

@@ -1,4 +1,4 @@
-"""Verdicts on copies that are damaged or differ from their sources, given before clients are routed to them."""
+"""Verdicts that only the steps of a move find: damaged or differing copies, and producers that bypass the gateways."""
 
 from __future__ import annotations
 
@@ -71,4 +71,27 @@ def not_compared(origin: str, target: str, why: str) -> Verdict:
         f"Its copies cannot be compared with {origin}: {why}",
         "Repair that, or move without comparing: --verify none.",
         cause="away",
+    )
+
+
+def past_gateways(cluster: str, grown: Mapping[Partition, tuple[int, int]], way: str) -> tuple[Verdict, ...]:
+    """A verdict for each topic.
+
+    :param grown: partition → its log end before and after, in the cluster's own offsets.
+    :param way: the way out.
+    """
+    by_topic: dict[str, dict[int, tuple[int, int]]] = {}
+    for (topic, partition), ends in sorted(grown.items()):
+        by_topic.setdefault(topic, {})[partition] = ends
+    return tuple(
+        error(
+            "past-gateways",
+            f"topic {topic}",
+            f"A producer writes to topic {topic} in {cluster} without passing through the gateways: "
+            f"{listed(f'partition {p} went from {low} to {high}' for p, (low, high) in found.items())}.",
+            way,
+            number=sum(high - low for low, high in found.values()),
+            unit="offsets",
+        )
+        for topic, found in list(by_topic.items())[:MAX_TOPICS]
     )
