@@ -252,7 +252,7 @@ class SyncMirrorsOperator(SwitchyardOperator):
     target: Any = Text("", name="to")
 
     def work(self) -> dict[str, Any]:
-        from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+        from ha_core.operations.copies.syncing.passes import sync_mirrors
         from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import synced_page
 

@@ -198,7 +198,7 @@ class CompareCopiesOperator(StepOperator):
     step = "compare"
 
     def after(self, operation: Any) -> None:
-        from ha_core.operations.move.verifying import compared_words
+        from ha_core.operations.move.switch_mirrors import compared_words
 
         self.log.info("%s", compared_words(operation) or "nothing is compared")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from ha_core.model import MirrorSync, SyncFinding
 from ha_core.operations.absence.reconciled import LOGIN, Reconciled
 from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
-from ha_core.operations.copies.syncing.by_hand import MirrorsSynced
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.copies.syncing.passes import MirrorsSynced
+from ha_core.operations.engine.report import Problem
 from ha_core.plan.absence.decision import FINDINGS
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal

@@ -12,7 +12,7 @@ from ha_core.operations.access.bindings_file import display_levels
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operations.running.settling import CrossingStatus
 from ha_core.plan.absence.masking import Affected

@@ -8,10 +8,9 @@ import pytest
 
 from ha_core.model.operation import AnyKind
 from ha_core.operations.engine.kind import Effects
-from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
-from ha_core.operations.migration.crossing.fence import BehindFence
+from ha_core.operations.migration.crossing.fence import BehindFence, EndWithoutOrigin
+from ha_core.operations.migration.crossing.migrate import StepsWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps
-from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin
 from ha_core.operations.mirror.linking import LinkSteps
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.switch_steps import SwitchSteps

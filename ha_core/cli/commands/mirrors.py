@@ -27,7 +27,7 @@ from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.clusters.mirrors import mirrors_now, synced
 from ha_core.operations.copies.comparing import verify_of
-from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+from ha_core.operations.copies.syncing.passes import sync_mirrors
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle

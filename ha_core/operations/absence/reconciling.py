@@ -13,21 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.tails import Counted, count
-from ha_core.kafka.verifying import copies_of
+from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View
 from ha_core.model.operation import Verify
-from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Reconciled, summary_of
-from ha_core.operations.copies.comparing import MirrorsCompared
+from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage
 from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
-from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
+from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_there, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.engine.looking import LOOK_S, logs_there
 from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
@@ -313,24 +312,25 @@ class _Reconciling:
                 ):
                     raise unchanged(f"Topic {tail.topic} has changed since it was looked at. Run it again.")
                 expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
-                puts = list[Document]()
+                linked: Mirror | None = None
                 if bases is not None:
                     new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
                     try:
                         prepare_reversal(environment, old_mirror(tail), bases, new, journal.still_ours)
-                        puts.append(new)
+                        linked = new
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
                         self._not_mirrored[tail.topic] = str(error)
-                found = [*self._with_late(found)] if puts else found
-                puts.append(filled(tail, found, environment.now() if done else None))
-                seen.update(cluster=name, topic=tail.topic, tails=[one.noted for one in found], mirror=len(puts) > 1)
+                found = [*self._with_late(found)] if linked else found
+                counted = filled(tail, found, environment.now() if done else None)
+                noted = [one.noted for one in found]
+                seen.update(cluster=name, topic=tail.topic, tails=noted, mirror=linked is not None)
                 if (compared := self._compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
-                commit_single(journal, puts, expected, seen)
+                commit_single(journal, (counted,) if linked is None else (linked, counted), expected, seen)
             await_served(journal)
             self._reports.append(report_of(environment, journal.operation))
-        if len(puts) > 1:
+        if linked is not None:
             self._mirrored.append(tail.topic)
 
     def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
@@ -346,3 +346,32 @@ class _Reconciling:
             every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
             end = end if late.records else one.end
             yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
+
+
+def compare_below(
+    environment: Environment,
+    cluster: Admin,
+    old: Mirror,
+    tail: LostTail,
+    bases: Mapping[int, int],
+    partitions: Collection[int],
+    verify: Verify,
+) -> MirrorsCompared:
+    """Compare a returned cluster with its copy from its log start up to its mirrored end. Changes nothing.
+
+    Both should have the mirrored records, but after an unclean election, a restored disk, or writes past the gateways a
+    log may be long enough and have other records. As the standby it would be trusted.
+
+    :param old: the mirror that was cut off.
+    :param bases: partition → the first offset that the copy got as the writer.
+    :param partitions: those of `bases` to compare.
+    :param verify: not `none`. A sample takes no longer than `SAMPLE_S`, and is the same each time.
+    :raises KafkaAdminError: a cluster does not answer.
+    :raises CopyDamagedError: the notes do not show which records were copied.
+    """
+    extent = coverage(verify, tail.key)
+    ended = {p: MirrorEnd(tail.partitions[p].mirrored, bases[p]) for p in partitions}
+    writer = admin_of(environment, tail.target)
+    planned = [PlannedComparison(old, cluster, writer, one) for one in plan_ended(cluster, writer, old, ended, extent)]
+    within_s = SAMPLE_S if verify == "sample" else None
+    return MirrorsCompared(extent, compare_all(environment, planned, extent.seed, within_s))

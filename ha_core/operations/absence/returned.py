@@ -9,8 +9,8 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.operations.engine.cluster_admins import logs_there, presence
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.looking import logs_there, presence
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, require_named

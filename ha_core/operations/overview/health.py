@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import (
     GatewayRecord,
     KnownTopic,
@@ -19,12 +20,12 @@ from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
 from ha_core.operations.access.caches import caches
 from ha_core.operations.clusters.registered import ClusterState
+from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.crossing.ends import overdue
-from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.reconciled import uncounted
@@ -333,3 +334,48 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
                     f"When none of its records is needed, delete the topic in {cluster}, link it again, and reconcile "
                     "it with --accept-loss.",
                 )
+
+
+WAITS_S = 60.0
+"""A client's request for a deletion is normally taken up within a second."""
+
+
+def gone(environment: Environment, view: View) -> tuple[str, ...]:
+    """Topics with a map that no cluster has, as all of them answer now.
+
+    Clusters are asked only about topics that none was last seen to have: nearly always none.
+    """
+    store = environment.store
+    mapped = {name for name, topic in view.topics.items() if topic.mapped}
+    for cluster in view.clusters if mapped else ():
+        mapped -= store.known_names(KnownTopic, cluster)
+    if not mapped:
+        return ()
+    up = answering(environment, view.clusters.values())
+    if view.clusters.keys() - up.keys():
+        return ()  # the others may have them
+
+    def there(cluster: str) -> Collection[str]:
+        try:
+            return up[cluster].topic_ids(mapped).keys()
+        except KafkaAdminError:
+            return mapped
+
+    return tuple(sorted(mapped.difference(*environment.pool.map(there, up))))
+
+
+def half_deleted(view: View, running: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """(topic, operation, since) of topics that are deleted for clients, while no operation continues the deletion.
+
+    :param running: ids of operations.
+    """
+    for name, topic in sorted(view.topics.items()):
+        if topic.deletion is not None and topic.deletion.operation not in running:
+            yield name, topic.deletion.operation, topic.deletion.since
+
+
+def waiting(environment: Environment) -> tuple[str, ...]:
+    """Topics that clients want deleted, and whose request waits for more than `WAITS_S`."""
+    requests = environment.store.requested_deletions()
+    late = (one.name for one in requests if not one.refused and environment.age_s(one.at) > WAITS_S)
+    return tuple(sorted(late))

@@ -11,7 +11,7 @@ from ha_core.model import Identity, Operation, UserBindings, View
 from ha_core.operations.engine.creating import interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.access.usage_age import by_instance, churning
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
