@@ -18,8 +18,8 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.plan.facts.verdict import listed
+from ha_core.present.lifecycle import deletion_page
 from ha_core.present.moves import batches_page
-from ha_core.present.topics import deletion_page
 
 BAR_CELLS = 40
 FILLS = "█▓▒░▚▤"
