@@ -9,15 +9,13 @@ client waits for them, and the move succeeds without them: settings that cannot 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import KnownTopic, LostTail, Mirror, MoveOperation, SwitchOperation
-from ha_core.operations.copies.syncing.topics import alter, become_writers
+from ha_core.operations.copies.syncing.topics import alter, become_writers, writer_settings_due
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.plan.facts.settings import Settings, SettingsDue, as_writer, settings_of
+from ha_core.plan.facts.settings import Settings, SettingsDue, settings_of
 from ha_core.plan.facts.verdict import listed
 
 Shapes = Mapping[str, Settings]
@@ -38,7 +36,7 @@ def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Sh
     due = _due(journal, here)
     if changing := {name: one for name, one in due.items() if one.changes}:
         with journal.step("settings") as seen:
-            seen.update(_told(changing))
+            seen["changed"] = {name: dict(one.changes) for name, one in sorted(changing.items())}
             if refused := alter(journal.target, changing, journal.still_ours):
                 raise StepFailedError(
                     f"{journal.request.target} refuses settings that were changed in {journal.request.origin} since "
@@ -65,7 +63,7 @@ def copy_late_changes(journal: Journal[MoveOperation], before: Shapes) -> None:
                 changing[name] = SettingsDue({key: one.changes[key] for key in changed})
         if changing:
             with journal.step("settings") as seen:
-                seen.update(_told(changing))
+                seen["changed"] = {name: dict(one.changes) for name, one in sorted(changing.items())}
                 refused = alter(journal.target, changing, journal.still_ours)
                 if refused:
                     journal.environment.say(f"{_words(refused)}: set them in {journal.request.target} by hand")
@@ -75,18 +73,7 @@ def copy_late_changes(journal: Journal[MoveOperation], before: Shapes) -> None:
 
 
 def _due(journal: Journal[MoveOperation], here: Shapes) -> dict[str, SettingsDue]:
-    target: Admin = journal.target
-    there, shapes = target.settings(here), target.topics([*here], offsets=False)
-    alone = journal.request.settings_left_alone
-    return {
-        name: as_writer(source, there[name], shapes[name].replication, alone)
-        for name, source in here.items()
-        if name in there and name in shapes
-    }
-
-
-def _told(due: Mapping[str, SettingsDue]) -> dict[str, Any]:
-    return {"changed": {name: dict(one.changes) for name, one in sorted(due.items())}}
+    return writer_settings_due(journal.target, here, dict.fromkeys(here, journal.request.settings_left_alone))
 
 
 def _words(refused: Mapping[str, Mapping[str, str]]) -> str:

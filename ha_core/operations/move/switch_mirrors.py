@@ -23,7 +23,7 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copies import to_hold, unturned
+from ha_core.plan.mirror.copies import tail_of, to_hold, unturned
 from ha_core.plan.move.step_verdicts import copies_differ, not_compared
 
 
@@ -139,16 +139,5 @@ def _left(operation: SwitchOperation, old: Mirror, at: str) -> LostTail:
     """Everything was mirrored: the tail begins at the origin's log end of the cut."""
     ends = operation.evidence.origin_ends.get(old.topic, {})
     cuts = operation.evidence.cuts[old.topic]
-    return LostTail(
-        key=_key(operation, old.topic),
-        topic=old.topic,
-        cluster=old.source,
-        target=old.target,
-        operation=operation.id,
-        since=at,
-        link=old.link,
-        log=old.log,
-        log_partitions=old.log_partitions,
-        **old.policy,
-        partitions={cut.partition: Tail(mirrored=ends.get(cut.partition, 0), client=cut.start) for cut in cuts},
-    )
+    tails = {cut.partition: Tail(mirrored=ends.get(cut.partition, 0), client=cut.start) for cut in cuts}
+    return tail_of(operation, old, at, tails)
