@@ -14,7 +14,7 @@ from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.mirror.linking import LinkSteps
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.switch_steps import SwitchSteps
-from ha_core.operations.running.kinds import KINDS
+from ha_core.operations.running.engine import KINDS
 from ha_core.plan.migration import crossing_stages
 from ha_core.plan.mirror import linking
 from ha_core.plan.move import planner

@@ -14,7 +14,7 @@ from typer import BadParameter
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, OptionGroup, Yes, command, option
 from ha_core.cli.platform import Database, PageOptions, VersionedWrite, listed, opened
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, QuotaKind, check_entity, check_limit, check_limits, named
-from ha_core.operations.access.publishing_quotas import QuotaPublisher
+from ha_core.operations.access.publishing import QuotaPublisher
 from ha_core.present.registry import QuotaLine, changes_page, quotas_page
 
 User = Annotated[str | None, option("A user; <default>: every user without a quota of its own.")]

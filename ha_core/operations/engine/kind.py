@@ -1,4 +1,4 @@
-"""Base of every kind of operation: how one continues, and how it is taken back (`kinds.KINDS`).
+"""Base of every kind of operation: how one continues, and how it is taken back (`running.engine.KINDS`).
 
 Locks, epochs and reports are alike for all kinds; the engine has them.
 """
