@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, Context, DryRunEnds, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
@@ -19,7 +19,9 @@ from ha_core.operators.triggers import CrossingTrigger
 if TYPE_CHECKING:
     from ha_core.model import MoveOperation
     from ha_core.operations.engine.environment import Environment
-    from ha_core.operations.migration.planning import MigrationBatch
+    from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
+    from ha_core.operations.running.whole_cluster import ClusterProposal
+    from ha_core.present.page import Page
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
@@ -36,14 +38,47 @@ def batch_key(number: int) -> str:
     return f"batch-{number}"
 
 
-class PlanMigrationOperator(SwitchyardOperator):
+class PlanBatchesOperator(SwitchyardOperator):
+    """:param origin: the cluster that serves them now.
+    :param target: the cluster that will serve them.
+    :param topics_per_batch: topics, and groups, in one operation.
+    """
+
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    drain_timeout_s: Any = FormField(10)
+    topics_per_batch: Any = FormField(200)
+
+    def hand_on(self, proposal: MigrationProposal | ClusterProposal, page: Page, nothing: str = "") -> dict[str, Any]:
+        """Show the proposal, and leave each batch for a mapped task. Returns the result, which only lists the batches.
+
+        :param nothing: text for a run that skips because there is nothing to do; empty: that is an error.
+        :raises RefusedError: a verdict is an error.
+        """
+        document = proposal.to_json()
+        batches = document.pop("batches")
+        document["batches"] = [
+            {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
+            for batch in batches
+        ]
+        self.push_result(document)
+        self.propose(page)
+        if nothing and proposal.nothing_to_do:
+            raise AirflowSkipException(nothing)
+        proposal.require_sound()
+        if not self.dry_run:
+            for batch in batches[:MAX_BATCHES]:
+                self.push(batch_key(batch["number"]), batch)
+        return document
+
+
+class PlanMigrationOperator(PlanBatchesOperator):
     """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it as a page.
 
     Fails if a verdict is an error.
 
     :param topics: names, single partitions such as `orders:0,4-7`, or patterns.
-    :param origin: the cluster that holds them now.
-    :param target: the cluster that will hold them.
     :param cut: `barrier` or `predicted`.
     :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose cut does not follow from their rate.
     :param rates: path of a summary of the job `offsets`; empty: the newest in the history.
@@ -51,16 +86,11 @@ class PlanMigrationOperator(SwitchyardOperator):
     """
 
     topics: Any = LinesField()
-    origin: Any = Text(name="from")
-    target: Any = Text(name="to")
-    reason: Any = Text()
     cut: Any = FormField("barrier")
     preparation_s: Any = FormField(300)
     finish_after_s: Any = FormField(None)
-    drain_timeout_s: Any = FormField(10)
     cut_at: Any = LinesField(())
     rates: Any = Text(None)
-    topics_per_batch: Any = FormField(200)
     groups: Any = FormField("leave")
 
     def work(self) -> dict[str, Any]:
@@ -72,18 +102,7 @@ class PlanMigrationOperator(SwitchyardOperator):
         rates = Path(self.rates) if self.rates else fresh_rates()
         parsed = {"cut_at": parse_cuts(self.cut_at), "rates": rates, "topics_per_batch": int(self.topics_per_batch)}
         proposal = plan_migration(self.environment, **{**self.arguments, **parsed})
-        document = proposal.to_json()
-        batches = document.pop("batches")
-        document["batches"] = [
-            {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
-            for batch in batches
-        ]
-        self.push_result(document)
-        self.propose(migration_page(proposal))
-        proposal.require_sound()
-        if not self.dry_run:
-            for batch in batches[:MAX_BATCHES]:
-                self.push(batch_key(batch["number"]), batch)
+        document = self.hand_on(proposal, migration_page(proposal))
         self.would(would_migrate(proposal), **migration_preview(proposal))
         return document
 

@@ -21,6 +21,7 @@ from ha_core.cli.command import (
     code_of,
     command,
     of_report,
+    of_reports,
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
@@ -37,7 +38,7 @@ from ha_core.operations.overview.health import left_behind
 from ha_core.plan.facts.verdict import listed
 from ha_core.present.mirror_picture import document, svg
 from ha_core.present.mirrors import below_mirrors, compared_page, mirrors_page, reconciled_page, synced_page
-from ha_core.present.moves import batches_page, startable_page
+from ha_core.present.moves import startable_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
@@ -99,12 +100,7 @@ def end(
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
     session.confirm(yes, f"End the mirrors of {listed(topics)} in {target}{further}?")
-    reports = unlink(session.environment, topics, target, reason, delete_copy)
-    if len(reports) == 1:
-        return of_report(reports[0])
-    code = code_of(*reports)
-    document = {"batches": reports, "result": "failed" if code else "succeeded"}
-    return CommandResult(document, batches_page(reports, {}), code)
+    return of_reports(unlink(session.environment, topics, target, reason, delete_copy))
 
 
 @command(
