@@ -16,6 +16,7 @@ from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import Unsettled
 from ha_core.plan.absence.returned import Return, confirmed, look_at, read_again, unconfirmed
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.migration.aging import locked_topics
 
 
@@ -81,10 +82,8 @@ def check_origins(
             looks += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
         except KafkaAdminError as error:
             away[name] = str(error)
-    served: dict[str, list[str]] = {}
-    for name, cluster in skipped:
-        if cluster in reachable:  # readers must not wait for one that is away
-            served.setdefault(name, []).append(cluster)
+    # Readers must not wait for a cluster that is away.
+    served = grouped((name, cluster) for name, cluster in skipped if cluster in reachable)
     found = tuple(one for one, _ in looks)
     newly_found = tuple(one for one, extent in looks if one.open and extent.found_end != one.found_end)
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
@@ -130,9 +129,7 @@ def _write(
     reason: str,
     put_off: list[str],
 ) -> tuple[Report, ...]:
-    returns: dict[str, list[Return]] = {name: [] for name in served}
-    for one in found:
-        returns.setdefault(one.topic, []).append(one)
+    returns: dict[str, list[Return]] = {**{name: [] for name in served}, **grouped((one.topic, one) for one in found)}
     for name, operation in locked_topics(environment.store.locks()).items():
         if returns.pop(name, None) is not None:
             put_off.append(f"{name}: operation {operation} works on it")

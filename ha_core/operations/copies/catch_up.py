@@ -21,6 +21,7 @@ from ha_core.model import Mirror
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import FencedOffError
 
@@ -162,11 +163,8 @@ class OwnCopies:
 
     def _read_notes(self, ids: Iterable[CopyId]) -> None:
         """Read the older part of the maps, which copiers do not keep."""
-        by_log: dict[Partition, dict[CopyId, int]] = {}
-        for id_ in ids:
-            by_log.setdefault(self._copies[id_].log, {})[id_] = 0
-        for log, since in by_log.items():
-            self._older |= self._target.read_notes(log, since, whole_map=True)
+        for log, some in grouped((self._copies[id_].log, id_) for id_ in ids).items():
+            self._older |= self._target.read_notes(log, dict.fromkeys(some, 0), whole_map=True)
 
 
 def has_all(reached: Reached | None, end: int) -> bool:

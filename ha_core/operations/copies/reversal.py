@@ -22,6 +22,7 @@ from ha_core.operations.copies.syncing.topics import make_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 
 OPEN_S = 5.0
@@ -84,15 +85,9 @@ def _compacted(admin: Admin, topic: str) -> bool:
 
 def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
     """The notes of each partition, with the whole map; each part of the copy log is read once."""
-    by_log: dict[Partition, list[int]] = {}
-    for partition, copy in copies.items():
-        by_log.setdefault(copy.log, []).append(partition)
-    found: dict[int, Notes] = {}
-    for log, partitions in by_log.items():
-        ids = {copies[partition].id: 0 for partition in partitions}
-        read = writer.read_notes(log, ids, whole_map=True)
-        found |= {id_.partition: notes for id_, notes in read.items()}
-    return found
+    by_log = grouped((copy.log, copy.id) for copy in copies.values())
+    read = (writer.read_notes(log, dict.fromkeys(ids, 0), whole_map=True) for log, ids in by_log.items())
+    return {id_.partition: notes for some in read for id_, notes in some.items()}
 
 
 FAILURES = (KafkaAdminError, CopyDamagedError)

@@ -42,6 +42,7 @@ from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailed
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import BaseProposal, Report, report_of
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.migration.aging import locked_topics
 from ha_core.plan.migration.topic_deletion import DeletionFacts, TopicInCluster, judge
@@ -297,10 +298,8 @@ def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
         ]
         store.renew_known(KnownGroup, cluster, stale)
     up = answering(environment, view.clusters.values())
-    by_group: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for key, several in commits(environment, view, names, up).of.items():
-        for one in several:
-            by_group.setdefault((one.cluster, one.group), set()).add(key)
+    known = commits(environment, view, names, up).of.items()
+    by_group = grouped(((one.cluster, one.group), key) for key, several in known for one in several)
     for (cluster, group), keys in by_group.items():
         _forget_commits(journal, up.get(cluster), group, keys)
 

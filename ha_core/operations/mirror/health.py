@@ -15,6 +15,7 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Problem
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Code, amount, listed
 
 MAX_MIRRORS = 200
@@ -45,9 +46,7 @@ def lacking_copies(environment: Environment, view: View) -> tuple[list[LackingCo
     copiers' reports, show the copies that may lack records. Brokers are asked about these copies only.
     """
     some = sorted(_candidates(environment, view), key=lambda mirror: mirror.key)
-    routes: dict[tuple[str, str], list[Mirror]] = {}
-    for mirror in some[:MAX_MIRRORS]:
-        routes.setdefault((mirror.source, mirror.target), []).append(mirror)
+    routes = grouped(((mirror.source, mirror.target), mirror) for mirror in some[:MAX_MIRRORS])
     found = [one for route, mirrors in routes.items() for one in _look_at(environment, route, mirrors)]
     return sorted(found, key=lambda one: one.mirror.key), len(some[MAX_MIRRORS:])
 

@@ -31,6 +31,7 @@ from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.reconciled import uncounted
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import amount, duration, listed
 
 WAITING_S = 900.0
@@ -120,10 +121,7 @@ def _ways_on(view: View, gone: str) -> str:
         "`switchyard mask` spares clients the waiting, also for commits that no other cluster can confirm, and "
         "`switchyard migrate-from-fault` moves its topics to another cluster."
     )
-    copies: dict[str, set[str]] = {}
-    for mirror in view.mirrors.values():
-        if mirror.source == gone:
-            copies.setdefault(mirror.target, set()).add(mirror.topic)
+    copies = grouped((one.target, one.topic) for one in view.mirrors.values() if one.source == gone)
     if not copies:
         return new_home
     ways = "; ".join(
@@ -238,12 +236,13 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
                 )
-    marked: dict[tuple[str, bool], set[str]] = {}
-    for name, _, extent in unconfirmed(view):
-        if extent.found_end is not None and extent.end is not None:
-            marked.setdefault((extent.cluster, extent.found_end > extent.end), set()).add(name)
+    marked = grouped(
+        ((extent.cluster, extent.found_end > extent.end), name)
+        for name, _, extent in unconfirmed(view)
+        if extent.found_end is not None and extent.end is not None
+    )
     for (cluster, more), names in sorted(marked.items()):
-        about, of = f"cluster {cluster}", listed(sorted(names))
+        about, of = f"cluster {cluster}", listed(dict.fromkeys(names))
         accept = "`switchyard origins check TOPIC --accept-loss`."
         if more:
             text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
@@ -281,15 +280,16 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
 def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
     """Clusters that were dead at a cut and answer again, while readers wait for their records."""
     back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
-    unread: dict[str, set[str]] = {}
-    for name, _, extent in unconfirmed(view):
-        if extent.cluster in back and extent.found_end is None and not extent.ignored:
-            unread.setdefault(extent.cluster, set()).add(name)
+    unread = grouped(
+        (extent.cluster, name)
+        for name, _, extent in unconfirmed(view)
+        if extent.cluster in back and extent.found_end is None and not extent.ignored
+    )
     for cluster, names in sorted(unread.items()):
         yield Problem(
             f"cluster {cluster}",
-            f"It was dead at a cut and answers again. Readers of {listed(sorted(names))} that are below the cut wait "
-            "until it is known where its logs end.",
+            f"It was dead at a cut and answers again. Readers of {listed(dict.fromkeys(names))} that are below the cut "
+            "wait until it is known where its logs end.",
             "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
         )
 

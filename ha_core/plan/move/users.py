@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ha_core.model import Scope, Usage, UserBindings, View
 from ha_core.plan.access.usage_age import by_instance, churning
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 
 WIDE = 20
@@ -41,10 +42,7 @@ class Width(NamedTuple):
 
 def widths(view: View, usage: Mapping[str, Usage]) -> Iterator[Width]:
     """Every known user, the widest first."""
-    users_of: dict[str, set[str]] = {}
-    for user, used in usage.items():
-        for topic in used.topics:
-            users_of.setdefault(topic, set()).add(user)
+    users_of = grouped((topic, user) for user, used in usage.items() for topic in used.topics)
     found = []
     for user in sorted(usage.keys() | view.super_users.keys()):
         used = usage.get(user) or Usage(user=user)

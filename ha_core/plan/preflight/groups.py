@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.move.closure import users_at
 from ha_core.plan.preflight.case import PreflightCase
@@ -14,9 +15,7 @@ from ha_core.plan.routing.resolve import at_home, group_homes
 
 def groups(case: PreflightCase) -> Verdicts:
     request = case.request
-    shared: dict[str, list[str]] = {}
-    for other in case.closure.shared_groups:
-        shared.setdefault(other.name, []).append(other.who)
+    shared = grouped((other.name, other.who) for other in case.closure.shared_groups)
     for group in case.closure.moves.groups:
         about = f"group {group}"
         coordinator = case.coordinator(group)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Topic
 from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.plan.mirror.mirrored_topics import internal_topics
@@ -276,11 +277,8 @@ def lowered(case: PreflightCase) -> Verdicts:
 
 def other_users(case: PreflightCase) -> Verdicts:
     """Users outside of the scope whose topics move."""
-    by_topic: dict[str, list[str]] = {}
-    for other in case.closure.other_users:
-        if other.name in case.moves.topics:
-            by_topic.setdefault(other.name, []).append(f"{other.who} (since {other.since})")
-    for topic, users in by_topic.items():
+    moving = (other for other in case.closure.other_users if other.name in case.moves.topics)
+    for topic, users in grouped((other.name, f"{other.who} (since {other.since})") for other in moving).items():
         text = f"Topic {topic} is also used by {listed(users)}, outside of the scope."
         if case.request.include_other_users:
             yield info("other-users", f"topic {topic}", f"{text} They move too.")

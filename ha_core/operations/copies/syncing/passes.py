@@ -16,6 +16,7 @@ from ha_core.operations.copies.syncing.topics import sync_topics
 from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 from ha_core.store.store import Store
 
@@ -104,9 +105,8 @@ def sync_mirrors(
         mirrors = named(view.mirrors.values(), topics, target)
     except NoSuchMirrorError as error:
         raise RefusedError(str(error)) from error
-    chosen: dict[tuple[str, str], list[str]] = {}
+    chosen = grouped(((mirror.source, mirror.target), mirror.topic) for mirror in mirrors)
     for mirror in mirrors:
-        chosen.setdefault((mirror.source, mirror.target), []).append(mirror.topic)
         for side in (mirror.source, mirror.target):
             if side not in view.clusters:
                 raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
