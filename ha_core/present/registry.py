@@ -70,7 +70,10 @@ class QuotaLine:
 
 def quotas_page(lines: Sequence[QuotaLine], unreadable: Mapping[str, str]) -> Page:
     if lines:
-        rows = [[*_who(line), *(_limit(line.limits.get(name)) for name in KINDS)] for line in lines]
+        rows = [
+            [one.user or "", one.topic or "", one.instance or "", *(_limit(one.limits.get(name)) for name in KINDS)]
+            for one in lines
+        ]
         yield Table(["user", "topic", "instance", *KINDS], rows)
     else:
         yield "No quota is set."
@@ -91,10 +94,6 @@ def changes_page(lines: Sequence[QuotaLine], dry_run: bool, problems: Sequence[s
         yield f"{'Would be: ' if dry_run else ''}{who}: {what or 'not limited any more'}."
     for problem in problems:
         yield Marked(f"Not in force: {problem}", "warning")
-
-
-def _who(line: QuotaLine) -> tuple[str, str, str]:
-    return line.user or "", line.topic or "", line.instance or ""
 
 
 def _limit(value: float | None) -> str:

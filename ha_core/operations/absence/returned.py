@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.model import Cluster, Extent, Topic
 from ha_core.operations.engine.cluster_admins import logs_there, presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.one_revision import write_maps
@@ -71,9 +71,15 @@ def check_origins(
         require_named(topics)
     view = environment.store.load()
     wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
-    skipped = _skipped(view, topics) if serve_skipped else []
+    chosen = [topic for name, topic in view.topics.items() if serve_skipped and chosen_by(topics, name)]
+    skipped = sorted(
+        {(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored}
+    )
     asked = {extent.cluster for _, _, extent in wanted}
-    reachable, away = _reachable(environment, view, asked | {cluster for _, cluster in skipped})
+    asked |= {cluster for _, cluster in skipped}
+    present = [*environment.pool.map(partial(presence, environment, view), sorted(asked))]
+    reachable = [one.cluster for one in present if one.permits("return")]
+    away = {one.cluster: one.words for one in present if one.cluster not in reachable}
     looks: list[tuple[Return, Extent]] = []
     put_off: list[str] = []
     for name in reachable:
@@ -88,13 +94,6 @@ def check_origins(
     newly_found = tuple(one for one, extent in looks if one.open and extent.found_end != one.found_end)
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
     return Returned(found, away, tuple(put_off), reports, newly_found)
-
-
-def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
-    """Clusters that can be asked, and why the others are not looked at."""
-    found = [*environment.pool.map(partial(presence, environment, view), sorted(names))]
-    up = [one.cluster for one in found if one.permits("return")]
-    return up, {one.cluster: one.words for one in found if one.cluster not in up}
 
 
 def _look(
@@ -114,12 +113,6 @@ def _look(
             one = look_at(topic, partition, extent, None if log is None else log.end, accept_loss)
             found.append((one, extent))
     return found
-
-
-def _skipped(view: View, topics: Collection[str]) -> list[tuple[str, str]]:
-    """(topic, cluster) of the extents that readers were to skip."""
-    chosen = (topic for name, topic in view.topics.items() if chosen_by(topics, name))
-    return sorted({(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored})
 
 
 def _write(

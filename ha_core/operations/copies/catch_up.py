@@ -203,13 +203,10 @@ def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
     return sum(one.to_copy or 0 for one in standing.values())
 
 
-def _behind(one: CopyStatus) -> str:
-    return "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
-
-
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
         one = standing[id_]
-        return f"{id_.topic}-{id_.partition} ({one.reason or _behind(one)})"
+        behind = "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
+        return f"{id_.topic}-{id_.partition} ({one.reason or behind})"
 
     return listed(map(words, ids))

@@ -225,7 +225,8 @@ def plan_migration(
     given = dict(cut_at or {})
     view = environment.store.load()
     names, left_out, whole = whole_request(environment, view, topics, origin, target, **options)
-    propose = partial(_proposal, whole, view, left_out=left_out)
+    asked = whole.model_dump(include={"origin", "target", "cut", "reason", "preparation_s", "groups"})
+    propose = partial(MigrationProposal, revision=view.revision, left_out=left_out, **asked)
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(topics) or 'nothing'}."
         return propose(verdicts=(error("unknown-topic", "topics", text, "Correct the names or patterns."),))
@@ -247,7 +248,10 @@ def plan_migration(
         batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
         dependents=dependents.groups,
         partitions=rows,
-        doubled=_doubled(rows),
+        doubled={
+            name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some])
+            for name, some in groupby(rows, key=attrgetter("topic"))
+        },
         creates=judged.creates,
         expected_fence=expected_fence(environment),
         verdicts=judged.sorted_verdicts,
@@ -296,12 +300,6 @@ def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
         )
 
 
-def _doubled(rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
-    """:param rows: by topic."""
-    topics = groupby(rows, key=attrgetter("topic"))
-    return {name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some]) for name, some in topics}
-
-
 def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[MigrationBatch]:
     request, rates = cuts.request, cuts.rates
     runs: list[tuple[CutMode, list[str]]] = []
@@ -346,8 +344,3 @@ def _bytes(topic: Topic | None, one: Moving) -> int:
     each topic may be settled by itself; under a fence the whole batch is one revision."""
     sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
     return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
-
-
-def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
-    asked = request.model_dump(include={"origin", "target", "cut", "reason", "preparation_s", "groups"})
-    return MigrationProposal(revision=view.revision, **asked, **more)

@@ -258,26 +258,19 @@ def _delete_in_clusters(journal: Journal[SingleOperation]) -> dict[str, str]:
     environment, evidence = journal.environment, journal.operation.evidence
     registered = environment.store.clusters()
     left = {cluster: "it did not answer when they were judged" for cluster in evidence.unasked if cluster in registered}
-    for cluster, ids in sorted(_by_cluster(evidence.doomed).items()):
+    doomed = grouped((cluster, (name, id_)) for name, held in evidence.doomed.items() for cluster, id_ in held.items())
+    for cluster, ids in sorted(doomed.items()):
         if cluster not in registered:
             continue
         try:
             with journal.step("delete-topics") as seen:
                 seen["cluster"] = cluster
                 admin = admin_of(environment, cluster)
-                deleted = admin.delete_topics(ids, journal.still_ours, DELETE_S)
+                deleted = admin.delete_topics(dict(ids), journal.still_ours, DELETE_S)
                 seen["deleted"] = list(deleted)
         except (KafkaAdminError, RefusedError) as error:
             left[cluster] = str(error)
     return left
-
-
-def _by_cluster(doomed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for topic, held in doomed.items():
-        for cluster, topic_id in held.items():
-            found.setdefault(cluster, {})[topic] = topic_id
-    return found
 
 
 def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
