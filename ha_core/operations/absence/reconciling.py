@@ -28,7 +28,7 @@ from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_ther
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
-from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.report import report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import LogHeld, Presence, State, compare, out_of_service, settled
 from ha_core.plan.absence.reconciled import (
@@ -89,14 +89,16 @@ def reconcile(
             f"No switch has moved {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
             "Correct the name."
         )
+    found = Reconciled(cluster, registered.bootstrap, security=registered.security)
     if not tails:
-        return Reconciled(cluster, registered.bootstrap, security=registered.security)
-    work = _Reconciling(environment, view, registered, reason, verify, dry_run)
+        return found
+    found.dry_run = dry_run
+    work = _Reconciling(environment, view, registered, reason, verify, found)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
         try:
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
-            earlier = listed(one.operation for one in work.result().reports)
+            earlier = listed(one.operation for one in found.reports)
             done = f" Earlier operations stay in force: operations {earlier}." if earlier else ""
             if gone.cluster != cluster:
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
@@ -104,7 +106,7 @@ def reconcile(
             if done:
                 raise StepFailedError(away.words + done, [away]) from gone
             raise unchanged(away.words, [away]) from gone
-    return work.result()
+    return found
 
 
 def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
@@ -133,31 +135,11 @@ def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str
 
 class _Reconciling:
     def __init__(
-        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, dry_run: bool
+        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, into: Reconciled
     ) -> None:
+        """:param into: gets the outcome of each tail."""
         self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
-        self._dry_run = dry_run
-        self._cluster, self._admin = cluster, environment.admin(cluster)
-        self._found = list[TailFound]()
-        self._mirrored = list[str]()
-        self._not_mirrored: dict[str, str] = {}
-        self._put_off = list[str]()
-        self._reports = list[Report]()
-        self._compared: dict[str, MirrorsCompared] = {}
-
-    def result(self) -> Reconciled:
-        return Reconciled(
-            self._cluster.name,
-            self._cluster.bootstrap,
-            tuple(self._found),
-            tuple(self._mirrored),
-            self._dry_run,
-            self._not_mirrored,
-            tuple(self._put_off),
-            tuple(self._reports),
-            self._compared,
-            self._cluster.security,
-        )
+        self._cluster, self._admin, self._into = cluster, environment.admin(cluster), into
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
         if tail.counted is not None and any(part.records is None for part in tail.partitions.values()):
@@ -179,20 +161,20 @@ class _Reconciling:
             mirror = mirror and first
             found = [TailFound.of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: continuing without a count: {error}")
-        self._found += found
+        self._into.found += tuple(found)
         whole = all(settled(one.outcome, "tail", accepted=False) for one in found)
         done = all(settled(one.outcome, "tail", accept_loss) for one in found)
         bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
-        if self._dry_run:
-            self._mirrored += [tail.topic] if new else []
+        if self._into.dry_run:
+            self._into.mirrored += (tail.topic,) if new else ()
             return
         if not first and whole and not new:
             return
         try:
             self._write(tail, found, bases if new else None, done)
         except (LockedError, ConflictError, RefusedError) as error:
-            self._put_off.append(f"{tail.topic}: {error}")
+            self._into.put_off += (f"{tail.topic}: {error}",)
 
     def _counted_late(self, tail: LostTail) -> LostTail:
         """The tail as uncounted, if its loss was accepted without a count and it can be counted after all; else
@@ -256,7 +238,7 @@ class _Reconciling:
             except CopyDamagedError as error:  # for the same reason it will not be reversed
                 self._environment.say(f"{tail.topic}: its mirrored records cannot be compared: {error}")
             else:
-                self._compared[tail.topic] = compared
+                self._into.compared[tail.topic] = compared
                 differing |= {partition: first for (_, partition), first in compared.differing.items()}
         return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
 
@@ -264,10 +246,10 @@ class _Reconciling:
         """First offsets of the new writer's own records; None: the mirror cannot be reversed."""
         bases, why = self._led_there(tail)
         if bases is not None and (why := self._added(tail)):
-            self._not_mirrored[tail.topic] = why
+            self._into.not_mirrored[tail.topic] = why
             return None
         if why and tail.counted is None:  # else it was reported before
-            self._not_mirrored[tail.topic] = why
+            self._into.not_mirrored[tail.topic] = why
         return bases
 
     def _added(self, tail: LostTail) -> str:
@@ -320,18 +302,18 @@ class _Reconciling:
                         linked = new
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
-                        self._not_mirrored[tail.topic] = str(error)
+                        self._into.not_mirrored[tail.topic] = str(error)
                 found = [*self._with_late(found)] if linked else found
                 counted = filled(tail, found, environment.now() if done else None)
                 noted = [one.noted for one in found]
                 seen.update(cluster=name, topic=tail.topic, tails=noted, mirror=linked is not None)
-                if (compared := self._compared.get(tail.topic)) is not None:
+                if (compared := self._into.compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
                 commit_single(journal, (counted,) if linked is None else (linked, counted), expected, seen)
             await_served(journal)
-            self._reports.append(report_of(environment, journal.operation))
+            self._into.reports += (report_of(environment, journal.operation),)
         if linked is not None:
-            self._mirrored.append(tail.topic)
+            self._into.mirrored += (tail.topic,)
 
     def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
         """Adds records that were appended past the gateways since the count: below the markers of the new copier they
